@@ -7,6 +7,7 @@
 #   make fuzz       each parser, FUZZ_SECONDS=3
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make clean
+#   make cards      the tables of what fits which card, in README.md and docs; make check-cards compares them
 #   make godot      the extension for Godot 4: build/godot/dit-godot.zip, and a demo (CC= another compiler adds its system)
 #   make install PREFIX=/usr/local;  make lib, make install-lib  the shared library, for pkg-config, CMake and Python
 
@@ -112,6 +113,13 @@ build/clip: examples/clip.c $(wildcard examples/cli/*.h) build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $(LINKED) -Iexamples $< build/library.o -o $@ $(LINK)
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
+# The tables of what fits which card, in the pages of families and in README.md: made from headers of made-up files.
+build/cards: tools/cards.c $(HEADERS) build/library.o
+	$(COMPILE) -O1 $< build/library.o -o $@ $(LINK)
+cards: build/cards
+	@build/cards write $$(grep -l '<!-- cards: ' README.md BENCHMARKS.md docs/*.md)
+check-cards: build/cards
+	@build/cards check $$(grep -l '<!-- cards: ' README.md BENCHMARKS.md docs/*.md)
 build/tests/%: %.c $(HEADERS) build/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)
@@ -231,4 +239,4 @@ godot: $(EXTENSION)
 clean:
 	rm -rf build
 
-.PHONY: all lib vma needs setup tidy image clip test test-all check check-sync check-pages fuzz gpus shaders install install-lib godot clean
+.PHONY: all cards check-cards lib vma needs setup tidy image clip test test-all check check-sync check-pages fuzz gpus shaders install install-lib godot clean

@@ -370,9 +370,9 @@
    must have finished with a picture when the next run ends, since dit's barriers order nothing but dit's queue: wait
    for it before you restart the job. In record mode your semaphores can do that, too.
 
-   Previews. Each one costs a run of the decoder: a job of 20 steps with preview_interval 1 decodes 20 times instead of
-   once. A tiny autoencoder (DIT_ROLE_TAE) makes them, if the model has one. There is one image for all: the call that
-   records or submits the next preview overwrites it, so another queue should copy it first.
+   Previews. With the decoder each one costs a run of it; a tiny autoencoder (DIT_ROLE_TAE) makes them at a small part
+   of that, dit_job_desc.preview without any. There is one image for all: the call that records or submits the next
+   preview overwrites it, so another queue should copy it first.
 
    The next picture. dit_job_restart takes another prompt and seed in a fraction of a millisecond, without allocating or
    compiling if the prompt is about as long as before, and another image of yours as its target. To show one picture
@@ -945,6 +945,14 @@ typedef struct dit_target {
                                API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
 
+/* What makes previews, from the finished picture that a step foretells. */
+typedef enum dit_preview {
+    DIT_PREVIEW_DEFAULT, /* DIT_PREVIEW_TAE if the model has a tiny autoencoder, else DIT_PREVIEW_VAE */
+    DIT_PREVIEW_PROJ,    /* a sum over the latent's channels: blurred, and nearly free */
+    DIT_PREVIEW_TAE,     /* the tiny autoencoder of the model (DIT_ROLE_TAE) */
+    DIT_PREVIEW_VAE      /* the decoder, which costs about as much as a step */
+} dit_preview;
+
 typedef struct dit_job_desc {
     uint32_t _zero_begin;        /* guard: stays zero */
     const dit_model *model;      /* required; of the same context, not a dry run */
@@ -1002,7 +1010,8 @@ typedef struct dit_job_desc {
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
-    uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
+    uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
+    dit_preview preview;         /* what makes previews; zero: a tiny autoencoder, else the decoder */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
@@ -17467,7 +17476,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_RELU,  /* of products, where it is of all that is added, the residual too; and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -17855,6 +17864,16 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
+/* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
+   patch^2, 3]: the sum over channels of their values times their row of table, plus its last row. table: F32 [channels
+   + 1, DITI_COLOR_COLUMNS]. Plane c * patch^2 + dy * patch + dx is channel c of pixel (dy, dx) of a patch. */
+#define DITI_COLOR_COLUMNS 4u /* red, green, blue, nothing */
+DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
+                                            uint32_t patch, diti_tensor table);
+/* rows [height * width, 3] in -1..1 -> a picture `factor` times as large, packed RGBA8 words U32 [1, pixels] (swap:
+   BGRA), with straight lines between the centres of pixels. */
+DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
+                                   uint32_t factor, diti_tensor rgba, bool swap);
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
@@ -19383,7 +19402,9 @@ enum {
     DITI_OP_UNPATCHIFY_PLANES,
     DITI_OP_UNPACK,
     DITI_OP_LIGHT,
-    DITI_OP_GREY
+    DITI_OP_GREY,
+    DITI_OP_COLORS,
+    DITI_OP_ENLARGE
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
@@ -20042,6 +20063,41 @@ DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tenso
     diti_pixels_push(&dispatch, diti_tensor_get(graph, rgb), diti_tensor_get(graph, texels), 1, 3, 1, 1, 1, 0);
     dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
     diti_pixels_emit(graph, &dispatch, rgb, texels);
+}
+
+DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
+                                            uint32_t patch, diti_tensor table) {
+    const diti_tensor_info *factors = diti_tensor_get(graph, table);
+    uint32_t channels = factors->rows - 1;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "colors", DITI_KERNEL_PIXELS, DITI_OP_COLORS)) return 0;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, planes), (uint64_t)channels * patch * patch,
+                         (uint64_t)height * width, "colors"))
+        return 0;
+    out = diti_tensor_new(graph, DITI_F32, height * width * patch * patch, 3, "colors");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, planes), diti_tensor_get(graph, out), 1, channels, height, width,
+                     patch, factors->pitch);
+    diti_op_bind(graph, &dispatch, 1, table, DITI_PIXELS_FACTOR, true, false);
+    diti_pixels_emit(graph, &dispatch, planes, out);
+    return out;
+}
+
+DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
+                                   uint32_t factor, diti_tensor rgba, bool swap) {
+    uint64_t pixels = (uint64_t)height * width * factor * factor;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "enlarge", DITI_KERNEL_PIXELS, DITI_OP_ENLARGE)) return;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)height * width, 3, "enlarge") ||
+        !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "enlarge"))
+        return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, rgba), 1, 3, height, width, factor,
+                     0);
+    dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
+    dispatch.constants[5] = true;
+    dispatch.constants[7] = swap;
+    diti_pixels_emit(graph, &dispatch, rows, rgba);
 }
 
 /* ==== src/graph/ops_frames.c ==== */
@@ -42850,8 +42906,8 @@ typedef struct diti_vae_traits {
     bool timed;
     float decode_timestep, decode_noise;
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
-   whole or one half of it; config NULL: sizes from shapes. */
+/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1, TAEF2, the decoders of
+   TAEHV) in diffusers' or its own, whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err);
@@ -42860,6 +42916,17 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 /* A scale and a shift that were only assumed become these, where the latents have so many channels. */
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
+/* Fits a tiny autoencoder to a model whose latents have four times its channels, since a pixel of them is 2 x 2. */
+DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels);
+/* Whether it is a tiny autoencoder of clips (TAEHV), which decodes their first frame, or a picture, and no more. */
+DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae);
+/* Colours of latents without a decoder (colors.c), for latents of so many channels and that scale; false: none are
+   known. clips: an autoencoder of clips has them. */
+typedef struct diti_colors {
+    uint32_t channels, patch; /* a pixel of the latent is patch x patch of so many channels */
+    const float *values;      /* [channels + 1, 3] */
+} diti_colors;
+DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
@@ -42976,13 +43043,19 @@ typedef struct diti_kl_half { /* decoder or encoder */
 #define DITI_TINY_MAX_LAYERS 32u
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
+    diti_layer pool_in, pool_norm,
+        pool_out;     /* what is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
+    bool remembers;   /* a block that reads the frame before, too */
+    uint32_t frames;  /* every frame becomes so many; 0: the layer is no such one */
 } diti_tiny_layer;
 typedef struct diti_tiny_half {
     diti_tiny_layer *layers;
     uint32_t count;
+    bool remembers; /* some block does: frames of clips */
+    uint32_t patch; /* side of the pixels that the last convolution makes at a time; 0: 1 */
 } diti_tiny_half;
 
 /* Convolutions and norms of a video autoencoder have this in common. */
@@ -43056,6 +43129,10 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
    stride, padding, what else there is to it. */
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
+/* GroupNorm over all lines, wherever they are. roomy: x has room, and the lines in it come meanwhile. desc: groups,
+   eps, what else there is to it. */
+DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy);
 
 /* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
@@ -43136,6 +43213,8 @@ DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
 /* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+/* Where vae packs: each pixel of the latent as 2 x 2, of whose lines on other devices the next one is left. */
+DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
@@ -43168,6 +43247,180 @@ DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph
         diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
     }
     return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
+
+/* ==== src/vae/colors.c ==== */
+
+/* Colours of latents without a decoder (docs/models.md 4.2): a pixel of the latent is about the colour of its pixels,
+   and that is nearly a sum over channels. Each table has red, green and blue of a channel in a row, and what is added
+   in the last row. The values are those that ComfyUI (https://github.com/Comfy-Org/ComfyUI, comfy/latent_formats.py)
+   publishes; diti_colors_cogvideox's are from https://github.com/kijai/ComfyUI-CogVideoXWrapper. */
+
+/* clang-format off */
+static const float diti_colors_sd[] = {
+    0.3512f, 0.2297f, 0.3227f, 0.325f, 0.4974f, 0.235f, -0.2829f, 0.1762f, 0.2721f, -0.212f, -0.2616f, -0.7177f,
+    0, 0, 0};
+static const float diti_colors_sdxl[] = {
+    0.3651f, 0.4232f, 0.4341f, -0.2533f, -0.0042f, 0.1068f, 0.1076f, 0.1111f, -0.0362f,
+    -0.3165f, -0.2492f, -0.2188f, 0.1084f, -0.0175f, -0.0011f};
+static const float diti_colors_sd3[] = {
+    -0.0922f, -0.0175f, 0.0749f, 0.0311f, 0.0633f, 0.0954f, 0.1994f, 0.0927f, 0.0458f, 0.0856f, 0.0339f, 0.0902f,
+    0.0587f, 0.0272f, -0.0496f, -0.0006f, 0.1104f, 0.0309f, 0.0978f, 0.0306f, 0.0427f, -0.0042f, 0.1038f, 0.1358f,
+    -0.0194f, 0.002f, 0.0669f, -0.0488f, 0.013f, -0.0268f, 0.0922f, 0.0988f, 0.0951f, -0.0278f, 0.0524f, -0.0542f,
+    0.0332f, 0.0456f, 0.0895f, -0.0069f, -0.003f, -0.081f, -0.0596f, -0.0465f, -0.0293f,
+    -0.1448f, -0.1463f, -0.1189f, 0.2394f, 0.2135f, 0.1925f};
+static const float diti_colors_flux[] = {
+    -0.0346f, 0.0244f, 0.0681f, 0.0034f, 0.021f, 0.0687f, 0.0275f, -0.0668f, -0.0433f, -0.0174f, 0.016f, 0.0617f,
+    0.0859f, 0.0721f, 0.0329f, 0.0004f, 0.0383f, 0.0115f, 0.0405f, 0.0861f, 0.0915f, -0.0236f, -0.0185f, -0.0259f,
+    -0.0245f, 0.025f, 0.118f, 0.1008f, 0.0755f, -0.0421f, -0.0515f, 0.0201f, 0.0011f, 0.0428f, -0.0012f, -0.0036f,
+    0.0817f, 0.0765f, 0.0749f, -0.1264f, -0.0522f, -0.1103f, -0.028f, -0.0881f, -0.0499f,
+    -0.1262f, -0.0982f, -0.0778f, -0.0329f, -0.0718f, -0.0851f};
+static const float diti_colors_flux2[] = {
+    0.0058f, 0.0113f, 0.0073f, 0.0495f, 0.0443f, 0.0836f, -0.0099f, 0.0096f, 0.0644f, 0.2144f, 0.3009f, 0.3652f,
+    0.0166f, -0.0039f, -0.0054f, 0.0157f, 0.0103f, -0.016f, -0.0398f, 0.0902f, -0.0235f,
+    -0.0052f, 0.0095f, 0.0109f, -0.3527f, -0.2712f, -0.1666f, -0.0301f, -0.0356f, -0.018f,
+    -0.0107f, 0.0078f, 0.0013f, 0.0746f, 0.009f, -0.0941f, 0.0156f, 0.0169f, 0.007f, -0.0034f, -0.004f, -0.0114f,
+    0.0032f, 0.0181f, 0.008f, -0.0939f, -0.0008f, 0.0186f, 0.0018f, 0.0043f, 0.0104f, 0.0284f, 0.0056f, -0.0127f,
+    -0.0024f, -0.0022f, -0.003f, 0.1207f, -0.0026f, 0.0065f, 0.0128f, 0.0101f, 0.0142f,
+    0.0137f, -0.0072f, -0.0007f, 0.0095f, 0.0092f, -0.0059f, 0, -0.0077f, -0.0049f, -0.0465f, -0.0204f, -0.0312f,
+    0.0095f, 0.0012f, -0.0066f, 0.029f, -0.0034f, 0.0025f, 0.022f, 0.0169f, -0.0048f, -0.0332f, -0.0457f, -0.0468f,
+    -0.0085f, 0.0389f, 0.0609f, -0.0076f, 0.0003f, -0.0043f, -0.0111f, -0.046f, -0.0614f,
+    -0.0329f, -0.0718f, -0.0851f};
+static const float diti_colors_wan21[] = {
+    -0.1299f, -0.1692f, 0.2932f, 0.0671f, 0.0406f, 0.0442f, 0.3568f, 0.2548f, 0.1747f, 0.0372f, 0.2344f, 0.142f,
+    0.0313f, 0.0189f, -0.0328f, 0.0296f, -0.0956f, -0.0665f, -0.3477f, -0.4059f, -0.2925f,
+    0.0166f, 0.1902f, 0.1975f, -0.0412f, 0.0267f, -0.1364f, -0.1293f, 0.074f, 0.1636f, 0.068f, 0.3019f, 0.1128f,
+    0.0032f, 0.0581f, 0.0639f, -0.1251f, 0.0927f, 0.1699f, 0.006f, -0.0633f, 0.0005f, 0.3477f, 0.2275f, 0.295f,
+    0.1984f, 0.0913f, 0.1861f, -0.1835f, -0.0868f, -0.336f};
+static const float diti_colors_wan22[] = {
+    0.0119f, 0.0103f, 0.0046f, -0.1062f, -0.0504f, 0.0165f, 0.014f, 0.0409f, 0.0491f, -0.0813f, -0.0677f, 0.0607f,
+    0.0656f, 0.0851f, 0.0808f, 0.0264f, 0.0463f, 0.0912f, 0.0295f, 0.0326f, 0.059f, -0.0244f, -0.027f, 0.0025f,
+    0.0443f, -0.0102f, 0.0288f, -0.0465f, -0.009f, -0.0205f, 0.0359f, 0.0236f, 0.0082f, -0.0776f, 0.0854f, 0.1048f,
+    0.0564f, 0.0264f, 0.0561f, 0.0006f, 0.0594f, 0.0418f, -0.0319f, -0.0542f, -0.0637f, -0.0268f, 0.0024f, 0.026f,
+    0.0539f, 0.0265f, 0.0358f, -0.0359f, -0.0312f, -0.0287f, -0.0285f, -0.1032f, -0.1237f,
+    0.1041f, 0.0537f, 0.0622f, -0.0086f, -0.0374f, -0.0051f, 0.039f, 0.067f, 0.2863f, 0.0069f, 0.0144f, 0.0082f,
+    0.0006f, -0.0167f, 0.0079f, 0.0313f, -0.0574f, -0.0232f, -0.1454f, -0.0902f, -0.0481f,
+    0.0714f, 0.0827f, 0.0447f, -0.0304f, -0.0574f, -0.0196f, 0.0401f, 0.0384f, 0.0204f,
+    -0.0758f, -0.0297f, -0.0014f, 0.0568f, 0.1307f, 0.1372f, -0.0055f, -0.031f, -0.038f,
+    0.0239f, -0.0305f, 0.0325f, -0.0663f, -0.0673f, -0.014f, -0.0416f, -0.0047f, -0.0023f,
+    0.0166f, 0.0112f, -0.0093f, -0.0211f, 0.0011f, 0.0331f, 0.1833f, 0.1466f, 0.225f, -0.0368f, 0.037f, 0.0295f,
+    -0.3441f, -0.3543f, -0.2008f, -0.0479f, -0.0489f, -0.042f, -0.066f, -0.0153f, 0.08f,
+    -0.0101f, 0.0068f, 0.0156f, -0.069f, -0.0452f, -0.0927f, -0.0145f, 0.0041f, 0.0015f, 0.0421f, 0.0451f, 0.0373f,
+    0.0504f, -0.0483f, -0.0356f, -0.0837f, 0.0168f, 0.0055f, 0.0317f, -0.0878f, -0.1388f};
+static const float diti_colors_qwenimage21[] = {
+    -0.0158f, -0.0115f, -0.0174f, 0.003f, 0.012f, 0.0027f, 0.0637f, 0.047f, -0.0127f, 0.036f, 0.0661f, -0.003f,
+    0.0159f, 0.0181f, 0.0082f, 0.0132f, 0.0326f, 0.0169f, 0.0191f, 0.0261f, 0.0136f, -0.0146f, -0.0276f, -0.0361f,
+    0.0187f, -0.0024f, -0.0072f, -0.1059f, -0.009f, 0.035f, -0.0195f, -0.0226f, -0.0138f,
+    -0.0295f, 0.0024f, -0.0215f, 0.0191f, -0.0393f, -0.0001f, -0.0144f, -0.0166f, -0.0272f,
+    0.0389f, 0.043f, 0.0445f, -0.0153f, -0.0336f, 0.0031f, 0.0339f, 0.0122f, 0.022f, -0.0136f, -0.0078f, -0.012f,
+    -0.034f, -0.0282f, -0.0245f, -0.0133f, -0.0176f, -0.0133f, 0.0109f, -0.0087f, 0.0096f,
+    -0.001f, 0.0044f, 0.0016f, 0.0301f, 0.0053f, 0.0361f, -0.0281f, -0.0205f, -0.0032f, -0.0725f, 0.0002f, 0.016f,
+    -0.0036f, 0.0158f, 0.0807f, 0.0087f, 0.004f, -0.0053f, -0.026f, 0.0183f, -0.0077f,
+    -0.0039f, -0.0035f, -0.0107f, -0.0026f, 0.0172f, 0.0237f, 0.0088f, 0.0078f, 0.0078f,
+    -0.0087f, -0.031f, -0.0122f, -0.0027f, 0.0018f, 0.0094f, -0.0064f, 0.0292f, -0.0256f, 0.0594f, 0.1049f, 0.118f,
+    0.0103f, -0.0103f, -0.0026f, -0.0091f, 0.0025f, -0.0015f, 0.0178f, 0.0243f, 0.0292f,
+    -0.0063f, -0.0012f, 0.0202f, 0.0452f, 0.0246f, 0.0143f, 0.0149f, 0.027f, 0.0052f, 0.1484f, 0.0801f, 0.0804f,
+    -0.012f, 0.004f, 0.001f, 0.0181f, 0.0051f, -0.0021f, 0.0132f, 0.005f, 0.0019f, 0.0291f, 0.002f, 0.0092f,
+    0.0066f, -0.041f, -0.1314f, -0.1153f, -0.0629f, -0.0802f, 0.0258f, 0.0378f, 0.0298f, 0.0375f, 0.1139f, 0.0468f,
+    -0.0142f, -0.0126f, -0.0276f, 0.0339f, 0.0153f, 0.0138f, 0.0346f, 0.0211f, 0.0267f,
+    0.0369f, -0.0431f, -0.0993f, -0.0052f, -0.0092f, 0.0056f, -0.0279f, 0.041f, -0.0357f,
+    0.0036f, 0.0017f, -0.0083f, -0.0441f, -0.0367f, -0.0454f, -0.0001f, -0.0092f, -0.0001f,
+    -0.0222f, -0.0183f, -0.0051f, 0.0039f, 0.0053f, -0.0184f, -0.0094f, -0.0075f, -0.0143f,
+    -0.0066f, -0.0088f, -0.0063f, 0.022f, 0.0074f, 0.01f, -0.1228f, -0.1869f, -0.3083f};
+static const float diti_colors_hunyuanvideo[] = {
+    -0.0395f, -0.0331f, 0.0445f, 0.0696f, 0.0795f, 0.0518f, 0.0135f, -0.0945f, -0.0282f,
+    0.0108f, -0.025f, -0.0765f, -0.0209f, 0.0032f, 0.0224f, -0.0804f, -0.0254f, -0.0639f,
+    -0.0991f, 0.0271f, -0.0669f, -0.0646f, -0.0422f, -0.04f, -0.0696f, -0.0595f, -0.0894f,
+    -0.0799f, -0.0208f, -0.0375f, 0.1166f, 0.1627f, 0.0962f, 0.1165f, 0.0432f, 0.0407f,
+    -0.2315f, -0.192f, -0.1355f, -0.027f, 0.0401f, -0.0821f, -0.0616f, -0.0997f, -0.0727f,
+    0.0249f, -0.0469f, -0.1703f, 0.0259f, -0.0192f, -0.0761f};
+static const float diti_colors_cogvideox[] = {
+    0.11946f, 0.099192f, -0.0048327f, -0.0011977f, 0.054965f, 0.021322f, -0.014089f, -0.0087015f, -0.020991f,
+    0.030639f, 0.12186f, 0.013959f, 0.09274f, 0.030293f, 0.050831f, 0.037911f, 0.049352f, 0.058563f,
+    0.01775f, 0.0088395f, 0.036006f, 0.1061f, 0.023399f, 0.057154f, 0.12736f, -0.01096f, 0.043269f,
+    -0.018735f, 0.082209f, 0.10613f, 0.0084291f, 0.076239f, 0.092957f, 0.12938f, 0.1236f, 0.044789f,
+    0.045659f, 0.041064f, -0.017695f, 0.00019003f, -0.013965f, 0.053297f, 0.080824f, 0.11548f, -0.021464f,
+    -0.015179f, -0.0057986f, 0.072166f, 0, 0, 0};
+static const float diti_colors_ltx[] = {
+    0.011202f, -0.00063815f, -0.010021f, 0.086031f, 0.065813f, 0.00095409f, -0.012576f, -0.0075734f, -0.0040528f,
+    0.0094063f, -0.0021688f, 0.0026093f, 0.0037636f, 0.012765f, 0.0091548f, 0.021024f, -0.0052973f, 0.0034373f,
+    -0.0088896f, -0.019703f, -0.018761f, -0.01316f, -0.010523f, 0.0019709f, -0.0015152f, -0.0069891f, -0.007581f,
+    -0.0017247f, 0.0004656f, -0.0033839f, 0.013617f, 0.0047077f, -0.0020045f, 0.010256f, 0.0077318f, 0.013948f,
+    -0.016108f, -0.0062151f, 0.0011561f, 0.0073407f, 0.015628f, 0.00044865f, 0.00095357f, -0.0029518f, -0.01476f,
+    0.019143f, 0.010868f, 0.012264f, 0.0044575f, 3.6682e-05f, -0.0068508f, -0.00045681f, 0.003257f, 0.0077929f,
+    0.033902f, 0.033405f, 0.037454f, -0.023001f, -0.0024877f, -0.0031033f, 0.050265f, 0.038841f, 0.033539f,
+    -0.0041018f, -0.0011095f, 0.0015859f, -0.12689f, -0.13107f, -0.21005f, 0.026276f, 0.014189f, -0.0035963f,
+    -0.0048679f, 0.0088486f, 0.0078029f, -0.001661f, -0.0048597f, -0.005206f, -0.002101f, 0.002361f, 0.0093796f,
+    -0.022482f, -0.021305f, -0.015087f, -0.015753f, -0.010646f, -0.0065083f, -0.0046975f, 0.0050288f, -0.006739f,
+    0.011951f, 0.020712f, 0.016191f, -0.0063704f, -0.0084827f, -0.0095483f, 0.007261f, -0.0099326f, -0.022978f,
+    -0.00091904f, 0.0062882f, 0.009572f, -0.037178f, -0.037123f, -0.056713f, -0.13373f, -0.1072f, -0.053801f,
+    -0.0053702f, 0.0081256f, 0.0088397f, -0.15247f, -0.21437f, -0.21843f, 0.031441f, 0.0070335f, -0.0097541f,
+    0.0021528f, -0.0089817f, -0.021023f, 0.0038461f, -0.0058957f, -0.015014f, -0.004347f, -0.01294f, -0.015972f,
+    -0.0054781f, -0.010842f, -0.0030204f, -0.0065347f, 0.0030806f, -0.010163f,
+    -0.0050414f, -0.0071503f, -0.00089686f, -0.0085851f, -0.0024351f, 0.0010674f,
+    -0.0090016f, -0.0096493f, 0.0015692f, 0.0050914f, 0.012099f, 0.019968f, 0.013758f, 0.011669f, 0.0081958f,
+    -0.010518f, -0.011575f, -0.0041307f, -0.02841f, -0.031266f, -0.022149f, 0.0029336f, 0.036511f, 0.018717f,
+    -0.016703f, -0.016696f, -0.0044529f, 0.048818f, 0.040063f, 0.008741f, -0.015066f, -0.00057328f, 0.0029785f,
+    -0.017613f, -0.0081034f, 0.013086f, -0.0092633f, 0.010803f, -0.0063489f, 0.0030851f, 0.0004775f, 0.012347f,
+    -0.022785f, -0.023043f, -0.026005f, -0.024787f, -0.015389f, -0.022104f, -0.023572f, 0.0010544f, 0.012361f,
+    -0.0078915f, -0.0012271f, -0.0060968f, -0.011478f, -0.0012543f, 0.0062679f, -0.054229f, 0.026644f, 0.0063394f,
+    0.0044216f, -0.0073338f, -0.010464f, -0.0045013f, 0.0016082f, 0.01442f, 0.013673f, 0.0088877f, 0.0041253f,
+    -0.010145f, 0.0090072f, 0.015695f, -0.0056234f, 0.0011847f, 0.0081261f, -0.0037171f, -0.0053538f, 0.001259f,
+    0.029476f, 0.021424f, 0.030424f, -0.034925f, -0.02434f, -0.025316f, -0.034127f, -0.022406f, -0.010589f,
+    -0.017342f, -0.013249f, -0.010719f, -0.0021478f, -0.0086051f, -0.0029878f,
+    0.0012089f, -0.0042391f, -0.0068569f, 0.00090411f, -0.0066886f, -6.7547e-05f,
+    0.016048f, -0.010057f, -0.028929f, 0.001229f, 0.010163f, 0.018861f, 0.017264f, 0.00027257f, 0.013785f,
+    -0.013482f, -0.0036427f, 0.00067481f, 0.0046782f, -0.0052423f, 0.0024467f,
+    -0.0059113f, -0.0062244f, -0.0018162f, 0.015496f, 0.014582f, 0.0019514f, 0.0074958f, 0.0015886f, -0.0082305f,
+    0.019086f, 0.001636f, -0.0039674f, -0.0057021f, -0.0027307f, -0.0041066f, 0.001745f, 0.014602f, 0.025794f,
+    -0.00082788f, 0.0022902f, 0.0045161f, 0.011632f, 0.0089193f, -0.0072813f, 0.0075721f, 0.0026784f, 0.011393f,
+    0.0051939f, 0.0036903f, 0.014049f, -0.018383f, -0.022529f, -0.024477f, 0.00058842f, -0.0057874f, -0.01477f,
+    -0.016125f, -0.0086101f, -0.014533f, 0.02054f, 0.020729f, 0.0064338f, 0.0033587f, -0.011226f, -0.016444f,
+    -0.0014742f, -0.010489f, 0.0017097f, 0.02813f, 0.023546f, 0.032791f, -0.018532f, -0.012842f, -0.0087756f,
+    -0.0080533f, -0.010771f, -0.017536f, -0.0039009f, 0.01615f, 0.033359f, -0.0074554f, -0.014154f, -0.006191f,
+    0.0034734f, -0.01137f, -0.010581f, 0.011476f, 0.0039281f, 0.0028231f, 0.0071639f, -0.0014741f, -0.0038066f,
+    0.002225f, -0.0087552f, -0.0095719f, 0.024146f, 0.021696f, 0.028056f, -0.0054365f, -0.024291f, -0.017802f,
+    0.0074263f, 0.01051f, 0.012705f, 0.0062669f, 0.0062658f, 0.019211f, 0.016378f, 0.0094933f, 0.0066971f,
+    0.017173f, 0.023601f, 0.023296f, -0.014568f, -0.0098279f, -0.011556f, 0.014431f, 0.01443f, 0.0066362f,
+    -0.006823f, 0.018863f, 0.014555f, 0.0061156f, 0.00347f, -0.0026662f, -0.0026983f, -0.0059402f, -0.0092276f,
+    0.010235f, 0.0074173f, -0.0076243f, -0.013255f, 0.019322f, -0.00092153f, 0.0024222f, -0.0048039f, -0.015759f,
+    0.026244f, 0.025951f, 0.020249f, 0.015711f, 0.018498f, 0.0027407f, -0.0021714f, 0.0047214f, -0.022443f,
+    -0.0074747f, 0.0074166f, 0.01443f, -0.0083906f, -0.0079776f, 0.0097927f, 0.038321f, 0.0096622f, -0.019268f,
+    -0.014605f, -0.0067032f, 0.0039675f, -0.0571f, -0.1657f, -0.2512f};
+/* clang-format on */
+
+/* scale: of the latents. pictures, clips: which autoencoders make them. */
+typedef struct diti_color_row {
+    uint32_t channels, patch;
+    float scale;
+    bool pictures, clips;
+    const float *values;
+} diti_color_row;
+static const diti_color_row diti_color_rows[] = {{4, 1, 0.18215f, true, false, diti_colors_sd},
+                                                 {4, 1, 0.13025f, true, false, diti_colors_sdxl},
+                                                 {16, 1, 1.5305f, true, false, diti_colors_sd3},
+                                                 {16, 1, 0.3611f, true, false, diti_colors_flux},
+                                                 {128, 2, 1, true, false, diti_colors_flux2},
+                                                 {16, 1, 1, true, true, diti_colors_wan21},
+                                                 {48, 1, 1, true, true, diti_colors_wan22},
+                                                 {64, 1, 1, true, false, diti_colors_qwenimage21},
+                                                 {16, 1, 0.476986f, true, true, diti_colors_hunyuanvideo},
+                                                 {16, 1, 0.7f, false, true, diti_colors_cogvideox},
+                                                 {16, 1, 1.15258426f, false, true, diti_colors_cogvideox},
+                                                 {128, 1, 1, false, true, diti_colors_ltx}};
+
+DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_color_rows); i++) {
+        const diti_color_row *row = &diti_color_rows[i];
+        if (row->channels != channels || fabsf(row->scale - scale) > 1e-4f || !(clips ? row->clips : row->pictures))
+            continue;
+        out->patch = row->patch;
+        out->channels = channels / (row->patch * row->patch);
+        out->values = row->values;
+        return true;
+    }
+    return false;
 }
 
 /* ==== src/vae/band.c ==== */
@@ -43259,6 +43512,23 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     desc->out = diti_row_band_own(graph, &to, out);
     diti_conv(graph, x, &layer->weight, desc);
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy) {
+    diti_row_band_edges edges = DITI_ZERO;
+    desc->batch = row_band->images;
+    desc->weight = &layer->weight;
+    desc->bias = &layer->bias;
+    desc->parts = row_band->lines; /* pictures must not depend on where bands end */
+    if (!row_band->group) return diti_group_norm(graph, x, desc);
+    desc->parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
+    desc->moments = diti_all_gather(graph, row_band->group,
+                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, desc),
+                                    1, row_band->lines, "moments of all lines");
+    if (roomy) diti_row_band_end(graph, row_band, edges);
+    return diti_group_norm(graph, x, desc);
 }
 
 /* ==== src/vae/kl.c ==== */
@@ -43561,23 +43831,11 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
-    diti_row_band_edges edges = DITI_ZERO;
-    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
-    desc.weight = &layer->weight;
-    desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* pictures must not depend on where bands end */
-    if (!row_band->group) return diti_group_norm(graph, x, &desc);
-    desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
-    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
-    desc.moments = diti_all_gather(graph, row_band->group,
-                                   diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
-                                   1, row_band->lines, "moments of all lines");
-    if (roomy) diti_row_band_end(graph, row_band, edges);
-    return diti_group_norm(graph, x, &desc);
+    return diti_row_band_norm(graph, row_band, x, layer, &desc, roomy);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
@@ -43711,7 +43969,8 @@ static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lin
 }
 
 /* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
-static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                        diti_row_band *row_band) {
     uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
     diti_block_desc block = diti_kl_block(row_band, lines, columns);
     x = diti_spread_frames(graph, x, &block);
@@ -43765,8 +44024,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
 /* ==== src/vae/tiny.c ==== */
 
 /* AutoencoderTiny (docs/models.md 4.2): convolutions and blocks by their numbers, where a missing number means
-   something: after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder
-   that halve it have no bias. */
+   something: between convolutions a ReLU, later that the size doubles. Convolutions of the encoder that halve it have
+   no bias. Decoders of TAEHV have layers that make several frames of one, and blocks that read the frame before. */
 
 /* Finds the text before the layers' numbers; the original decoder counts from 1. NULL: there is no such half. */
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
@@ -43804,10 +44063,30 @@ static uint32_t diti_tiny_load_conv(diti_loader *loader, diti_layer *out, uint32
     return rows;
 }
 
+/* The branch that FLUX.2's has in front of a block: to four times the channels and back, over a GroupNorm. */
+static void diti_tiny_load_pool(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
+    uint32_t wide;
+    char name[64];
+    diti_format(name, sizeof name, "%u.pool.0.weight", (unsigned)layer->number);
+    if (!diti_loader_find(loader, name)) return;
+    wide = diti_loader_dimension(loader, name, 0);
+    diti_load_matrix(loader, &layer->pool_in.weight, wide, channels, 1, name);
+    diti_format(name, sizeof name, "%u.pool.1.weight", (unsigned)layer->number);
+    diti_load_vector(loader, &layer->pool_norm.weight, 1, wide, name);
+    diti_format(name, sizeof name, "%u.pool.1.bias", (unsigned)layer->number);
+    diti_load_vector(loader, &layer->pool_norm.bias, 1, wide, name);
+    diti_format(name, sizeof name, "%u.pool.3.weight", (unsigned)layer->number);
+    diti_load_matrix(loader, &layer->pool_out.weight, channels, wide, 1, name);
+}
+
 static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
     uint32_t given = channels, i;
     char name[64];
     layer->block = true;
+    diti_tiny_load_pool(loader, layer, channels);
+    diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)layer->number);
+    layer->remembers = diti_loader_dimension(loader, name, 1) == 2 * channels;
+    if (layer->remembers) channels *= 2;
     for (i = 0; i < 3; i++) {
         diti_format(name, sizeof name, "%u.conv.%u", (unsigned)layer->number, (unsigned)(2 * i));
         channels = diti_tiny_load_conv(loader, &layer->convs[i], channels, name);
@@ -43817,14 +44096,50 @@ static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer
     return channels;
 }
 
+/* A product that makes several frames of one, in front of which the size doubles. */
+static void diti_tiny_load_frames(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
+    char name[64];
+    uint32_t rows;
+    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)layer->number);
+    rows = diti_loader_dimension(loader, name, 0);
+    layer->frames = channels ? rows / channels : 0;
+    diti_load_matrix(loader, &layer->convs[0].weight, rows, channels, 1, name);
+}
+
 static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels, bool decoder,
                                       bool gap) {
     char name[64];
+    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)layer->number);
+    layer->up = decoder && gap;
+    if (diti_loader_find(loader, name)) {
+        diti_tiny_load_frames(loader, layer, channels);
+        return channels;
+    }
     diti_format(name, sizeof name, "%u", (unsigned)layer->number);
     channels = diti_tiny_load_conv(loader, &layer->convs[0], channels, name);
-    layer->up = decoder && gap;
     layer->down = !decoder && !layer->convs[0].bias.part_count;
     return channels;
+}
+
+/* Whether the file has a layer of that number that is no block. */
+static bool diti_tiny_has(diti_loader *loader, uint32_t number) {
+    char name[64];
+    diti_format(name, sizeof name, "%u.weight", (unsigned)number);
+    if (diti_loader_find(loader, name)) return true;
+    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)number);
+    return diti_loader_find(loader, name) != NULL;
+}
+
+/* The size doubles before frames are made, but a product of single pixels may as well come first; and between two
+   convolutions stands a ReLU. */
+static void diti_tiny_settle(diti_tiny_layer *before, diti_tiny_layer *layer) {
+    if (before->frames) {
+        layer->up = before->up;
+        before->up = false;
+    } else if (!before->block && layer->up) {
+        before->relu = true;
+        layer->up = false;
+    }
 }
 
 /* Returns the channels that the half gives, 0 where there is no such half. */
@@ -43845,8 +44160,7 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         layer->number = number;
         diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)number);
         block = diti_loader_find(loader, name) != NULL;
-        diti_format(name, sizeof name, "%u.weight", (unsigned)number);
-        if (!block && !diti_loader_find(loader, name)) continue;
+        if (!block && !diti_tiny_has(loader, number)) continue;
         if (number > before + (decoder ? 2u : 1u) || (block && number > before + 1 && before != first)) {
             diti_fail(&loader->error, DIT_ERROR_BAD_FILE, "%s: the tiny autoencoder's layer %u follows layer %u",
                       diti_checkpoint_name(loader->checkpoint), (unsigned)number, (unsigned)before);
@@ -43855,6 +44169,8 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         channels = block ? diti_tiny_load_block(loader, layer, channels)
                          : diti_tiny_load_single(loader, layer, channels, decoder, number > before + 1);
         layer->relu = decoder && number == first;
+        half->remembers |= layer->remembers;
+        if (decoder && half->count && !block) diti_tiny_settle(layer - 1, layer);
         half->count++;
     }
     diti_loader_scope(loader, "%s", "");
@@ -43885,15 +44201,30 @@ DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader) {
 }
 
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
-    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments;
+    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments, patch;
     vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
     vae->traits.has_decoder = vae->tiny_decoder.count != 0;
     vae->traits.has_encoder = vae->tiny_encoder.count != 0;
     vae->traits.factor = diti_tiny_factor(vae->traits.has_decoder ? &vae->tiny_decoder : &vae->tiny_encoder);
+    for (patch = 1; vae->tiny_decoder.remembers && 3 * patch * patch < pixels;) patch++;
+    vae->tiny_decoder.patch = patch;
+    vae->traits.factor *= patch;
+    pixels /= patch * patch;
     if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
                      vae->tiny_file, (unsigned)pixels, (unsigned)vae->traits.latent_channels, (unsigned)moments);
+}
+
+DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae) { return vae->tiny_decoder.remembers; }
+
+DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels) {
+    diti_vae_traits *traits = &vae->traits;
+    if (!traits->tiny || vae->packs || traits->latent_channels * 4 != latent_channels) return;
+    vae->packs = true;
+    traits->latent_channels *= 4;
+    traits->factor *= 2;
+    traits->has_encoder = false; /* nothing asks for packed latents of a tiny one */
 }
 
 /* x with room that is filled. roomy: so has the result. */
@@ -43910,17 +44241,74 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
     return x;
 }
 
+/* x plus what GroupNorm and ReLU between two products make of it; x and the result with room. */
+static diti_tensor diti_tiny_run_pool(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
+                                      const diti_row_band *row_band) {
+    diti_tensor own = diti_row_band_own(graph, row_band, x), h;
+    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
+    diti_group_norm_desc norm = DITI_ZERO;
+    diti_elementwise_desc relu = DITI_ZERO;
+    norm.groups = 4;
+    norm.eps = 1e-5f;
+    norm.name = "tiny_norm";
+    relu.activation = DITI_ACTIVATION_RELU;
+    relu.name = "tiny_relu";
+    out.residual = own;
+    h = diti_tiny_conv(graph, own, &layer->pool_in, row_band, &in, false, false);
+    h = diti_elementwise(graph, diti_row_band_norm(graph, row_band, h, &layer->pool_norm, &norm, false), &relu);
+    return diti_tiny_conv(graph, h, &layer->pool_out, row_band, &out, false, true);
+}
+
+/* x beside the frame before it; zeros stand for what is before the first one. [frames * pixels, 2C] */
+static diti_tensor diti_tiny_remember(diti_graph *graph, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t pixels = row_band->height * row_band->width, rows = row_band->images * pixels;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_tensor both = diti_tensor_new(graph, graph->activation, rows, 2 * columns, "frames and those before");
+    if (diti_graph_failed(graph)) return 0;
+    diti_copy(graph, x, diti_tensor_view(graph, both, 0, rows, 0, columns), "frames");
+    diti_fill_zeros(graph, diti_tensor_view(graph, both, 0, pixels, columns, columns));
+    if (row_band->images > 1)
+        diti_copy(graph, diti_tensor_view(graph, x, 0, rows - pixels, 0, columns),
+                  diti_tensor_view(graph, both, pixels, rows - pixels, columns, columns), "frames before");
+    return both;
+}
+
 static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
                                        const diti_row_band *row_band, bool last) {
     diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
-    diti_tensor sum = diti_row_band_own(graph, row_band, x);
+    diti_tensor sum;
+    if (layer->pool_in.weight.part_count) x = diti_tiny_run_pool(graph, x, layer, row_band);
+    sum = diti_row_band_own(graph, row_band, x);
     if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, row_band, &plain, false, false);
+    if (layer->remembers) x = diti_tiny_remember(graph, x, row_band);
     x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, true, true);
     desc.out = 0;
     x = diti_tiny_conv(graph, x, &layer->convs[1], row_band, &desc, true, true);
     desc.out = 0;
     desc.residual = sum;
     return diti_tiny_conv(graph, x, &layer->convs[2], row_band, &desc, true, !last);
+}
+
+/* Frame after frame of the product's columns. only: the last of them all. */
+static diti_tensor diti_tiny_run_frames(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
+                                        diti_row_band *row_band, bool only) {
+    uint32_t pixels = row_band->height * row_band->width, columns = diti_tensor_columns(graph, x);
+    diti_conv_desc desc = DITI_ZERO;
+    diti_block_desc spread = DITI_ZERO;
+    if (only) x = diti_tensor_view(graph, x, (row_band->images - 1) * pixels, pixels, 0, columns);
+    if (only) row_band->images = 1;
+    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, false, false);
+    if (layer->frames == 1) return x;
+    if (only) return diti_tensor_view(graph, x, 0, pixels, (layer->frames - 1) * columns, columns);
+    spread.clip.frames = row_band->images;
+    spread.clip.height = row_band->height;
+    spread.clip.width = row_band->width;
+    spread.columns = spread.time_step = columns;
+    spread.time = layer->frames;
+    spread.side = spread.channel_step = 1;
+    spread.name = "tiny_frames";
+    row_band->images *= layer->frames;
+    return diti_spread_frames(graph, x, &spread);
 }
 
 static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
@@ -43936,24 +44324,53 @@ static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const d
     return x;
 }
 
+/* The first frame of TAEHV's is the last of those that its decoder makes of one latent frame: what is computed behind
+   the last block that remembers is computed of that frame alone. */
 static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_row_band row_band) {
-    uint32_t i;
+    uint32_t i, memory = 0;
     for (i = 0; i < half->count; i++)
-        x = diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
+        if (half->layers[i].remembers) memory = i;
+    for (i = 0; i < half->count && !diti_graph_failed(graph); i++)
+        x = half->layers[i].frames ? diti_tiny_run_frames(graph, x, &half->layers[i], &row_band, i > memory)
+                                   : diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
     return x;
+}
+
+/* A pixel of what the last convolution gives is patch x patch of the picture's, channel c * patch^2 + dy * patch + dx.
+ */
+static diti_tensor diti_tiny_unpatch(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t lines,
+                                     uint32_t width) {
+    uint32_t patch = vae->tiny_decoder.patch;
+    diti_block_desc spread = DITI_ZERO;
+    if (patch <= 1) return x;
+    spread.clip.frames = 1;
+    spread.clip.height = lines;
+    spread.clip.width = width;
+    spread.columns = 3;
+    spread.time = 1;
+    spread.side = spread.line_step = patch;
+    spread.channel_step = spread.time_step = patch * patch;
+    spread.pixel_step = 1;
+    spread.out_f32 = true;
+    spread.name = "tiny_patches";
+    return diti_spread_frames(graph, x, &spread);
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band) {
+    uint32_t patch = vae->tiny_decoder.patch, scale = vae->traits.factor / patch;
     diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
+    diti_row_band latent = row_band;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "tiny_squash";
     to_image.scale = 2;
     to_image.offset = -1;
     to_image.out_f32 = true;
     to_image.name = "tiny_image";
-    x = diti_elementwise(graph, x, &squash);
-    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, row_band), &to_image);
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &latent);
+    x = diti_tiny_run(graph, diti_elementwise(graph, x, &squash), &vae->tiny_decoder, latent);
+    x = diti_tiny_unpatch(vae, graph, x, row_band.height * scale, row_band.width * scale);
+    return diti_elementwise(graph, x, &to_image);
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
@@ -44111,18 +44528,20 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 
 /* ---- bands ---- */
 
-/* The members that have lines of the latent: all, or as many as there are lines. */
-static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
+/* The members that have lines of the latent: all, or as many as there are lines; the first alone where frames remember
+   each other. */
+static diti_group diti_vae_members(const diti_vae *vae, const diti_group *group, uint32_t height) {
     diti_group members = DITI_ZERO;
     if (group) members = *group;
     if (members.count > height) members.count = height;
+    if (members.count > 1 && diti_vae_remembers(vae)) members.count = 1;
     return members;
 }
 
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    diti_group members = diti_vae_members(group, height);
+    diti_group members = diti_vae_members(vae, group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
     if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
@@ -44134,7 +44553,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
 /* The lines of x that this member has of a latent, with room. */
 static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
                                       uint32_t width, const diti_group *group) {
-    diti_group members = diti_vae_members(group, height);
+    diti_group members = diti_vae_members(vae, group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
     if (group && group->index >= diti_group_count(&members)) return 0;
@@ -52919,6 +53338,7 @@ typedef struct diti_job_shape {
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
+    dit_preview preview; /* with an interval never DIT_PREVIEW_DEFAULT */
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
@@ -53103,7 +53523,7 @@ typedef struct diti_program {
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
-        preview, start_rgba, start_coefficients, start_noise, mask, history[2];
+        preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
         decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
@@ -53255,7 +53675,11 @@ DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
 /* frames.c */
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
+/* Rows of the clip's first frame, of planes of x0, as its decoder makes them: a preview. */
+DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph);
+/* The planes of a clip that are decoded. */
+DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
+                                          uint32_t image, uint32_t frames);
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
@@ -53372,7 +53796,10 @@ DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const d
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
+/* Colours of the model's latents; false: none are known. */
+DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out);
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
+DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
@@ -55548,6 +55975,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
         if (model->vae) diti_model_assume_scale(model, part.checkpoint);
+        if (model->vae && model->transformer) diti_vae_fit(model->vae, model->transformer->traits.latent_channels);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -55573,6 +56001,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     }
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
+    if (model->tae && model->transformer) diti_vae_fit(model->tae, model->transformer->traits.latent_channels);
     if (!model->vae) {
         model->vae = model->tae;
         model->tae = NULL;
@@ -55701,6 +56130,10 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     const diti_model_traits *traits;
     if (!model->transformer) return DIT_OK;
     traits = &model->transformer->traits;
+    if (model->vae && diti_vae_remembers(model->vae) && traits->default_frames)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the tiny autoencoder decodes the first frame of a clip alone, for previews; give the model "
+                         "its VAE as well");
     if (model->tae && model->vae &&
         (!diti_vae_get_traits(model->tae)->has_decoder ||
          diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
@@ -58914,6 +59347,27 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
+static dit_result diti_request_preview(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                       dit_error *err) {
+    bool tiny = model->tae || (model->vae && diti_vae_get_traits(model->vae)->tiny);
+    diti_colors colors;
+    if ((int)desc->preview < DIT_PREVIEW_DEFAULT || (int)desc->preview > DIT_PREVIEW_VAE)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "preview %d is unknown", (int)desc->preview);
+    out->shape.preview_interval = desc->preview_interval;
+    if (!desc->preview_interval) return DIT_OK;
+    out->shape.preview = desc->preview ? desc->preview : model->tae ? DIT_PREVIEW_TAE : DIT_PREVIEW_VAE;
+    if (out->shape.preview == DIT_PREVIEW_TAE && !tiny)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "preview wants a tiny autoencoder, and the model has none: add its file as a component with "
+                         "the role DIT_ROLE_TAE");
+    if (out->shape.preview == DIT_PREVIEW_PROJ && !diti_model_colors(model, &colors))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "preview wants the colours of latents, and nobody has published those of a model of family "
+                         "%s: take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE",
+                         model->info.family);
+    return DIT_OK;
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -58941,7 +59395,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
-    out->shape.preview_interval = desc->preview_interval;
+    DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
@@ -59047,9 +59501,8 @@ DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
                            request->plane_values * sizeof(float), err);
 }
 
-/* The planes of a clip that are decoded. */
-static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
-                                    uint32_t frames) {
+DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
+                                          uint32_t image, uint32_t frames) {
     const diti_job_request *request = &share->job->request;
     uint32_t channels = share->job->model->transformer->traits.latent_channels,
              area = request->latent_width * request->latent_height;
@@ -59057,15 +59510,12 @@ static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, 
                             frames * area);
 }
 
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
+DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph) {
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return 0;
     rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
-    rows = diti_vae_clip_all(&clip, rows);
-    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+    return diti_vae_clip_all(&clip, rows);
 }
 
 /* The list of chunks, and how large they are at most. */
@@ -59368,14 +59818,57 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
                            job->request.shape.vae_tile, group);
 }
 
+DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out) {
+    const diti_latents *latents = &model->transformer->traits.latents;
+    const diti_pipeline_class *pipeline = model->pipeline;
+    bool clips = model->vae ? diti_vae_get_traits(model->vae)->video : model->transformer->traits.default_frames > 0;
+    float scale = pipeline && pipeline->latent_scale > 0 ? pipeline->latent_scale : latents->scale;
+    return diti_colors_find(model->transformer->traits.latent_channels, scale, clips, out);
+}
+
+/* Colours of the latent's pixels, between which straight lines lead to those of the picture. */
+static void diti_decode_emit_colors(diti_share *share, diti_graph *graph, diti_tensor planes) {
+    const dit_job *job = share->job;
+    uint32_t height = job->request.latent_height, width = job->request.latent_width;
+    diti_colors colors;
+    diti_tensor rows;
+    if (!diti_model_colors(job->model, &colors)) return;
+    share->program.preview_colors =
+        diti_tensor_input(graph, DITI_F32, colors.channels + 1, DITI_COLOR_COLUMNS, "colors of the latent");
+    rows = diti_latent_colors(graph, planes, height, width, colors.patch, share->program.preview_colors);
+    diti_enlarge_out(graph, rows, height * colors.patch, width * colors.patch,
+                     diti_model_factor(job->model) / colors.patch, share->program.preview, job->request.shape.swap);
+}
+
+DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err) {
+    float table[(DITI_VAE_MAX_CHANNELS + 1) * DITI_COLOR_COLUMNS];
+    diti_colors colors;
+    uint32_t i;
+    if (!share->program.preview_colors || !diti_model_colors(share->job->model, &colors)) return DIT_OK;
+    for (i = 0; i <= colors.channels; i++) {
+        memcpy(table + (size_t)i * DITI_COLOR_COLUMNS, colors.values + (size_t)i * 3, 3 * sizeof *table);
+        table[i * DITI_COLOR_COLUMNS + 3] = 0;
+    }
+    return diti_plan_write(share->program.plan, share->program.preview_colors, table,
+                           (colors.channels + 1) * DITI_COLOR_COLUMNS * sizeof *table, err);
+}
+
+/* A preview is the first picture, or the first frame of a clip. */
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_vae *vae = shape->preview == DIT_PREVIEW_TAE && job->model->tae ? job->model->tae : job->model->vae;
+    diti_tensor planes = shape->clip ? diti_clip_planes(share, graph, share->program.x0, 0, 1)
+                                     : diti_decode_planes(job, graph, share->program.x0, 0);
     diti_tensor rows;
-    rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
-    share->program.preview =
-        diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    if (shape->preview == DIT_PREVIEW_PROJ) {
+        diti_decode_emit_colors(share, graph, planes);
+        return;
+    }
+    rows = shape->clip && vae == job->model->vae ? diti_clip_emit_first(share, graph)
+                                                 : diti_decode_rows(job, graph, vae, planes, NULL);
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
 }
 
 DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
@@ -59777,7 +60270,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
     diti_guard_judge(graph);
-    share->program.decode_timestep = 0;
+    share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
@@ -59798,10 +60291,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     guards = graph->guards;
     if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
-        if (shape->clip)
-            diti_clip_emit_preview(share, graph);
-        else
-            diti_decode_emit_preview(share, graph);
+        diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
     share->program.decode_segment = share->program.last_segment =
@@ -59990,6 +60480,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
     DITI_TRY(diti_clip_write(share, err));
+    DITI_TRY(diti_preview_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
     DITI_TRY(diti_references_write(share, err));
@@ -62169,8 +62660,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
              now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";
-    else if (now->preview_interval != then->preview_interval)
-        what = "preview_interval";
+    else if (now->preview_interval != then->preview_interval || now->preview != then->preview)
+        what = "preview_interval, or preview";
     else if (now->resumes != then->resumes)
         what = "resume_on_loss";
     else if (now->vae_tile != then->vae_tile)
@@ -64817,35 +65308,36 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/@a$p][;BOaFrODXx;O(M4wgmC0kj[MPYD-A5l9V_mc/e8'Di_DbH<dmrfY:phl4=E+v/+VHNc]HYr*B2U5Bi-4Y>B2jm>o&Vf%RnppX^:mu="
-    "/TS3:SiD)MSWCg#^Nr$mJ:j-t(2W]ZHTBRGdt=T^/J4qYeb:lOpHC[a]v=-YY*oI9*9$TLM>d-4V,nKbWPpy*urPNKHiF*0%QmKs)Xe^Zj^Z%so#sl0Te2"
-    ".(G<$8].OpNLqbZ*3<pP6r[`*dm%t-k+C3HX81$[W+5I>ja7';1v.3,d=&iu4&4+R;<KC'$O_^1LX=E102nMIofun@k(B/*@Gl9$Xkn)Wa]V_94.cA2-O>"
-    "$y@3+n)@)E<4&yqQh%&AjH_-9n=B0M(yprR:Px2Z4q;8iTXdM$Qwi,Ql`B-^t`IN&vxYIg1=)k9L<(o%s3.7HVX#,:AqIoI+M&Fg]QM[)'Om:J^X+mOG7D"
-    "[elF^GJ4bKStFx3+X9rkUbe:)l+>sQoi#v3Wor$Edu_te5J]q5`nLZj%[)m1j9r-7%jG9cPs1JfGggvg00_#GEkscjgVfg&j).f&Y8%(29f%ruFot@^=9Y"
-    "%GGMh6Ah6vXk/a7L(LbMb7]w/XQdaG:@YmVG9S(J#S/G*9X$4G:&SIly@w>Dqxk0m0'(ouwrmXaJ9$+W[LL8cZU&DtsGi*$+.:IV%S+Od8BsK@E2K(ut,t"
-    "bLXCW^&6M9V@s08Ut25'_&p*#_('f..0ut_>'NTPS'7rNZHBmXFAMT%sdAb/c3>9d6Wc9X=Sqpg5hi=]4U$8H24+Yx-fNEc^AI[DFsp$-^(aS/iPwnI&NF"
-    "n;nnvTW]9Ik9#[*49;hSACFrBq_Q>`]sCJC4FpKI@-)6=jfA'u;SYG8v<7oBr:X76InPKI$8iKwlaT_f2RljUOXerE<8oIEhvw(uuI1JDEZc6]m-'^+3=A"
-    "ogE0Y(0x_1E#LstS;4;&e^N^u&V_jbOjxMUADHk6$oIMSb3KkD2;G--mY:$_ZId=ulIux3`=HrXn)n-;]ybvg#.@OnAnCdq'P4[s-+l5/O@//XYb*NOA8J"
-    "1Y:DPTwR(t^D6a7]QCE3o(_T$0qY1f&,svjm<+Lxo7&M>u6:xXrLd$.3eB8rUZ[NI55Sb.OPX1_2NF%(vKkO`2wCLh=q(gVpbue_XSNN+X,/<FV+H[TWhT"
-    "WL%VCjf_-@,x,;]AWbUv#EpR)Pb+Rl$D0j9jo*1$k.u.u0Y09kK*xT<Os(C49En%nXXo('V/f3EOwb^cAZvGngSy2jm-Sph$/XEbqjne)]BXnVLUm-5Kg$"
-    "OVRKEq4c;k(K0;*LK@RTsXQA./1<HyiKMZZs6aT7r]uT]>O78]rTBFD)vu5gC9[x9>sG;%v$KsT6@CwRMom7a;BgPhVD>w$YNVYG'NNBT<%A<jl-uX2O-1"
-    "DeA,/3KN:wd$&E`)8S<sxam^QQK%]C]6O6TQI+X;</K2jp<]@ORbisa<=S*lmq.2C$E'Oa;#W&_8n`;asEao:>4Iom+h$1i*`*BI1Oio'i-ZAUslk:lI&r"
-    "PMDwCGT83+N<Qt_Mc5R]PN=7uB[.,(V%a$<Z`,r*vdt9-FoRoRg,^olh(>w7V*qi(j:1SquPvv;M;`=fI;oQu-Ouk&TAJhh&Q@XHc28>dAYdqY=SJ0/(tJ"
-    "u.&`w<)psZ(uE>$;;h%KRLWWa31M7sN&Gj4%4N3JiSYoKb:4]mI$o2O-lA1VOr44s1FO1^;)1MV80$s/asUq^L&R9n/1P^)Pf$]%y/&YNWQYFR]&&O3QM]"
-    "r]E`Q&ysvS8p__lm/vcTe]R(k[@[#k>IShiHuLC<Iu&al1PSapv=)8;J6[*MZ%Qni2ik7bHFNfHkW^uS$A0pk:B@K6I_mLnjjv7Fn1GsU;2yF3cr`$jHlE"
-    "S1+iArB/`'m=1H-)<GKL^px+)0B.D^AaNw;`]osBECM0D;*wiB:@=*@Q>=XSsSvP>='.k$.O(G>f6l.Y-B3>jTHJVsJqaMg95WQowQRV2ujW&JHY3`ge0c"
-    "c;;ahM7vv3nW,9si+W>(i;,X`#/V@-1.iZ$1QiK(gSd5_H>5FSE@rrK.=nlb4/fba3V]7e&qQt6'0jACoZ*>7[*'6`Br3XI+8Vef+gF0MMDi+='`2tY^/i"
-    "0e404p>)ZoKqs)B,JQOBXPSe1MBPEYk(`19;pevyhC7Q%%TWeGtWwTd##(C8gxQJ$4y0;RE$MXx/8$T)p-LnmiN,)0La-I7mtMjynyi,H^c4=q'*Z+Rf<h"
-    "]0pLXt16I5PIU<4L#m3)yO$GYT5Yc5w_&Z2L@QaYx`MXlj1=jv2Gn>'3]U$E[xo09W85LPrq/wk#@S3F.^((hndJ$w8<1y]S.1a`E,(CukT+@y6OKcHH)%"
-    "^LUnoyBA=#%KL_=Bowcqj^+-Hx(p:SqqCw*Vk>93*#f5nXY0rH^_W.f$&Kb+AxLhPgq]u$78L<U-x:Pb2BDVpF-Z5&tTpaq@Ns1[/o+W72T$v**eR-<t>d"
-    "LVI&':j08@e0EKCa=Wx$UJn>.vk%<&7i:55NV:dR>s1w`h#;)-v*LE@F5uHP`e<0fPiSY,k`0j(%LjFnr`n[gW9C8qJDqmQRsa<+,DZ63jtsL<UU:O.d`E"
-    "q2P^lLVVm8pZLCvmK&^Hr+;R5j^ml_`ubYnh,Cvlq+q>TH9UX,v:5ecsnAk6sG08y8nBkr0oQ>:/[F&2;@u,eI[2ljk-&v.xv%Z'O/r&FGF^nT>fO9TLq("
-    "w`y6_ISV5W8,T4if)7lEPros@:gam<Md$H%Hv$besrV>yHp4;VPC$VPaHw_[S>#AP'S9)'@sWC9G^)GxqAF/&/0p@yjJXK(QX,mylmik88nw%&RYtd^:rr"
-    "vN9]S&6THss-]S:$Q_<Q744s-l$i87/Y=&[5^l$gER]r+fQuC0b)v''PYAc#oa3hnN5(VB]A*5-F0'0Q6)X0Ht@[MYUr5*,C,;V=T#LsY-lG;84;Y_0bUq"
-    "qq#ZsQFbV@&Q2oi<WE;3kF$q7ZDL:f;x#n4_3#,&xu2S%yUY`.pP/HEsrX.m`VOHHg:[vbi-b*kRmAGiAj7V<5>2#+TwvdM7r6j^v,MYvEHma2LGi/mr=+"
-    ",88sZUjF1Y0j&XR#'/qSv1P*NZf#LlPFo):o8J-SEJKj&sU[Rvq(el35S.Uoyt[7SWFr)['<:x'##",
+    "n0C9%1VZI/Jf4+a7:DOaFrODXY+l+'RZvF8)dSDDU.0qL2cO3T)m^)6.7W=m+'o<hMPdPT#P>E*xSG*OPEk4d.9,SJ#CmaW.MJ,1]hCc&H42'8N_`UW`=,"
+    "L'*W>'/nw1N&`k,+Qt=roV8y7Mji.^@1M.O$+>]eV,a@vtNjBYq:`:.Ih>hPYXjCEHJJw.VItlZ:R039)96Z=10TVjI:Cwm02Epy/5hZ^7FGM%$W>7(VkS"
+    "UexPGtPU8-],$k'Vd$IqkIQt%4PJ5`[`pCKpH[2J]gIcaL3WpUuHs,Br-q*qqU5@bd4;/^%ntO=bDynlMFOK1LJCe(o')D&STa)W0urYBpLuGkDu0iOHsZ"
+    ")jLSUNqw5a*RtA.1Y7#qNlx#HHRO[X4u5P)Snl7cucME)u*4vW1W8=,%^IdD9gQ'Yk#W[vh=r>+:_#KKrfPL9skcOeN<D6ep,V/=5nfA(L/&`QM$Ii;be="
+    "#WmcYPKZflHl8dgKnJ]'=^&DGnIo*,U9dIem0VmVcY'7rX4d:U^6@03B1bmShb&r@8Q69Zo<0Yg>J3[]5=._0OL*@pWmaD[7GqV9pJR%u-CgkIIhf_jE$^"
+    "Of%%^8nU3Kg#lZ%R3P(5%beNZKx/EG&7FRL<m3h;M([>$FvMe1kCAhGm,:.B[t*vEy;EGjO-R)nxGqlr$G)m^h2WM+`10`RjeLHF8kQx6(vrH9;cRV`x2Y"
+    "bJpH0a&@g*.Cgst^)+5<J<ig_u,sE;iXaj0FR`rIQ7u6kqj0Y3gQ60Dq*8+DOjX+tRJ6g]LmC49-HVIVH/BTF8-Df^3Zh^7jdZLwfBA^h.:e6]G3vwt'Ml"
+    "d7,[$g,8:j%k&sm+igvBj4q&c/fp0<E40,jmJmF(3T@<s`:6^p4rb&Z1psW6hvLl74B6G''26Pq@:B0+s7%@g+T6D1A+g_l:KKe=A82u&pV+J&yH^ioyA="
+    "BPTK*=lI4_A9mXg(hC#,JpLB*E;v[ORm/)DNK<F<5bZFmm=rF-@jP)8fI-;ad8%(].OLn-RHrAy&:xUh9M.<E;$Hw.M`<p']O]mH>MjO=>hiEJk/<s'e]B"
+    "D)3O7j`OrBS,h2/JVS7['s*=ZIx,Ho+xV*vTbH-G9+2+7'jJ-meAou',.a1F+i8M96ia^Q3YDq:w5&EB.rCrZnBMr#AnI1As(:HOU%[3yp<]R1Wi_tv$tE"
+    "xt+X.iU*iTx96tZ'BdV1[x&d+U($`<Ohj&GL2C0dx>>$T<ARye%DPq./(hMhmfW'R_Vs,6Kp:A:8mes1bp4&9=8mvr#(3TEE+I-gE6kZgi/Y+0E)mo1ZiG"
+    "cCU6B]Z#5ouSxw]H7Z4]H%0PXJ:n0`av809AXJ*unjt@f2/N&l@mTU;HPm<xoSc-iH9Se7qA*^bNG.RghQ*:Y@hFwF=8g@;s'kA6Gt5;H.Vo]m^,'#jA##"
+    "hiWC&Fxj607TU)T(UIQM960OS/SqWG9+5n^4>%AJiu,O49S4u`-'Z(4p2fp$>fAkMhMAcEu@=8L7ufU9K+D*%ZN_aF%B^->pfa_#IBnd<;%r[u8+c.V&N4"
+    "+-Vth/%#u66w1:fl+MBnQYauY6LCbu&3Hg*LG`-49BF]].l''%CJ)rR=fp/;[ZDWEnkl7r^=@&2FR$46j<^h(iScHE>G/pwu[Nx2_ZuIeHxa&-V-5IH=&G"
+    "n(U(aF%@],>hEmCJ(5_#w4[4N0OFL0>+@v)dC3=ps4a]C'_FI<ij)+)_<3BtwMf_>;7)94qB+X[O+9x#Cov9_/TLPETmNybEgsYq*hge,HG2yqgVT`f@f]"
+    "p[;Y@KnxOXZ^GT#w_=S64q.YN$F+*,DG1DplBheWbQ+I&Uw9[6*HV(TEVX4TYL@#UHkTf],%9.%F,,7<<p_RXgFn2aLM9fZ_uerN(Nm/pJn+HboM-8[kT5"
+    "l%yF]4*XUj0,)2wpku^/RAJcK&@CkjC(Ye0,6u<R:;A7)=SMYJhQc399=/<k+^Oj_O/r)sbMr@Af*@*_N.][B7XNsIlj+=J)cN)%*:MaM.`T9Ne-8S^u*]"
+    "#BL&jD(fH`gfx+6'86v[lqs'&MKy91)YAIPKL<:$'9m(=TDZEXZyQY1GK@K.X.26k=h,TDAw)WyHKf(+HsZ]U+38*x[jZ't$C=Zef7PWYLcJ6-s/hDC]$["
+    "6a9-xfB:VLg4CKrpiNAn#_xN]qw9$q(Cpm+=DsjRPPFuWq'qL&L8c(tS=*1&J(W(;.1I%5_6GlNlf38iJ]MjA<ZEmc^NhY:+jq1kd3sx/toMC/M)V3^_uL"
+    "w5j$:4]s*Kb5+y0(GUIabLa)T/edb*7:1rfGb>3A-#JBqT#c8KBufDKTa@R'[xc$W5^^f]XX2`4L%M+MU$P46@b/0nE1jK%f]'+mkaGadUpm,9DCsb2<dq"
+    "W]>ed=9n=ikKL]5'WKJO)[y,5;1]2mtk>l]WaCZ%fMw,%h`UM>GBry^8TFLW8)tLfxZp5`q$:D6(JCruYV*5iBlUq/qXpU*A)g.gdGh[%EItVnDG$wHKy_"
+    "[p%c:_cib4CJQ(/l+g&a2dO$&u&P1=N:o4U_0h^C'mkP:=EcU3(h99sj;io1-<M0'/K^x]YNU:9HonuN+[-X015SD3VU<s3ALrqG,$WyRtpG96bYhw+qEY"
+    "QleorfO5Ch#*+_tyX&/d5nwQpjbu:sBAyW5.N4@f`Zfo;G.4I0+.e[D;&$nGWGaHYGOXIEDL8's)2%E0Ty36SBn)i%n%YD8I(Nnrr<HTGD_s_6.H,<'c2("
+    "w/7,we(bD/7]I):b3$mJ'0n$0>c*KSH+x,+fO`p3r:=KC<l7#nJEp6U19pgesjw:Bc;SuDpuCsE7rL=C@t@qmBgdk>pX,DkjV+0FZ2b09%SB(pO%ZYyj[U"
+    "nH[(E%N9E94>guR=YeZ<U^%'C_MYCm>MfLh4VtBX>j(-;QA&lwhw>1JU1He/LtU>Yc,LTN3k#X[xXj3p<<VrLI10<LkfVThqO^(WaTlunIK1jsF&US0:0V"
+    "*d:`:sFhp7JONx+gC/>ud8x,2ke#ND3xu7FGDJ%B%^A)@A6YuO'ml&LIfI.4`]cYC$k:S6tnwXFl6:)od/G2MbE0(p59xOiJEbs,<ds8S(2%ekRZ7l_JGq"
+    "#B)t;#qbOhed1_8(soyOB-B.ni0nYg>l2l;CbyTu)P@]cL+/BC=j%k]`KbgA(PnG^*sm8ah/Faq&bIk4:04Wj%F;%9C#p*As;(i7V7t6BPdq-O)A2pO;6B"
+    "Has&/r%##",
     0};
-#define DITI_SPIRV_SIZES_map 2640u, 4870u
+#define DITI_SPIRV_SIZES_map 2677u, 4943u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -64931,41 +65423,47 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
-    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
-    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
-    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
-    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
-    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
-    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
-    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
-    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
-    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
-    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
-    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
-    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
-    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
-    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
-    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
-    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
-    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
-    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
-    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
-    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
-    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
-    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
-    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
-    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
-    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
-    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
-    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
-    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
-    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
-    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
-    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
-    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
+    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
+    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
+    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
+    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
+    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
+    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
+    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
+    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
+    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
+    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
+    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
+    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
+    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
+    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
+    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
+    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
+    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
+    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
+    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
+    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
+    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
+    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
+    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
+    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
+    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
+    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
+    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
+    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
+    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
+    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
+    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
+    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
+    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
+    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
+    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
+    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
+    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
+    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
+    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
     0};
-#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
+#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

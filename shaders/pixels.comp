@@ -15,6 +15,8 @@
 #define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dt, dy, dx)
 #define OP_LIGHT 7u             // planes of sRGB values in 0..1 -> RGBA of halves, linear light, two words a pixel
 #define OP_GREY 8u              // the same -> greys of 8 bits, four pixels a word
+#define OP_COLORS 9u            // planes of a latent -> rows of red, green and blue, see colors() below
+#define OP_ENLARGE 10u          // as image, from a picture that is smaller, with straight lines between its pixels
 
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
 layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
@@ -73,10 +75,24 @@ float planes_to_rows(const uint row, const uint column) {
     return source(row / area * channels + column, row % area) * scale + shift;
 }
 
+// Row c of binding 1 has what channel c adds to red, green and blue; the row behind the channels is added to all. A
+// pixel of the latent is a patch of the result's: channel c of pixel (dy, dx) is plane c * patch^2 + dy * patch + dx.
+float colors(const uint row, const uint column) {
+    uint line = grid_width * patch_size, y = row / line, x = row % line;
+    uint at = y / patch_size * grid_width + x / patch_size, plane = y % patch_size * patch_size + x % patch_size;
+    float sum = factor_load1(FORMAT_F32, scale_offset + channels * token_channels + column);
+    for (uint c = 0u; c < channels; c++)
+        sum += source(c * patch_size * patch_size + plane, at) *
+               factor_load1(FORMAT_F32, scale_offset + c * token_channels + column);
+    return sum;
+}
+
 float value(const uint row, const uint column) {
     float v = 0.0;
     if (column >= columns)
         v = 0.0;
+    else if (OP == OP_COLORS)
+        v = colors(row, column);
     else if (OP == OP_PATCHIFY)
         v = patchify(row, column);
     else if (OP == OP_UNPATCHIFY || OP == OP_UNPATCHIFY_PLANES)
@@ -88,9 +104,23 @@ float value(const uint row, const uint column) {
     return v;
 }
 
+vec3 rgb_of(const uint pixel) { return vec3(source(pixel, 0u), source(pixel, 1u), source(pixel, 2u)); }
+
+// The picture of grid_height lines becomes patch_size times as large. Its pixels are where their centres are.
+vec3 between(const uint pixel) {
+    uint line = grid_width * patch_size;
+    vec2 at = (vec2(pixel % line, pixel / line) + 0.5) / float(patch_size) - 0.5;
+    at = clamp(at, vec2(0.0), vec2(grid_width - 1u, grid_height - 1u));
+    uvec2 low = uvec2(at), high = min(low + 1u, uvec2(grid_width - 1u, grid_height - 1u));
+    vec2 part = at - vec2(low);
+    vec3 above = mix(rgb_of(low.y * grid_width + low.x), rgb_of(low.y * grid_width + high.x), part.x);
+    vec3 below = mix(rgb_of(high.y * grid_width + low.x), rgb_of(high.y * grid_width + high.x), part.x);
+    return mix(above, below, part.y);
+}
+
 // docs/models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.
 void image(const uint pixel) {
-    vec3 v = vec3(source(pixel, 0u), source(pixel, 1u), source(pixel, 2u)), unit = v * 0.5 + 0.5;
+    vec3 v = OP == OP_ENLARGE ? between(pixel) : rgb_of(pixel), unit = v * 0.5 + 0.5;
     uvec3 byte_value = uvec3(roundEven(clamp(unit, 0.0, 1.0) * 255.0));
     if (WATCH && any(equal(floatBitsToUint(v) & 0x7f800000u, uvec3(0x7f800000u))))
         atomicOr(health[health_offset + 2u], 1u);
@@ -149,7 +179,7 @@ void main() {
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * THREADS + gl_LocalInvocationID.x;
     if (i >= rows * quads) return;
     uint row = i / quads, column = i % quads * 4u;
-    if (OP == OP_IMAGE) {
+    if (OP == OP_IMAGE || OP == OP_ENLARGE) {
         for (uint p = column; p < min(column + 4u, columns); p++) image(p);
         return;
     }

@@ -37,7 +37,7 @@ static const struct {
     {"--scheduler", "$(dit --scheduler list 2>/dev/null)"},
     {"--rng", "cpu cuda philox"},
     {"--type", "stored i8r i8r+rot"},
-    {"--preview", "terminal kitty iterm2 sixel blocks"},
+    {"--preview", "terminal kitty iterm2 sixel blocks proj tae vae"},
     {"--completion", "bash zsh fish"},
     {"--info-level", "1 2 3"},
     {"--model", NULL},

@@ -137,6 +137,7 @@ typedef struct app {
     double first_at;          /* when the first step was seen finished, and how far the picture was then */
     dit_status first;
     uint32_t preview_id;
+    dit_preview preview_maker;
 } app;
 
 /* ---- Interruption: the only global state, because signal handlers have no other ---- */
@@ -1034,9 +1035,13 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->schedule = a->o.schedule;
     desc->seed = a->r.seed + i;
     desc->rng = a->r.rng;
-    if (wants_previews(a))
-        desc->preview_interval =
-            a->r.preview_interval ? a->r.preview_interval : (a->r.steps + 4) / 5; /* decoding takes about a step */
+    if (wants_previews(a)) {
+        const bool cheap = a->preview_maker ? a->preview_maker != DIT_PREVIEW_VAE : a->o.taesd != NULL;
+        desc->preview = a->preview_maker;
+        desc->preview_interval = a->r.preview_interval ? a->r.preview_interval
+                                 : cheap               ? 1
+                                                       : (a->r.steps + 4) / 5; /* decoding takes about a step */
+    }
     desc->vae_tile = a->r.vae_tile;
     desc->split = a->o.split;
     desc->resume_on_loss = a->o.resume;
@@ -2017,6 +2022,9 @@ static void tell_picture(app *a, const char *path, uint32_t i) {
                 (unsigned long long)(a->r.seed + i), a->took.total);
         fflush(stdout);
     }
+    if (a->o.verbose)
+        fprintf(stderr, "dit: load %.2f s, encode %.2f s, steps %.2f s, decode %.2f s\n", i ? 0 : a->took.ready,
+                a->took.prompt, a->took.steps, a->took.decode);
 }
 
 /* Where memory for its compression is missing, a PNG is whole, but larger, and that is told. */
@@ -2533,11 +2541,26 @@ static bool stderr_is_terminal(void) {
 #endif
 }
 
+/* What makes previews, as --preview calls it, may stand in front of the place: "tae,kitty". */
+static const char *choose_preview_maker(app *a, const char *where) {
+    static const char *const makers[] = {"proj", "tae", "vae"};
+    size_t i;
+    for (i = 0; i < sizeof makers / sizeof makers[0]; i++) {
+        const size_t length = strlen(makers[i]);
+        if (strncmp(where, makers[i], length) != 0 || (where[length] && where[length] != ',')) continue;
+        a->preview_maker = (dit_preview)(DIT_PREVIEW_PROJ + (int)i);
+        return where[length] ? where + length + 1 : a->o.preview_path ? a->o.preview_path : "terminal";
+    }
+    return where;
+}
+
 /* --preview: a way to draw on the terminal, or a file. */
 static int choose_previews(app *a) {
-    const screen_kind kind = screen_named(a->o.preview);
+    screen_kind kind;
     const char *why;
     if (!a->o.preview) return EXIT_GOOD;
+    a->o.preview = choose_preview_maker(a, a->o.preview);
+    kind = screen_named(a->o.preview);
     if (kind == SCREEN_NONE) {
         if (a->o.preview_path && strcmp(a->o.preview_path, a->o.preview) != 0)
             return complain(EXIT_USAGE, "--preview %s: --preview-path names another file; leave one of them out",

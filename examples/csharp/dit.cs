@@ -335,7 +335,9 @@ namespace Dit {
             public IntPtr split;
             public byte resume_on_loss;
             public IntPtr cache;
-            public uint preview_interval, vae_tile;
+            public uint preview_interval;
+            public int preview;
+            public uint vae_tile;
             public Target target;
             public Two progress;
             uint _zero_end;

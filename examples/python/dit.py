@@ -95,7 +95,7 @@ class JobDesc(c.Structure):
         (u32, "reference_count"), (text, "mask_strategy"), (u32, "loop_count,loop,loop_frames"), (f32, "loop_edit"),
         (flag, "float_frames"), (c.POINTER(c.c_float), "lora_weights"), (u32, "lora_weight_count"),
         (pointer, "adapters"), (u32, "adapter_count"), (text, "split"), (flag, "resume_on_loss"), (text, "cache"),
-        (u32, "preview_interval,vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
+        (u32, "preview_interval"), (c.c_int, "preview"), (u32, "vae_tile"), (Target, "target"), (Progress, "progress"), (u32, "_zero_end")])
 
 
 class Status(c.Structure):

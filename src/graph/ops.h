@@ -11,7 +11,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_RELU,  /* of products, where it is of all that is added, the residual too; and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -399,6 +399,16 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
+/* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
+   patch^2, 3]: the sum over channels of their values times their row of table, plus its last row. table: F32 [channels
+   + 1, DITI_COLOR_COLUMNS]. Plane c * patch^2 + dy * patch + dx is channel c of pixel (dy, dx) of a patch. */
+#define DITI_COLOR_COLUMNS 4u /* red, green, blue, nothing */
+DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
+                                            uint32_t patch, diti_tensor table);
+/* rows [height * width, 3] in -1..1 -> a picture `factor` times as large, packed RGBA8 words U32 [1, pixels] (swap:
+   BGRA), with straight lines between the centres of pixels. */
+DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
+                                   uint32_t factor, diti_tensor rgba, bool swap);
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);

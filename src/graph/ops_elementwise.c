@@ -18,7 +18,9 @@ enum {
     DITI_OP_UNPATCHIFY_PLANES,
     DITI_OP_UNPACK,
     DITI_OP_LIGHT,
-    DITI_OP_GREY
+    DITI_OP_GREY,
+    DITI_OP_COLORS,
+    DITI_OP_ENLARGE
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
@@ -677,4 +679,39 @@ DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tenso
     diti_pixels_push(&dispatch, diti_tensor_get(graph, rgb), diti_tensor_get(graph, texels), 1, 3, 1, 1, 1, 0);
     dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
     diti_pixels_emit(graph, &dispatch, rgb, texels);
+}
+
+DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
+                                            uint32_t patch, diti_tensor table) {
+    const diti_tensor_info *factors = diti_tensor_get(graph, table);
+    uint32_t channels = factors->rows - 1;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "colors", DITI_KERNEL_PIXELS, DITI_OP_COLORS)) return 0;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, planes), (uint64_t)channels * patch * patch,
+                         (uint64_t)height * width, "colors"))
+        return 0;
+    out = diti_tensor_new(graph, DITI_F32, height * width * patch * patch, 3, "colors");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, planes), diti_tensor_get(graph, out), 1, channels, height, width,
+                     patch, factors->pitch);
+    diti_op_bind(graph, &dispatch, 1, table, DITI_PIXELS_FACTOR, true, false);
+    diti_pixels_emit(graph, &dispatch, planes, out);
+    return out;
+}
+
+DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
+                                   uint32_t factor, diti_tensor rgba, bool swap) {
+    uint64_t pixels = (uint64_t)height * width * factor * factor;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "enlarge", DITI_KERNEL_PIXELS, DITI_OP_ENLARGE)) return;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)height * width, 3, "enlarge") ||
+        !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "enlarge"))
+        return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, rgba), 1, 3, height, width, factor,
+                     0);
+    dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
+    dispatch.constants[5] = true;
+    dispatch.constants[7] = swap;
+    diti_pixels_emit(graph, &dispatch, rows, rgba);
 }

@@ -14,14 +14,57 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
                            job->request.shape.vae_tile, group);
 }
 
+DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out) {
+    const diti_latents *latents = &model->transformer->traits.latents;
+    const diti_pipeline_class *pipeline = model->pipeline;
+    bool clips = model->vae ? diti_vae_get_traits(model->vae)->video : model->transformer->traits.default_frames > 0;
+    float scale = pipeline && pipeline->latent_scale > 0 ? pipeline->latent_scale : latents->scale;
+    return diti_colors_find(model->transformer->traits.latent_channels, scale, clips, out);
+}
+
+/* Colours of the latent's pixels, between which straight lines lead to those of the picture. */
+static void diti_decode_emit_colors(diti_share *share, diti_graph *graph, diti_tensor planes) {
+    const dit_job *job = share->job;
+    uint32_t height = job->request.latent_height, width = job->request.latent_width;
+    diti_colors colors;
+    diti_tensor rows;
+    if (!diti_model_colors(job->model, &colors)) return;
+    share->program.preview_colors =
+        diti_tensor_input(graph, DITI_F32, colors.channels + 1, DITI_COLOR_COLUMNS, "colors of the latent");
+    rows = diti_latent_colors(graph, planes, height, width, colors.patch, share->program.preview_colors);
+    diti_enlarge_out(graph, rows, height * colors.patch, width * colors.patch,
+                     diti_model_factor(job->model) / colors.patch, share->program.preview, job->request.shape.swap);
+}
+
+DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err) {
+    float table[(DITI_VAE_MAX_CHANNELS + 1) * DITI_COLOR_COLUMNS];
+    diti_colors colors;
+    uint32_t i;
+    if (!share->program.preview_colors || !diti_model_colors(share->job->model, &colors)) return DIT_OK;
+    for (i = 0; i <= colors.channels; i++) {
+        memcpy(table + (size_t)i * DITI_COLOR_COLUMNS, colors.values + (size_t)i * 3, 3 * sizeof *table);
+        table[i * DITI_COLOR_COLUMNS + 3] = 0;
+    }
+    return diti_plan_write(share->program.plan, share->program.preview_colors, table,
+                           (colors.channels + 1) * DITI_COLOR_COLUMNS * sizeof *table, err);
+}
+
+/* A preview is the first picture, or the first frame of a clip. */
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_vae *vae = shape->preview == DIT_PREVIEW_TAE && job->model->tae ? job->model->tae : job->model->vae;
+    diti_tensor planes = shape->clip ? diti_clip_planes(share, graph, share->program.x0, 0, 1)
+                                     : diti_decode_planes(job, graph, share->program.x0, 0);
     diti_tensor rows;
-    rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
-    share->program.preview =
-        diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    if (shape->preview == DIT_PREVIEW_PROJ) {
+        diti_decode_emit_colors(share, graph, planes);
+        return;
+    }
+    rows = shape->clip && vae == job->model->vae ? diti_clip_emit_first(share, graph)
+                                                 : diti_decode_rows(job, graph, vae, planes, NULL);
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
 }
 
 DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {

@@ -307,7 +307,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
     diti_guard_judge(graph);
-    share->program.decode_timestep = 0;
+    share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
@@ -328,10 +328,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     guards = graph->guards;
     if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
-        if (shape->clip)
-            diti_clip_emit_preview(share, graph);
-        else
-            diti_decode_emit_preview(share, graph);
+        diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
     share->program.decode_segment = share->program.last_segment =

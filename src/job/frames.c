@@ -60,9 +60,8 @@ DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
                            request->plane_values * sizeof(float), err);
 }
 
-/* The planes of a clip that are decoded. */
-static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
-                                    uint32_t frames) {
+DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
+                                          uint32_t image, uint32_t frames) {
     const diti_job_request *request = &share->job->request;
     uint32_t channels = share->job->model->transformer->traits.latent_channels,
              area = request->latent_width * request->latent_height;
@@ -70,15 +69,12 @@ static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, 
                             frames * area);
 }
 
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
+DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph) {
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return 0;
     rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
-    rows = diti_vae_clip_all(&clip, rows);
-    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+    return diti_vae_clip_all(&clip, rows);
 }
 
 /* The list of chunks, and how large they are at most. */

@@ -126,8 +126,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
              now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";
-    else if (now->preview_interval != then->preview_interval)
-        what = "preview_interval";
+    else if (now->preview_interval != then->preview_interval || now->preview != then->preview)
+        what = "preview_interval, or preview";
     else if (now->resumes != then->resumes)
         what = "resume_on_loss";
     else if (now->vae_tile != then->vae_tile)

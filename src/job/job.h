@@ -189,6 +189,7 @@ typedef struct diti_job_shape {
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
+    dit_preview preview; /* with an interval never DIT_PREVIEW_DEFAULT */
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
@@ -373,7 +374,7 @@ typedef struct diti_program {
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
-        preview, start_rgba, start_coefficients, start_noise, mask, history[2];
+        preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
         decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
@@ -525,7 +526,11 @@ DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
 /* frames.c */
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
+/* Rows of the clip's first frame, of planes of x0, as its decoder makes them: a preview. */
+DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph);
+/* The planes of a clip that are decoded. */
+DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
+                                          uint32_t image, uint32_t frames);
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
@@ -642,7 +647,10 @@ DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const d
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
+/* Colours of the model's latents; false: none are known. */
+DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out);
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
+DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */

@@ -178,6 +178,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
         if (model->vae) diti_model_assume_scale(model, part.checkpoint);
+        if (model->vae && model->transformer) diti_vae_fit(model->vae, model->transformer->traits.latent_channels);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -203,6 +204,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     }
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
+    if (model->tae && model->transformer) diti_vae_fit(model->tae, model->transformer->traits.latent_channels);
     if (!model->vae) {
         model->vae = model->tae;
         model->tae = NULL;
@@ -331,6 +333,10 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     const diti_model_traits *traits;
     if (!model->transformer) return DIT_OK;
     traits = &model->transformer->traits;
+    if (model->vae && diti_vae_remembers(model->vae) && traits->default_frames)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the tiny autoencoder decodes the first frame of a clip alone, for previews; give the model "
+                         "its VAE as well");
     if (model->tae && model->vae &&
         (!diti_vae_get_traits(model->tae)->has_decoder ||
          diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||

@@ -531,6 +531,27 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
+static dit_result diti_request_preview(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                       dit_error *err) {
+    bool tiny = model->tae || (model->vae && diti_vae_get_traits(model->vae)->tiny);
+    diti_colors colors;
+    if ((int)desc->preview < DIT_PREVIEW_DEFAULT || (int)desc->preview > DIT_PREVIEW_VAE)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "preview %d is unknown", (int)desc->preview);
+    out->shape.preview_interval = desc->preview_interval;
+    if (!desc->preview_interval) return DIT_OK;
+    out->shape.preview = desc->preview ? desc->preview : model->tae ? DIT_PREVIEW_TAE : DIT_PREVIEW_VAE;
+    if (out->shape.preview == DIT_PREVIEW_TAE && !tiny)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "preview wants a tiny autoencoder, and the model has none: add its file as a component with "
+                         "the role DIT_ROLE_TAE");
+    if (out->shape.preview == DIT_PREVIEW_PROJ && !diti_model_colors(model, &colors))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "preview wants the colours of latents, and nobody has published those of a model of family "
+                         "%s: take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE",
+                         model->info.family);
+    return DIT_OK;
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -558,7 +579,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
-    out->shape.preview_interval = desc->preview_interval;
+    DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;

@@ -88,3 +88,20 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     diti_conv(graph, x, &layer->weight, desc);
     return out;
 }
+
+DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy) {
+    diti_row_band_edges edges = DITI_ZERO;
+    desc->batch = row_band->images;
+    desc->weight = &layer->weight;
+    desc->bias = &layer->bias;
+    desc->parts = row_band->lines; /* pictures must not depend on where bands end */
+    if (!row_band->group) return diti_group_norm(graph, x, desc);
+    desc->parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
+    desc->moments = diti_all_gather(graph, row_band->group,
+                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, desc),
+                                    1, row_band->lines, "moments of all lines");
+    if (roomy) diti_row_band_end(graph, row_band, edges);
+    return diti_group_norm(graph, x, desc);
+}

@@ -298,23 +298,11 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
-    diti_row_band_edges edges = DITI_ZERO;
-    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
-    desc.weight = &layer->weight;
-    desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* pictures must not depend on where bands end */
-    if (!row_band->group) return diti_group_norm(graph, x, &desc);
-    desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
-    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
-    desc.moments = diti_all_gather(graph, row_band->group,
-                                   diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
-                                   1, row_band->lines, "moments of all lines");
-    if (roomy) diti_row_band_end(graph, row_band, edges);
-    return diti_group_norm(graph, x, &desc);
+    return diti_row_band_norm(graph, row_band, x, layer, &desc, roomy);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
@@ -448,7 +436,8 @@ static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lin
 }
 
 /* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
-static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                        diti_row_band *row_band) {
     uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
     diti_block_desc block = diti_kl_block(row_band, lines, columns);
     x = diti_spread_frames(graph, x, &block);

@@ -144,18 +144,20 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 
 /* ---- bands ---- */
 
-/* The members that have lines of the latent: all, or as many as there are lines. */
-static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
+/* The members that have lines of the latent: all, or as many as there are lines; the first alone where frames remember
+   each other. */
+static diti_group diti_vae_members(const diti_vae *vae, const diti_group *group, uint32_t height) {
     diti_group members = DITI_ZERO;
     if (group) members = *group;
     if (members.count > height) members.count = height;
+    if (members.count > 1 && diti_vae_remembers(vae)) members.count = 1;
     return members;
 }
 
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    diti_group members = diti_vae_members(group, height);
+    diti_group members = diti_vae_members(vae, group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
     if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
@@ -167,7 +169,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
 /* The lines of x that this member has of a latent, with room. */
 static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
                                       uint32_t width, const diti_group *group) {
-    diti_group members = diti_vae_members(group, height);
+    diti_group members = diti_vae_members(vae, group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
     if (group && group->index >= diti_group_count(&members)) return 0;

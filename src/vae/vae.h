@@ -23,8 +23,8 @@ typedef struct diti_vae_traits {
     bool timed;
     float decode_timestep, decode_noise;
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
-   whole or one half of it; config NULL: sizes from shapes. */
+/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1, TAEF2, the decoders of
+   TAEHV) in diffusers' or its own, whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err);
@@ -33,6 +33,17 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 /* A scale and a shift that were only assumed become these, where the latents have so many channels. */
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
+/* Fits a tiny autoencoder to a model whose latents have four times its channels, since a pixel of them is 2 x 2. */
+DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels);
+/* Whether it is a tiny autoencoder of clips (TAEHV), which decodes their first frame, or a picture, and no more. */
+DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae);
+/* Colours of latents without a decoder (colors.c), for latents of so many channels and that scale; false: none are
+   known. clips: an autoencoder of clips has them. */
+typedef struct diti_colors {
+    uint32_t channels, patch; /* a pixel of the latent is patch x patch of so many channels */
+    const float *values;      /* [channels + 1, 3] */
+} diti_colors;
+DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
@@ -149,13 +160,19 @@ typedef struct diti_kl_half { /* decoder or encoder */
 #define DITI_TINY_MAX_LAYERS 32u
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
+    diti_layer pool_in, pool_norm,
+        pool_out;     /* what is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
+    bool remembers;   /* a block that reads the frame before, too */
+    uint32_t frames;  /* every frame becomes so many; 0: the layer is no such one */
 } diti_tiny_layer;
 typedef struct diti_tiny_half {
     diti_tiny_layer *layers;
     uint32_t count;
+    bool remembers; /* some block does: frames of clips */
+    uint32_t patch; /* side of the pixels that the last convolution makes at a time; 0: 1 */
 } diti_tiny_half;
 
 /* Convolutions and norms of a video autoencoder have this in common. */
@@ -229,6 +246,10 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
    stride, padding, what else there is to it. */
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
+/* GroupNorm over all lines, wherever they are. roomy: x has room, and the lines in it come meanwhile. desc: groups,
+   eps, what else there is to it. */
+DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy);
 
 /* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
@@ -309,6 +330,8 @@ DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
 /* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+/* Where vae packs: each pixel of the latent as 2 x 2, of whose lines on other devices the next one is left. */
+DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,

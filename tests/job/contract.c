@@ -1409,8 +1409,12 @@ static void test_previews(void) {
     uint32_t seen = 0, id = 0;
     dit_result result;
     dit_status status;
+    dit_error err = {0};
     dit_job *job;
     desc.preview_interval = 1;
+    desc.preview = (dit_preview)9;
+    CHECK(refused(dit_job_create(shared, &desc, &job, &err), &err, "preview 9"));
+    desc.preview = DIT_PREVIEW_DEFAULT;
     job = create_job(shared, &desc);
     CHECK(dit_job_preview(job, &output) == DIT_WORKING);
     do {

@@ -29,15 +29,11 @@ enum { LINKS = DITI_MAX_DEVICES, MOST_STEPS = 8 };
 /* ---- models ---- */
 
 static const generated_model shapes[] = {
-    {"pixart8", "pixart", 8, 16, 8, 0, 0, false},
-    {"pixart30", "pixart", 30, 8, 8, 0, 0, false},
-    {"dit8", "dit", 8, 16, 8, 0, 0, false},
-    {"sd3-8", "sd3", 8, 16, 8, 0, 0, false},
-    {"sd35-24", "sd3", 24, 8, 8, 0, 3, true},
-    {"flux8", "flux", 8, 16, 4, 4, 0, true},
-    {"flux24", "flux", 24, 8, 3, 5, 0, true},
-    {"hunyuan8", "hunyuandit", 8, 16, 8, 0, 0, false},
-    {"hunyuan16", "hunyuandit", 16, 8, 8, 0, 0, false},
+    {"pixart8", "pixart", 8, 16, 8, 0, 0, false},   {"pixart30", "pixart", 30, 8, 8, 0, 0, false},
+    {"dit8", "dit", 8, 16, 8, 0, 0, false},         {"sd3-8", "sd3", 8, 16, 8, 0, 0, false},
+    {"sd35-24", "sd3", 24, 8, 8, 0, 3, true},       {"flux8", "flux", 8, 16, 4, 4, 0, true},
+    {"flux24", "flux", 24, 8, 3, 5, 0, true},       {"hunyuan8", "hunyuandit", 8, 16, 8, 0, 0, false},
+    {"z-image30", "zimage", 30, 8, 4, 0, 0, false}, {"hunyuan16", "hunyuandit", 16, 8, 8, 0, 0, false},
 };
 
 typedef struct fixture { /* a file or folder, and what it lacks */
@@ -348,6 +344,13 @@ static const row table[] = {
     {"wan", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
     DIVIDED("zimage", 7, 5),
     DIVIDED("zimage", 8, 4),
+    EVERY("z-image30", 8, 6),
+    {"z-image30", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"z-image30", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    UNEQUAL("z-image30"),
+    {"z-image30", PLAN("ulysses2", "", "0.62, 0.38"), "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"z-image30", PLAN("ulysses4", "", "0.1, 0.2, 0.32, 0.38"), "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"z-image30", PLAN("tensor4", "", "0.1, 0.2, 0.32, 0.38"), "4", 8, 8, 1, NULL, NULL, EXACT},
     DIVIDED("klein", 7, 5),
     DIVIDED("qwen-image", 7, 5),
     {"qwen-image", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},

@@ -238,6 +238,45 @@ static inline void generated_hunyuandit(real_file *file, const generated_model *
 
 /* ---- files ---- */
 
+static inline void generated_zimage_block(real_file *file, const generated_model *m, const char *list, uint32_t i) {
+    static const char *const norms[] = {"attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2"};
+    const uint64_t width = m->heads * m->head_dim, feed = width * 8 / 3;
+    char name[112];
+    uint32_t k;
+#define NAME(REST) (diti_format(name, sizeof name, "%s.%u.%s", list, i, REST), name)
+    if (strcmp(list, "context_refiner"))
+        real_layer(file, 4 * width, width < 256 ? width : 256, NAME("adaLN_modulation.0"), NULL, 0);
+    for (k = 0; k < 3; k++) {
+        static const char *const parts[] = {"attention.to_q", "attention.to_k", "attention.to_v"};
+        real_matrix(file, width, width, NAME(parts[k]), NULL, 0);
+    }
+    generated_norm(file, m->head_dim, GENERATED_SHARPNESS, false, NAME("attention.norm_q"), 0);
+    generated_norm(file, m->head_dim, GENERATED_SHARPNESS, false, NAME("attention.norm_k"), 0);
+    real_matrix(file, width, width, NAME("attention.to_out.0"), NULL, 0);
+    real_matrix(file, feed, width, NAME("feed_forward.w1"), NULL, 0);
+    real_matrix(file, width, feed, NAME("feed_forward.w2"), NULL, 0);
+    real_matrix(file, feed, width, NAME("feed_forward.w3"), NULL, 0);
+    for (k = 0; k < 4; k++) generated_norm(file, width, 1, false, NAME(norms[k]), 0);
+#undef NAME
+}
+
+static inline void generated_zimage(real_file *file, const generated_model *m) {
+    const uint64_t width = m->heads * m->head_dim, time = width < 256 ? width : 256;
+    uint32_t i;
+    real_layer(file, width, 64, "all_x_embedder.2-1", NULL, 0);
+    generated_norm(file, GENERATED_TEXT, 1, false, "cap_embedder.0", 0);
+    real_layer(file, width, GENERATED_TEXT, "cap_embedder.1", NULL, 0);
+    real_table(file, 1, width, "cap_pad_token", NULL, 0);
+    real_table(file, 1, width, "x_pad_token", NULL, 0);
+    real_layer(file, 1024, 256, "t_embedder.mlp.0", NULL, 0);
+    real_layer(file, time, 1024, "t_embedder.mlp.2", NULL, 0);
+    generated_zimage_block(file, m, "context_refiner", 0);
+    generated_zimage_block(file, m, "noise_refiner", 0);
+    for (i = 0; i < m->layers; i++) generated_zimage_block(file, m, "layers", i);
+    real_layer(file, width, time, "all_final_layer.2-1.adaLN_modulation.1", NULL, 0);
+    real_layer(file, 64, width, "all_final_layer.2-1.linear", NULL, 0);
+}
+
 typedef struct generated_family {
     const char *name, *config; /* config: what shapes don't say; %u: channels of a head, then heads */
     void (*make)(real_file *file, const generated_model *m);
@@ -262,6 +301,10 @@ static const generated_family generated_families[] = {
      "{\"_class_name\": \"HunyuanDiT2DModel\", \"attention_head_dim\": %u, \"num_attention_heads\": %u, "
      "\"sample_size\": 16}",
      generated_hunyuandit, 4},
+    {"zimage",
+     "{\"_class_name\": \"ZImageTransformer2DModel\", \"axes_dims\": [%u, %u, %u], \"dim\": %u, \"n_heads\": %u, "
+     "\"n_kv_heads\": %u, \"n_layers\": %u, \"n_refiner_layers\": 1, \"cap_feat_dim\": %u}",
+     generated_zimage, 16},
 };
 
 static inline const generated_family *generated_family_of(const generated_model *m) {
@@ -278,6 +321,9 @@ static inline void generated_config(const generated_model *m, char *out, size_t 
     if (axis < 2) axis = 2;
     if (diti_equal(m->family, "flux"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis);
+    else if (diti_equal(m->family, "zimage"))
+        diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis, m->heads * m->head_dim, m->heads,
+                    m->heads, m->layers, GENERATED_TEXT);
     else
         diti_format(out, size, family->config, m->head_dim, m->heads);
 }

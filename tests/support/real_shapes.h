@@ -1130,8 +1130,13 @@ static inline void real_safetensors_header(real_file *file) {
     memcpy(file->header.data, &size, 8);
 }
 
+/* Q4_0 is for headers alone: nothing makes its values. */
 static inline uint32_t real_ggml_type(dit_type type) {
-    return type == DIT_TYPE_F32 ? 0 : type == DIT_TYPE_F16 ? 1 : type == DIT_TYPE_Q8_0 ? 8 : 30; /* 30: BF16 */
+    return type == DIT_TYPE_F32    ? 0
+           : type == DIT_TYPE_F16  ? 1
+           : type == DIT_TYPE_Q4_0 ? 2
+           : type == DIT_TYPE_Q8_0 ? 8
+                                   : 30; /* BF16 */
 }
 
 static inline void real_gguf_header(real_file *file) {

@@ -104,7 +104,7 @@ static dit_result load_with_tae(dit_context *context, const char *path, const ch
 }
 
 /* Bytes of the picture and of the last preview, both of 64 x 64. */
-static void pictures_of(dit_context *context, const char *tae, uint8_t *picture, uint8_t *preview) {
+static void pictures_of(dit_context *context, const char *tae, dit_preview maker, uint8_t *picture, uint8_t *preview) {
     dit_job_desc desc = DITI_ZERO;
     dit_model *model = NULL;
     dit_job *job = NULL;
@@ -115,6 +115,12 @@ static void pictures_of(dit_context *context, const char *tae, uint8_t *picture,
     desc.width = desc.height = 64;
     desc.steps = 2;
     desc.preview_interval = 1;
+    desc.preview = maker;
+    if (!tae && maker == DIT_PREVIEW_TAE) {
+        CHECK(dit_job_create(context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job);
+        CHECK_MESSAGE(strstr(err.message, "DIT_ROLE_TAE"), "%s", err.message);
+        desc.preview = DIT_PREVIEW_DEFAULT;
+    }
     CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
     if (!job) return;
     CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK);
@@ -126,16 +132,26 @@ static void pictures_of(dit_context *context, const char *tae, uint8_t *picture,
 }
 
 static void test_preview(void) {
-    static uint8_t picture[2][64 * 64 * 4], preview[2][64 * 64 * 4];
+    static uint8_t picture[5][64 * 64 * 4], preview[5][64 * 64 * 4];
+    uint32_t i, seen = 0;
     dit_context_desc desc = DITI_ZERO;
     dit_context *context = NULL;
     dit_model *model = NULL;
     dit_error err = DITI_ZERO;
     CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
-    pictures_of(context, NULL, picture[0], preview[0]);
-    pictures_of(context, TAESD, picture[1], preview[1]);
-    CHECK(memcmp(picture[0], picture[1], sizeof picture[0]) == 0);
+    pictures_of(context, NULL, DIT_PREVIEW_TAE, picture[0], preview[0]); /* the decoder's, for there is no other */
+    pictures_of(context, TAESD, DIT_PREVIEW_DEFAULT, picture[1], preview[1]);
+    pictures_of(context, TAESD, DIT_PREVIEW_PROJ, picture[2], preview[2]);
+    pictures_of(context, TAESD, DIT_PREVIEW_VAE, picture[3], preview[3]);
+    pictures_of(context, TAESD, DIT_PREVIEW_TAE, picture[4], preview[4]);
+    for (i = 1; i < 5; i++) CHECK(memcmp(picture[0], picture[i], sizeof picture[0]) == 0);
     CHECK(memcmp(preview[0], preview[1], sizeof preview[0]) != 0);
+    CHECK(memcmp(preview[0], preview[3], sizeof preview[0]) == 0);
+    CHECK(memcmp(preview[1], preview[4], sizeof preview[0]) == 0);
+    CHECK(memcmp(preview[2], preview[0], sizeof preview[0]) != 0 &&
+          memcmp(preview[2], preview[1], sizeof preview[0]) != 0);
+    for (i = 1; i < 64 * 64; i++) seen += memcmp(preview[2], preview[2] + 4 * i, 4) != 0;
+    CHECK_MESSAGE(seen > 64 * 32 && preview[2][3] == 255, "%u pixels differ from the first", seen);
     CHECK(load_with_tae(context, MODEL, TAESD, &model, &err) == DIT_ERROR_UNSUPPORTED_MODEL && !model);
     CHECK_MESSAGE(strstr(err.message, "tiny autoencoder") && strstr(err.message, "different models"), "%s",
                   err.message);

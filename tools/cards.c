@@ -1,0 +1,583 @@
+/* cards: what fits which card, and how long it takes by the cost model: the tables of README.md and of the pages of
+   families, made from headers of made-up files of published sizes (tests/support/real_shapes.h). No data and no device
+   is needed. A new model is a row of models[] and two comments in its page:
+
+       <!-- cards: NAME --> ... <!-- cards end -->
+
+   build/cards write PAGE...   replaces what stands between them; build/cards check PAGE... fails where it differs. */
+#include "library.h"
+#include "real_shapes.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- cards ---- */
+
+/* A card's memory less a tenth, which the desktop and the driver have. rate: 1e12 operations per second that a denoiser
+   attains, for lack of measurements a share of the peak as cards of its kind attain it; bus: 1e9 bytes per second. */
+typedef struct card {
+    const char *name;
+    double gigabytes, rate, bus;
+} card;
+static const card cards[] = {{"GTX 1650", 4, 2.4, 6},  {"RTX 2060", 6, 11, 10},     {"RTX 4060", 8, 17, 12},
+                             {"RTX 3060", 12, 14, 20}, {"RTX 4060 Ti", 16, 25, 12}, {"RTX 4090", 24, 95, 24}};
+enum { CARDS = sizeof cards / sizeof cards[0] };
+static double usable(const card *c) { return c->gigabytes * (1u << 30) * 0.9; }
+
+/* ---- models ---- */
+
+static void qwen3(real_file *file, uint64_t width, uint64_t inner, uint32_t heads) {
+    real_decoder_shape shape = {"model.", 151936, 0, 0, 36, 0, 8, 128, true, false, false};
+    shape.width = width;
+    shape.inner = inner;
+    shape.heads = heads;
+    real_decoder(file, &shape);
+}
+static void qwen3_4b(real_file *file) { qwen3(file, 2560, 9728, 32); }
+static void qwen3_8b(real_file *file) { qwen3(file, 4096, 12288, 32); }
+static void qwen25_7b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 152064, 3584, 18944, 28, 28, 4, 128, false, true, false};
+    real_decoder(file, &shape);
+}
+
+/* FLUX.2's autoencoder (docs/models.md 4.4). */
+static void vae_flux2(real_file *file) {
+    static const char *const names[] = {"bn.running_mean", "bn.running_var"};
+    uint32_t i;
+    real_vae(file, 32, true);
+    for (i = 0; i < 2; i++) real_vector(file, 128, 1, names[i], names[i], 0, "");
+}
+
+/* Wan's decoder (docs/models.md 4.5), as diffusers names it. */
+static void volume(real_file *file, uint64_t out, uint64_t in, uint64_t frames, uint64_t side, const char *name) {
+    const uint64_t shape[5] = {out, in, frames, side, side};
+    real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
+    real_vector(file, out, 0, name, name, 0, ".bias");
+}
+static void gamma_of(real_file *file, uint64_t channels, uint32_t rank, const char *name) {
+    const uint64_t shape[4] = {channels, 1, 1, 1};
+    real_tensor_of(file, shape, rank, 1, 0.02, name, name, 0, ".gamma");
+}
+static void wan_resnet(real_file *file, uint64_t out, uint64_t in, const char *name) {
+    static const char *const parts[] = {"%s.norm1", "%s.conv1", "%s.norm2", "%s.conv2", "%s.conv_shortcut"};
+    char full[112];
+    uint32_t i;
+    for (i = 0; i < (out == in ? 4u : 5u); i++) {
+        diti_format(full, sizeof full, parts[i], name);
+        if (i == 0 || i == 2)
+            gamma_of(file, i ? out : in, 4, full);
+        else
+            volume(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, i < 4 ? 3 : 1, full);
+    }
+}
+static void vae_wan(real_file *file) {
+    static const uint64_t channels[] = {384, 384, 192, 96}, first[] = {384, 192, 192, 96};
+    char name[112];
+    uint32_t i, k;
+    volume(file, 384, 16, 3, 3, "decoder.conv_in");
+    for (i = 0; i < 2; i++) {
+        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
+        wan_resnet(file, 384, 384, name);
+    }
+    gamma_of(file, 384, 3, "decoder.mid_block.attentions.0.norm");
+    real_convolution(file, 3 * 384, 384, 1, "decoder.mid_block.attentions.0.to_qkv");
+    real_convolution(file, 384, 384, 1, "decoder.mid_block.attentions.0.proj");
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
+            wan_resnet(file, channels[i], k ? channels[i] : first[i], name);
+        }
+        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.resample.1", i);
+        if (i < 3) real_convolution(file, channels[i] / 2, channels[i], 3, name);
+        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.time_conv", i);
+        if (i < 2) {
+            const uint64_t shape[5] = {2 * channels[i], channels[i], 3, 1, 1};
+            real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
+            real_vector(file, 2 * channels[i], 0, name, name, 0, ".bias");
+        }
+    }
+    gamma_of(file, 96, 4, "decoder.norm_out");
+    volume(file, 3, 96, 3, 3, "decoder.conv_out");
+    volume(file, 16, 16, 1, 1, "post_quant_conv");
+}
+
+typedef void (*maker)(real_file *file);
+typedef struct model {
+    const char *name, *title; /* of the comments; of README's table */
+    maker transformer, texts[3], vae;
+    uint32_t width, height, frames, steps; /* frames: latent ones of a clip without an autoencoder; 0: a picture */
+    float guidance;                        /* 0: the model's own */
+    bool diffusers;                        /* the autoencoder's names are diffusers' */
+} model;
+static const model models[] = {
+    {"dit", "DiT-XL/2", published_dit_xl_2, {NULL}, published_vae_sd, 256, 256, 0, 50, 0, false},
+    {"pixart-sigma",
+     "PixArt-Sigma",
+     published_pixart_sigma,
+     {published_t5_xxl},
+     published_vae_sd,
+     1024,
+     1024,
+     0,
+     20,
+     0,
+     false},
+    {"hunyuandit",
+     "HunyuanDiT 1.2",
+     published_hunyuandit_v12,
+     {published_bert_large, published_mt5_xl},
+     published_vae_sd,
+     1024,
+     1024,
+     0,
+     50,
+     0,
+     false},
+    {"sd3-medium",
+     "Stable Diffusion 3 Medium",
+     published_sd3_medium,
+     {published_clip_l, published_clip_g, published_t5_xxl},
+     published_vae_16,
+     1024,
+     1024,
+     0,
+     28,
+     0,
+     false},
+    {"sd35-large",
+     "Stable Diffusion 3.5 Large",
+     published_sd35_large,
+     {published_clip_l, published_clip_g, published_t5_xxl},
+     published_vae_16,
+     1024,
+     1024,
+     0,
+     28,
+     0,
+     false},
+    {"flux-schnell",
+     "FLUX.1-schnell",
+     published_flux_schnell,
+     {published_clip_l_bare, published_t5_xxl},
+     published_vae_16,
+     1024,
+     1024,
+     0,
+     4,
+     0,
+     false},
+    {"flux-dev",
+     "FLUX.1-dev",
+     published_flux_dev,
+     {published_clip_l_bare, published_t5_xxl},
+     published_vae_16,
+     1024,
+     1024,
+     0,
+     28,
+     0,
+     false},
+    {"z-image-turbo", "Z-Image-Turbo", published_zimage, {qwen3_4b}, published_vae_16, 1024, 1024, 0, 8, 1, false},
+    {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
+    {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
+    {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true},
+};
+
+/* ---- one model of one type on one card ---- */
+
+typedef enum way { WAY_WHOLE, WAY_TILES, WAY_TURNS, WAY_STREAMED, WAYS } way;
+typedef struct plan {
+    bool fits;
+    way way;
+    double memory, streamed, seconds; /* bytes on the device at most, bytes read in every step */
+} plan;
+
+typedef struct files {
+    real_file list[6];
+    dit_component components[5];
+    dit_preview preview; /* what makes previews; default: there are none */
+    dit_model_desc desc;
+} files;
+
+static void open_files(const model *m, dit_type type, files *out) {
+    const maker makers[] = {m->transformer, m->texts[0], m->texts[1], m->texts[2], m->vae};
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < 5; i++) {
+        real_file *file = &out->list[i];
+        dit_source source;
+        if (!makers[i]) continue;
+        file->container = type == DIT_TYPE_F16 || i == 4 ? REAL_SAFETENSORS : REAL_GGUF;
+        file->type = i == 4 ? DIT_TYPE_F16 : type;
+        file->original = i != 4 || !m->diffusers;
+        makers[i](file);
+        source = real_source(file);
+        if (i == 0) {
+            out->desc.source = source;
+            continue;
+        }
+        out->components[out->desc.component_count].source = source;
+        out->components[out->desc.component_count++].role =
+            i == 4 ? DIT_ROLE_VAE : (dit_role)(DIT_ROLE_TEXT_1 + (int)i - 1);
+    }
+    out->desc.components = out->components;
+    out->desc.dry_run = true;
+}
+
+static void close_files(files *f) {
+    uint32_t i;
+    for (i = 0; i < 6; i++) real_free(&f->list[i]);
+}
+
+typedef struct work { /* operations outside and inside of steps; of those outside, of encoding, decoding, a preview */
+    double once, steps, encode, decode, preview;
+    double moved; /* bytes of a preview */
+} work;
+static bool add_op(const dit_op_info *op, void *user) {
+    work *w = (work *)user;
+    if (!strcmp(op->segment, "step"))
+        w->steps += op->flops * op->runs;
+    else
+        w->once += op->flops * op->runs;
+    if (!strcmp(op->segment, "encode")) w->encode += op->flops * op->runs;
+    if (!strcmp(op->segment, "decode")) w->decode += op->flops * op->runs;
+    if (!strcmp(op->segment, "preview")) w->preview += op->flops, w->moved += op->bytes; /* of one */
+    return true;
+}
+
+/* What a job takes with a budget for weights, 0: all of them. */
+static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *memory, work *w) {
+    dit_model_desc desc = f->desc;
+    dit_job_desc job = DITI_ZERO;
+    dit_inspector inspector = DITI_ZERO;
+    dit_model *loaded = NULL;
+    dit_error err = DITI_ZERO;
+    dit_result result;
+    static const int32_t fox = 277;
+    desc.release_text_encoders = how >= WAY_TURNS;
+    desc.weight_budget = how == WAY_STREAMED ? budget : 0;
+    result = dit_model_load(NULL, &desc, &loaded, &err);
+    job.model = loaded;
+    job.width = m->width;
+    job.height = m->height;
+    job.frame_count = m->frames;
+    job.steps = m->steps;
+    job.guidance.scale = m->guidance;
+    job.class_labels = m->texts[0] ? NULL : &fox;
+    job.preview = f->preview;
+    job.preview_interval = f->preview ? 1 : 0;
+    job.vae_tile = how >= WAY_TILES ? 512 : 0;
+    if (result == DIT_OK) result = dit_job_memory(NULL, &job, memory, &err);
+    if (result == DIT_OK && w) {
+        memset(w, 0, sizeof *w);
+        inspector.op = add_op;
+        inspector.user = w;
+        result = dit_job_inspect(NULL, &job, &inspector, &err);
+    }
+    if (result != DIT_OK && result != DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+        fprintf(stderr, "cards: %s: %s\n", m->name, err.message);
+    dit_model_destroy(loaded);
+    return result == DIT_OK;
+}
+
+/* Steps wait for what they read, or for the arithmetic, whichever takes longer; the rest comes one after the other. */
+static double seconds_of(const model *m, const card *c, const work *w, double encoders, double streamed) {
+    double compute = w->steps / (c->rate * 1e12), reads = m->steps * streamed / (c->bus * 1e9);
+    return w->once / (c->rate * 1e12) + encoders / (c->bus * 1e9) + (compute > reads ? compute : reads);
+}
+
+typedef struct known { /* answers that are the same for all cards */
+    bool works[WAY_STREAMED];
+    dit_memory memory[WAY_STREAMED];
+    work work;
+} known;
+
+static plan fit(const model *m, files *f, const known *k, const card *c) {
+    plan p = DITI_ZERO;
+    double room = usable(c), resident = (double)k->memory[WAY_TURNS].weights,
+           encoders = (double)k->memory[WAY_TURNS].streamed, budget;
+    dit_memory memory;
+    uint32_t i;
+    for (i = WAY_WHOLE; i < WAY_STREAMED; i++) {
+        if (!k->works[i] || (double)k->memory[i].peak > room) continue;
+        p.fits = true;
+        p.way = (way)i;
+        p.memory = (double)k->memory[i].peak;
+        p.seconds = seconds_of(m, c, &k->work, i == WAY_TURNS ? encoders : 0, 0);
+        return p;
+    }
+    if (!k->works[WAY_TURNS]) return p;
+    budget = resident - ((double)k->memory[WAY_TURNS].peak - room);
+    for (i = 0; i < 6 && budget > 1e8; i++) {
+        if (!ask(m, f, WAY_STREAMED, (uint64_t)budget, &memory, NULL)) return p;
+        if ((double)memory.peak <= room) {
+            p.fits = true;
+            p.way = WAY_STREAMED;
+            p.memory = (double)memory.peak;
+            p.streamed = (double)memory.streamed - encoders;
+            p.seconds = seconds_of(m, c, &k->work, encoders, p.streamed);
+            return p;
+        }
+        budget -= (double)memory.peak - room + 1e7;
+    }
+    return p;
+}
+
+/* ---- tables ---- */
+
+static const struct {
+    dit_type type;
+    const char *name;
+} types[] = {{DIT_TYPE_F16, "F16, BF16"}, {DIT_TYPE_Q8_0, "Q8_0"}, {DIT_TYPE_Q4_0, "Q4_0, Q4_K"}};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+typedef struct rows {
+    plan plans[TYPES][CARDS];
+    double whole[TYPES]; /* bytes with all on the device */
+} rows;
+
+static void plan_model(const model *m, rows *out) {
+    uint32_t t, i;
+    memset(out, 0, sizeof *out);
+    for (t = 0; t < TYPES; t++) {
+        files f;
+        known k = DITI_ZERO;
+        open_files(m, types[t].type, &f);
+        for (i = WAY_WHOLE; i < WAY_STREAMED; i++)
+            k.works[i] = ask(m, &f, (way)i, 0, &k.memory[i], i == WAY_TILES ? &k.work : NULL);
+        out->whole[t] = (double)k.memory[k.works[WAY_WHOLE] ? WAY_WHOLE : WAY_TILES].peak;
+        for (i = 0; i < CARDS; i++) out->plans[t][i] = fit(m, &f, &k, &cards[i]);
+        close_files(&f);
+    }
+}
+
+static void put_seconds(bytes *out, double seconds) {
+    char text[32];
+    if (seconds < 10)
+        snprintf(text, sizeof text, "%.1f s", seconds);
+    else if (seconds < 300)
+        snprintf(text, sizeof text, "%.0f s", seconds);
+    else
+        snprintf(text, sizeof text, "%.0f min", seconds / 60);
+    bytes_add(out, text, strlen(text));
+}
+
+static void put(bytes *out, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    bytes_add(out, text, strlen(text));
+}
+
+static void put_plan(bytes *out, const plan *p) {
+    static const char *const marks[] = {"", " t", " e", ""};
+    if (!p->fits) {
+        put(out, " - |");
+        return;
+    }
+    put(out, " %.1f GB%s", p->memory / 1e9, marks[p->way]);
+    if (p->way == WAY_STREAMED) put(out, " s %.1f", p->streamed / 1e9);
+    put(out, ", ");
+    put_seconds(out, p->seconds);
+    put(out, " |");
+}
+
+static void put_model(bytes *out, const model *m) {
+    rows r;
+    uint32_t t, i;
+    plan_model(m, &r);
+    put(out,
+        "%s, %u x %u, %u steps: memory, and a predicted time ([memory.md](memory.md#what-fits-which-card) says what the "
+        "letters mean).\n\n",
+        m->title, m->width, m->height, m->steps);
+    put(out, "| type | all on the device |");
+    for (i = 0; i < CARDS; i++) put(out, " %g GB (%s) |", cards[i].gigabytes, cards[i].name);
+    put(out, "\n| --- | --- |");
+    for (i = 0; i < CARDS; i++) put(out, " --- |");
+    for (t = 0; t < TYPES; t++) {
+        put(out, "\n| %s | %.1f GB |", types[t].name, r.whole[t] / 1e9);
+        for (i = 0; i < CARDS; i++) put_plan(out, &r.plans[t][i]);
+    }
+    put(out, "\n");
+}
+
+/* The first picture on the driver of BENCHMARKS.md, by the operations of its stages; only one step. */
+#define LAVAPIPE 40e9 /* operations per second of a product there, as measured */
+#define STREAMED_BUDGET ((uint64_t)1280 << 20)
+static void put_stages(bytes *out) {
+    size_t k;
+    put(out, "| model, Q8_0 | weights, streamed with a budget of 1.34 GB | encode | prepare and one step | decode |\n"
+             "| --- | --- | --- | --- | --- |");
+    for (k = 0; k < sizeof models / sizeof models[0]; k++) {
+        model one = models[k];
+        double at[3];
+        dit_memory all = DITI_ZERO, memory = DITI_ZERO;
+        work w = DITI_ZERO;
+        files f;
+        one.steps = 2; /* some samplers have no single one */
+        open_files(&one, DIT_TYPE_Q8_0, &f);
+        if (!ask(&one, &f, WAY_WHOLE, 0, &all, &w)) ask(&one, &f, WAY_TILES, 0, &all, &w);
+        if (!ask(&one, &f, WAY_STREAMED, STREAMED_BUDGET, &memory, NULL)) memset(&memory, 0, sizeof memory);
+        close_files(&f);
+        at[0] = w.encode;
+        at[1] = w.steps / one.steps + w.once - w.encode - w.decode;
+        at[2] = w.decode;
+        put(out, "\n| %s, %u x %u | %.2f GB, %.2f GB | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s |",
+            one.title, one.width, one.height, (double)all.weights / 1e9, (double)memory.streamed / 1e9, at[0] / 1e9,
+            at[0] / LAVAPIPE, at[1] / 1e9, at[1] / LAVAPIPE, at[2] / 1e9, at[2] / LAVAPIPE);
+    }
+    put(out, "\n");
+}
+
+/* TAESD's decoder for so many channels as a component beside the others. */
+static void add_tiny(files *f, uint32_t channels) {
+    dit_component *tiny = &f->components[f->desc.component_count++];
+    f->list[5].type = DIT_TYPE_F16;
+    real_taesd(&f->list[5], channels);
+    tiny->role = DIT_ROLE_TAE;
+    tiny->source = real_source(&f->list[5]);
+}
+
+/* What one preview costs beside one step. */
+static void put_previews(bytes *out) {
+    size_t k;
+    put(out, "| model | one step | preview by proj | by tae | by vae |\n| --- | --- | --- | --- | --- |");
+    for (k = 0; k < sizeof models / sizeof models[0]; k++) {
+        model one = models[k];
+        double cost[3] = {0, 0, 0};
+        work w = DITI_ZERO;
+        dit_memory memory;
+        int i;
+        one.steps = 2;
+        for (i = 0; i < 3; i++) {
+            files f;
+            if (i == 1 && one.vae == vae_wan) continue; /* taew2_1 has another shape */
+            open_files(&one, DIT_TYPE_Q8_0, &f);
+            if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);
+            f.preview = (dit_preview)(DIT_PREVIEW_PROJ + i);
+            if (ask(&one, &f, WAY_WHOLE, 0, &memory, &w)) cost[i] = i ? w.preview / 1e9 : w.moved / 1e6;
+            close_files(&f);
+        }
+        put(out, "\n| %s, %u x %u | %.0f GFLOP | %.1f MB moved |", one.title, one.width, one.height,
+            w.steps / one.steps / 1e9, cost[0]);
+        if (cost[1] > 0)
+            put(out, " %.0f GFLOP |", cost[1]);
+        else
+            put(out, " - |");
+        put(out, " %.0f GFLOP |", cost[2]);
+    }
+    put(out, "\n");
+}
+
+/* The best of each card: the largest type that is not streamed, else the smallest. */
+static void put_overview(bytes *out) {
+    size_t k;
+    uint32_t t, i;
+    put(out, "| model |");
+    for (i = 0; i < CARDS; i++) put(out, " %g GB (%s) |", cards[i].gigabytes, cards[i].name);
+    put(out, "\n| --- |");
+    for (i = 0; i < CARDS; i++) put(out, " --- |");
+    for (k = 0; k < sizeof models / sizeof models[0]; k++) {
+        rows r;
+        plan_model(&models[k], &r);
+        put(out, "\n| %s, %u x %u, %u steps |", models[k].title, models[k].width, models[k].height, models[k].steps);
+        for (i = 0; i < CARDS; i++) {
+            for (t = 0; t < TYPES && !(r.plans[t][i].fits && r.plans[t][i].way < WAY_STREAMED);) t++;
+            if (t == TYPES) t = TYPES - 1;
+            if (!r.plans[t][i].fits) {
+                put(out, " - |");
+                continue;
+            }
+            put(out, " %.*s%s, ", (int)strcspn(types[t].name, ","), types[t].name,
+                r.plans[t][i].way == WAY_STREAMED ? " streamed" : "");
+            put_seconds(out, r.plans[t][i].seconds);
+            put(out, " |");
+        }
+    }
+    put(out, "\n");
+}
+
+/* ---- pages ---- */
+
+static bool read_page(const char *path, bytes *out) {
+    FILE *file = fopen(path, "rb");
+    char piece[4096];
+    size_t size;
+    if (!file) return false;
+    while ((size = fread(piece, 1, sizeof piece, file)) > 0) bytes_add(out, piece, size);
+    fclose(file);
+    bytes_add(out, "", 1);
+    return true;
+}
+
+/* The page with new tables; false: a comment in it has no end, or names no model. */
+static bool renew(const char *path, const char *page, bytes *out) {
+    static const char begin[] = "<!-- cards: ", end[] = "<!-- cards end -->";
+    const char *at;
+    while ((at = strstr(page, begin)) != NULL) {
+        const char *name = at + strlen(begin), *stop = strstr(name, " -->"), *last = strstr(name, end);
+        size_t k = 0;
+        if (!stop || !last) {
+            fprintf(stderr, "cards: %s: a comment \"%s\" without \"%s\"\n", path, begin, end);
+            return false;
+        }
+        bytes_add(out, page, (size_t)(stop + strlen(" -->") - page));
+        put(out, "\n\n");
+        while (k < sizeof models / sizeof models[0] && (strlen(models[k].name) != (size_t)(stop - name) ||
+                                                        strncmp(models[k].name, name, strlen(models[k].name))))
+            k++;
+        if (!strncmp(name, "all -->", 7))
+            put_overview(out);
+        else if (!strncmp(name, "stages -->", 10))
+            put_stages(out);
+        else if (!strncmp(name, "previews -->", 12))
+            put_previews(out);
+        else if (k < sizeof models / sizeof models[0])
+            put_model(out, &models[k]);
+        else {
+            fprintf(stderr, "cards: %s: there is no model %.*s in tools/cards.c\n", path, (int)(stop - name), name);
+            return false;
+        }
+        put(out, "\n%s", end);
+        page = last + strlen(end);
+    }
+    bytes_add(out, page, strlen(page));
+    return true;
+}
+
+int main(int argc, char **argv) {
+    int i, code = 0;
+    bool write = argc > 2 && !strcmp(argv[1], "write");
+    if (argc < 3 || (!write && strcmp(argv[1], "check") != 0)) {
+        fprintf(stderr, "usage: cards write|check PAGE...\n");
+        return 2;
+    }
+    for (i = 2; i < argc; i++) {
+        bytes page = DITI_ZERO, now = DITI_ZERO;
+        FILE *file;
+        if (!read_page(argv[i], &page)) {
+            fprintf(stderr, "cards: cannot read %s\n", argv[i]);
+            return 1;
+        }
+        if (!renew(argv[i], (const char *)page.data, &now)) return 1;
+        if (now.size == page.size - 1 && !memcmp(now.data, page.data, now.size)) {
+            bytes_free(&page);
+            bytes_free(&now);
+            continue;
+        }
+        if (!write) {
+            fprintf(stderr, "cards: %s has other tables than `make cards` writes\n", argv[i]);
+            code = 1;
+        } else {
+            file = fopen(argv[i], "wb");
+            if (!file || fwrite(now.data, 1, now.size, file) != now.size) code = 1;
+            if (file) fclose(file);
+            printf("%s\n", argv[i]);
+        }
+        bytes_free(&page);
+        bytes_free(&now);
+    }
+    return code;
+}
