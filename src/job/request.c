@@ -6,12 +6,9 @@
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->adapter_count)
+    if (desc->cache && !diti_equal(desc->cache, "references"))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no control models; adapter_count must be 0");
-    if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version skips no work; cache must be NULL");
+                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -447,6 +444,15 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
+    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
+        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
+               "ring and tensor do not";
+    if (request->shape.keeps_references && diti_patches_used(&request->shape))
+        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
+               "another split, or leave cache away";
+    if (request->shape.controls && split->shard)
+        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
+               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
@@ -546,7 +552,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    if (model->transformer->traits.repaint_channels)
+        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
+    else
+        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)

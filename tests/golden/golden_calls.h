@@ -21,7 +21,7 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
 
 /* Kinds of calls that this program does not know how to make. */
 static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
-    static const char *const later[] = {"batch2", "kv_edit1", "base_norm"};
+    static const char *const later[] = {"batch2", "base_norm"};
     size_t i;
     for (i = 0; i < DITI_COUNT(later); i++)
         if (diti_equal(name, later[i])) return true;
@@ -30,23 +30,7 @@ static inline bool golden_calls_later(const golden_folder *folder, const char *n
 
 /* A recorded picture as reference `index`, RGBA; how many there are with it: 0 where it is not recorded. */
 static inline uint32_t golden_calls_pictures(golden_pipe *p, const char *tensor, uint32_t index) {
-    uint64_t values, i;
-    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, tensor);
-    uint8_t *rgba;
-    float *rgb;
-    if (!stored || index >= GOLDEN_REFERENCES) return 0;
-    rgb = golden_floats(p->folder->golden, tensor, &values);
-    rgba = (uint8_t *)malloc((size_t)values / 3 * 4);
-    for (i = 0; i < values / 3; i++) {
-        rgba[4 * i] = (uint8_t)rgb[3 * i];
-        rgba[4 * i + 1] = (uint8_t)rgb[3 * i + 1];
-        rgba[4 * i + 2] = (uint8_t)rgb[3 * i + 2];
-        rgba[4 * i + 3] = 255;
-    }
-    free(rgb);
-    p->pictures[index].width = (uint32_t)stored->shape[1];
-    p->pictures[index].height = (uint32_t)stored->shape[0];
-    p->pictures[index].rgba = rgba;
+    if (index >= GOLDEN_REFERENCES || !golden_picture(p->folder, tensor, &p->pictures[index])) return 0;
     p->references[index].frames = &p->pictures[index];
     return index + 1;
 }
@@ -88,6 +72,10 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
         if (tokens) golden_calls_crop(p.model, tokens);
         p.shift = golden_calls_shift(&p, name, steps);
         p.reference_count = golden_calls_references(&p, name);
+        if (diti_equal(name, "kv_edit1")) { /* the picture of edit1, whose keys and values are computed once */
+            p.reference_count = golden_calls_references(&p, "edit1");
+            p.cache = "references";
+        }
         golden_pipe_call(&p, call, noise, latents, image);
         while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }
