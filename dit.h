@@ -175,6 +175,7 @@
        jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
 
    - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
+   - Models that repaint (dit_model_info.wants_mask) take init_image and mask as they are, and all steps.
    - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
      below one half.
    - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
@@ -685,7 +686,7 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,
+    DIT_ROLE_CONTROL,       /* a control net: dit_job_desc.adapters puts it to work */
     DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
@@ -777,6 +778,8 @@ typedef struct dit_model_info {
     uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
     float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
     bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
+    bool wants_mask;           /* dit_job_desc.init_image and mask are required: the model repaints (FLUX.1 Fill) */
+    bool wants_control;        /* dit_job_desc.control_image is required (FLUX.1 Canny, Depth) */
     bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
@@ -797,6 +800,7 @@ typedef struct dit_model_info {
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
     uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
+    uint32_t control_count;  /* control nets */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -910,11 +914,12 @@ typedef struct dit_guidance {
                         the model's default where that is 0, too */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a control model at run time */
-    const dit_model *model;  /* required */
-    float weight;            /* 0: 1 */
-    float first, last;       /* fraction of steps; 0, 0: all */
-    dit_image image;         /* the control picture; zero: none */
+typedef struct dit_adapter { /* a control net at work */
+    uint32_t control;        /* its number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
+    float weight;            /* strength; 0: 1 */
+    float first, last;       /* fractions of the steps in which it works; 0, 0: all */
+    uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
+    dit_image image;         /* required: the control picture, of the size that is made, in rgba */
 } dit_adapter;
 
 /* Where noise comes from; the same seed gives the same numbers on every device. */
@@ -979,6 +984,8 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
+    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba: required
+                                        by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -995,13 +1002,14 @@ typedef struct dit_job_desc {
         *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
-    const dit_adapter *adapters; /* control models; NULL: none */
+    const dit_adapter *adapters; /* control nets at work, each at most once; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
-    const char *cache;           /* a policy that skips work at some loss; NULL: none */
+    const char *cache;           /* "references": keys and values of references are computed once, for models that were
+                                    trained so (FLUX.2 klein 9B KV); NULL: the model's own way */
     uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
@@ -32418,6 +32426,9 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
+    uint32_t repaint_channels; /* of a model of pictures: the last of condition_channels are a mask's, one for each pixel
+                                  of a latent element, and the others are those of the picture without what is repainted;
+                                  0: all are the picture's that is followed */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
     bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
     bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
@@ -32446,6 +32457,12 @@ typedef struct diti_model_traits {
     const char *expert_scheduler;
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
+    bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
+                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
+    bool unshifted_control;  /* of a control net: its picture's latent is scaled alone */
+    bool caches_references;  /* diti_denoise.keeps_references is understood */
+    bool keeps_references;   /* and the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -32516,12 +32533,29 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each block
+   [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+typedef struct diti_reference_kv {
+    diti_tensor kept[DITI_MAX_BLOCKS];
+    bool fills; /* the evaluation at hand makes them */
+} diti_reference_kv;
+
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
+
+/* Control nets that add to the blocks of an evaluation. */
+#define DITI_MOST_CONTROLS 4u
+typedef struct diti_control_use {
+    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
+    const struct diti_transformer *model; /* the net */
+    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
+    diti_tensor scale, x, added;          /* this step's row; the residual stream; what block made - 1 of the net adds */
+    uint32_t done, made;
+} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -32565,6 +32599,12 @@ typedef struct diti_denoise {
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
     uint32_t reference_count; /* 0 where traits.references is 0 */
+    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
+    diti_control_use *controls;
+    uint32_t control_count;
+    diti_tensor control;   /* of a control net's evaluation: F32 [C, height * width], the latent of its picture */
+    uint32_t control_mode; /* of a net with several kinds of pictures, the kind; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -32672,7 +32712,14 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
+    const diti_layer *outlets; /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
+    uint32_t modes;            /* kinds of pictures that such a net tells apart; 0: it has one */
 };
+/* A control net for a model: the error names why it does not fit. */
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -32996,6 +33043,8 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
+/* Patches of a control net's picture, [tokens, C * p * p]. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
@@ -34447,6 +34496,51 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
+/* ---- pictures that are referred to, whose keys and values were kept ---- */
+
+/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept ones:
+   of `all` heads those from `first` on. */
+static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                          uint32_t first, uint32_t all, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
+    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
+    uint32_t lead = diti_tensor_rows(graph, kept);
+    if (diti_graph_failed(graph)) return 0;
+    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
+                         "keys and values");
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
+                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
+        for (k = 0; k < 2; k++)
+            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
+                      "keys and values of references");
+    }
+    return kv;
+}
+
+static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
+    if (diti_graph_failed(graph)) return;
+    *kept = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width,
+                            "keys and values of references");
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
+}
+
+/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
+typedef struct diti_attend_references {
+    const diti_denoise *denoise; /* NULL: there are none */
+    uint32_t first, all;
+} diti_attend_references;
+
+static bool diti_attend_refers(const diti_denoise *denoise) {
+    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* ---- rings ---- */
+
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
     diti_tensor parts[2];
@@ -34476,10 +34570,11 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
-   member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Those of references, which
+   each member has, join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, diti_tensor qkv) {
+                                    const uint32_t *rows, const diti_attend_references *references,
+                                    diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -34502,7 +34597,13 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        if (!turn && references->denoise) {
+            diti_tensor joined = diti_reference_kv_join(graph, references->denoise, desc, references->first,
+                                                        references->all, qkv);
+            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
+        } else {
+            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        }
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -34671,6 +34772,19 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
+/* Every item attends all its rows, which are here, and kept references. */
+static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
+                                   const diti_attend_references *references, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
+    return diti_attend_keys(
+        graph, desc, q,
+        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
+        0);
+}
+
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -34679,19 +34793,23 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
+    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
+        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
     else
-        o = diti_attend(graph, NULL, &local, qkv);
+        o = diti_attend_all(graph, &local, &references, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -34726,13 +34844,14 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_tensor_rows(graph, qkv);
-    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    diti_attend_references references = DITI_ZERO;
+    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
+    return diti_attend_all(graph, desc, &references, qkv);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -34892,6 +35011,17 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
+    diti_patches patches = DITI_ZERO;
+    patches.batch = 1;
+    patches.channels = p->model->traits.latent_channels;
+    patches.height = p->denoise->height;
+    patches.width = p->denoise->width;
+    patches.patch = p->model->traits.patch;
+    patches.channels_last = p->model->traits.channels_last;
+    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
 }
 
 /* ---- pictures that are referred to ---- */
@@ -35134,6 +35264,73 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
+/* ---- control nets: models whose blocks add to those of another ---- */
+
+/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
+   3.3.1, 3.4.2). */
+static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
+    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
+    bool single = index >= doubles;
+    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
+    uint32_t i = single ? index - doubles : index;
+    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
+    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
+    return 1 + i + (single ? own : 0);
+}
+
+static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
+    use->denoise->first_branch = denoise->first_branch;
+    use->denoise->latent = denoise->latent;
+    use->denoise->input_scale = denoise->input_scale;
+    use->denoise->patch = denoise->patch;
+    diti_transformer_begin(use->model, graph, use->denoise);
+    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
+    use->x = diti_transformer_embed(use->model, graph, use->denoise);
+    use->done = use->made = 0;
+}
+
+/* What the newest block of a net adds: strength * outlet(its image rows), F32 [items * image, D]. */
+static void diti_control_make(const diti_pass *p, diti_control_use *use) {
+    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
+    const diti_layer *outlet = &use->model->outlets[use->done - 1];
+    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &outlet->bias;
+        desc.gate = use->scale;
+        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
+        desc.name = "control";
+        diti_linear(p->graph,
+                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
+                    &outlet->weight, &desc);
+    }
+    use->made = use->done;
+}
+
+/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
+   block first needs them, so that what one of them adds is there at a time. */
+static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                             uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    uint32_t i, item;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
+        if (!wanted) continue;
+        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
+            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
+        if (use->made != wanted) diti_control_make(&p, use);
+        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
+            diti_tensor rows =
+                diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
+                          "control");
+        }
+    }
+}
+
+/* ---- a patch, or all ---- */
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -35141,10 +35338,13 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
+        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
+        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
@@ -35287,6 +35487,7 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
+        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
@@ -40240,7 +40441,8 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. */
+   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
+   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -40250,6 +40452,9 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
+    bool control;             /* the file is a control net's */
+    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
     uint32_t text, pooled;                             /* columns of the text encoders' outputs */
     uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
     bool guided;                                       /* distilled guidance is an input */
@@ -40311,6 +40516,9 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, 4 * channels] */
+    diti_weight modes;   /* of one with several kinds of pictures: [kinds, D] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -40337,26 +40545,40 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
+/* What stands behind the latent's columns of a patch: nothing, as many of the picture that is followed (Canny, Depth), or
+   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
+static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
+                                        dit_error *err) {
+    const uint32_t mask = 64;
+    config->channels = out / 4;
+    if (in == out) return DIT_OK;
+    config->condition = config->channels;
+    if (in == 2 * out) return DIT_OK;
+    config->mask = mask;
+    config->condition += mask;
+    if (in == 2 * out + 4 * mask) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+                     "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
+                     file, (unsigned)in, (unsigned)out);
+}
+
+static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
+    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text || !config->pooled || !in || !out ||
         !config->head_dim) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
                          file,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         !config->doubles || (!config->singles && !config->control)
+                             ? "blocks of both kinds, double and single"
                          : !config->text                      ? "context_embedder (txt_in)"
                          : !config->pooled                    ? "text_embedder (vector_in)"
                          : !config->head_dim                  ? "norms of queries"
                                                               : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    if (in != out) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
-                         "depth map or edges, take more than a latent and are not supported",
-                         file, (unsigned)in, (unsigned)out);
-    }
-    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
+    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
         config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
@@ -40379,17 +40601,20 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
+    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
+    if (config->control) out = in;
+    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
-    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->singles =
-        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    if (config->singles)
+        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                             ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -40400,10 +40625,24 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
+static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
+    const diti_flux_config *config = &model->config;
+    uint32_t i, width = config->width;
+    char name[48];
+    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
+    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
+    for (i = 0; i < config->doubles + config->singles; i++) {
+        bool single = i >= config->doubles;
+        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
+                    (unsigned)(single ? i - config->doubles : i));
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
+}
+
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -40413,6 +40652,10 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+    if (config->control) {
+        diti_flux_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -40421,7 +40664,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->guided ? "dev" : "schnell";
+    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -40438,11 +40681,14 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = 3.5f;
+    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
     traits->wants_guidance = config->guided;
-    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
+    traits->condition_channels = config->condition;
+    traits->repaint_channels = config->mask;
+    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
+    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -40454,9 +40700,14 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles) return;
+    if (config->control)
+        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
+                                                            sizeof *model->outlets);
+    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
+    model->base.outlets = model->outlets;
+    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -40466,6 +40717,8 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_tensor control;                  /* of a control net: F32 [image tokens, D], its picture; else 0 */
+    diti_tensor mode;                     /* of one with several kinds: input U32 [1, 1], the kind; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -40482,6 +40735,28 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
+/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
+   prompt: its denoise->text_tokens count that row. */
+static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
+    const diti_flux *model = diti_flux_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
+    diti_tensor text, mode, joined;
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
+    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    if (!lead) return text;
+    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
+    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
+    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
+    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
+        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
+                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
+    }
+    return joined;
+}
+
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -40489,7 +40764,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor text, time, pooled;
+    diti_tensor time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -40502,8 +40777,10 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    state->text = diti_flux_text(p, state);
+    if (config->control)
+        state->control =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -40545,6 +40822,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result == DIT_OK && state->mode)
+        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -40559,7 +40838,8 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
+    const diti_flux_state *state = diti_flux_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -40598,7 +40878,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel",
+        {"FluxTransformer2DModel FluxControlNetModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
@@ -41487,6 +41767,7 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
+    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -41518,6 +41799,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
+    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -41544,6 +41826,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
+    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -41552,7 +41835,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -41565,6 +41848,53 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
+
+/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in all
+   steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
+    diti_graph *graph = p->graph;
+    diti_denoise *denoise = p->denoise, own = *denoise;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_tensor x = denoise->lead_rows;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
+    own.token_range.unit = 1;
+    own.batch = own.branches = own.text_batch = 1;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = denoise->reference_kv = &state->references;
+    state->references.fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    for (i = 0; i < 3; i++)
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+                                          diti_tensor_columns(graph, state->modulation[i]));
+    state->here_cosines = diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
+    state->here_sines = diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        diti_flux2_run_block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    state->references.fills = false;
+    denoise->lead = 0;
+    denoise->lead_rows = 0;
+}
+
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -41573,7 +41903,8 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -41585,14 +41916,17 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
+    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). */
+   0). References whose keys and values are kept stand behind the image. */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
+             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -41600,16 +41934,17 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < denoise->text_tokens) {
+        if (row < texts) {
             position[3] = (int32_t)row;
-        } else if (row < denoise->text_tokens + denoise->lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+        } else if (row >= first && row < first + lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
-            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+            uint32_t token = row - texts - (first == texts ? lead : 0);
+            position[1] = (int32_t)(token / denoise->width);
+            position[2] = (int32_t)(token % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -41626,7 +41961,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
@@ -42094,7 +42429,8 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. */
+   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a smaller
+   model whose blocks add to those of another; none of them leaves the text. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -42108,6 +42444,8 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
+    bool control;          /* the file is a control net's */
+    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -42176,6 +42514,8 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, C * p * p] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -42208,9 +42548,27 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
+    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
+}
+
+/* Control nets that are made another way than those of docs/models.md 3.3.1. */
+static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
+    if (!config->control) return DIT_OK;
+    if (!config->text || !config->channels)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+                         "SD3.5 large are), is not supported; use one that has both",
+                         file);
+    if (channels == config->channels) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+                     "supported; use one that follows a picture",
+                     file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -42242,6 +42600,8 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
+    DITI_TRY(diti_sd3_check_control(loader, config, err));
+    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -42312,7 +42672,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -42322,6 +42682,18 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
+}
+
+static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
+    const diti_sd3_config *config = &model->config;
+    uint32_t i, width = config->width, patch = config->patch;
+    char name[32];
+    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
+    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
+    for (i = 0; i < config->blocks; i++) {
+        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -42334,6 +42706,10 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
+    if (config->control) {
+        diti_sd3_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -42362,14 +42738,21 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
+    traits->control_by = "pos_embed_input.proj.weight";
+    traits->spreads_control = true;
+    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
+    if (model->config.control)
+        model->outlets =
+            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
+    if (!model->blocks || (model->config.control && !model->outlets)) return;
     diti_sd3_load_weights(loader, model);
+    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -42379,7 +42762,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D] */
+    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -42400,6 +42783,17 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
+/* F32 [prompts, D]. */
+static diti_tensor diti_sd3_pooled(const diti_pass *p) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    diti_tensor pooled = p->denoise->pooled;
+    if (model->config.zero_pooled) {
+        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
+        diti_fill_zeros(p->graph, pooled);
+    }
+    return diti_embed(p->graph, &model->pooled, pooled, 0);
+}
+
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -42418,9 +42812,14 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
+    if (config->control) {
+        diti_tensor picture =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
+    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active =
-        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
+        diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -42517,7 +42916,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel",
+        {"SD3Transformer2DModel SD3ControlNetModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
@@ -42792,6 +43191,11 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
+/* Names that control nets of diffusers have, whatever their family. */
+static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -42814,6 +43218,11 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
+    if (diti_control_is(checkpoint, from.prefix))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
+                         "file as a component with the role DIT_ROLE_CONTROL",
+                         diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -42821,6 +43230,57 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
+}
+
+/* A net adds to the residual stream of a model that reads the same text and latent. */
+static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
+                                     dit_error *err) {
+    const diti_model_traits *a = &model->traits, *b = &net->traits;
+    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
+        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
+                     "text, the model %u and %u; use one that was made for it",
+                     file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
+                     (unsigned)a->text_columns);
+}
+
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err) {
+    const diti_family *family = model->family;
+    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
+    diti_component_source from = DITI_ZERO;
+    dit_result result;
+    *out = NULL;
+    if (!model->traits.control_by)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: this model (%s %s) takes no control net; leave it out, or use FLUX.1 dev, schnell or SD3", file,
+                         model->traits.family, model->traits.variant);
+    if (!diti_control_is(checkpoint, prefix))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
+                         "have it, and others must be converted to its names first",
+                         file);
+    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
+                         "for %s",
+                         file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
+    from.device = device;
+    from.env = env;
+    from.config = config;
+    from.checkpoint = checkpoint;
+    from.prefix = prefix;
+    from.options = options;
+    result = diti_family_load(family, &from, out, err);
+    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
+    if (result == DIT_OK) return DIT_OK;
+    diti_transformer_destroy(*out);
+    *out = NULL;
+    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -52770,7 +53230,8 @@ struct dit_context {
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
-    DITI_PART_VAE,
+    DITI_PART_CONTROL, /* one for each control net */
+    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -52821,6 +53282,8 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
+    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
+    uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
@@ -52907,6 +53370,9 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
+    bool keeps_references; /* their keys and values are computed once */
+    bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
+    uint32_t controls;      /* bit i: control net i works */
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
@@ -52985,6 +53451,8 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
+    const dit_image *control_image;               /* the desc's, while it is there */
+    dit_adapter net_adapters[DITI_MOST_CONTROLS]; /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -53101,6 +53569,10 @@ typedef struct diti_program {
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
+    diti_control_use nets[DITI_MOST_CONTROLS];    /* those that work */
+    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
+    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
@@ -53200,6 +53672,9 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* The part that component `index` alone is. */
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
@@ -53272,7 +53747,21 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
+/* --- control.c: pictures that steer a picture --- */
+DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
+DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
+/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1. shifted:
+   false: they are scaled alone. */
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
@@ -53361,6 +53850,13 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
+/* A picture in memory, of the size that is made. */
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err);
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
+                                              dit_error *err);
+/* 1 where a mask is white, else 0. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
@@ -53442,6 +53938,8 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
+/* What families made for their evaluations. */
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
  * ended.
@@ -54686,6 +55184,16 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
     return result;
 }
 
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part,
+                                                    dit_error *err) {
+    memset(part, 0, sizeof *part);
+    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
+    DITI_TRY(diti_model_look(model, want, true, part, err));
+    if (part->checkpoint) model->used[index + 1] = true;
+    return DIT_OK;
+}
+
 /* --- tokenizers --- */
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
@@ -54768,9 +55276,6 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
-        if (component->role == DIT_ROLE_CONTROL)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -55470,6 +55975,50 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+/* Control nets are evaluated with the transformer, and streamed as it is. */
+static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                          dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
+    diti_load_options options =
+        diti_model_options(model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
+    diti_model_part part;
+    dit_result result;
+    options.adapts = false;
+    options.merges = NULL;
+    result = diti_model_locate_component(model, desc, index, &want, &part, err);
+    if (result >= 0 && !part.checkpoint)
+        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                           "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
+                           "nor in a folder controlnet; name its file or folder",
+                           (unsigned)index,
+                           desc->components[index].source.path ? desc->components[index].source.path : "data");
+    if (result >= 0) {
+        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
+                                   part.config, part.checkpoint, part.prefix, &options,
+                                   &model->controls[model->control_count], err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    if (result >= 0) model->control_count++;
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++) {
+        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
+        if (!model->transformer)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
+                             (unsigned)i);
+        if (model->control_count == DITI_MOST_CONTROLS)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
+                             (unsigned)i, DITI_MOST_CONTROLS);
+        DITI_TRY(diti_model_load_control(model, desc, i, err));
+    }
+    return DIT_OK;
+}
+
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -55630,6 +56179,11 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
+    for (i = 0; i < model->control_count; i++)
+        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
+    model->info.control_count = model->control_count;
+    model->info.wants_mask = traits->repaint_channels > 0;
+    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -55735,6 +56289,7 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
+    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -55748,6 +56303,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -55835,6 +56391,9 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
+    for (part = 0; part < (int)model->control_count; part++)
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -55895,6 +56454,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
@@ -56923,11 +57483,12 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
-    if (mask->image)
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err) {
+    if (image->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "mask.image: this version reads masks from memory only; give mask.rgba");
-    return diti_start_check_image("mask", mask, shape, err);
+                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
+    return diti_start_check_image(name, image, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -56946,7 +57507,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
@@ -57093,30 +57654,29 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
+                                              dit_error *err) {
     const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "init_image");
+    if (!pixels) return diti_fail_memory(err, "a picture");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
-   for: diffusers' binarize and nearest. */
-static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
+/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask. */
+/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest. */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -57128,7 +57688,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -57139,7 +57699,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
+    if (!share->assignment.share && request->start) DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -57661,7 +58221,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -57697,7 +58257,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -57720,7 +58280,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_given_needs_encoder(model, "references", err));
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -57864,7 +58424,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -57928,6 +58488,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
+    if (desc->cache)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
+                         "must be NULL",
+                         model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -58282,7 +58847,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
+    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
+                         desc->reference_count ? "whose keys change from step to step with this model" : "and there are none");
     if (!desc->reference_count) return DIT_OK;
+    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -58292,10 +58862,7 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
-                         "the role DIT_ROLE_VAE");
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
@@ -58304,37 +58871,40 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
 
 /* --- ops --- */
 
-/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted) {
     const dit_job *job = share->job;
-    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments =
-        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                        shape->height, shape->width, job->request.shape.vae_tile);
+    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = shape->height / vae->factor;
-    places.width = shape->width / vae->factor;
+    places.height = height / vae->factor;
+    places.width = width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a reference";
+    desc.name = "mean of a picture";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale reference";
+    desc.name = "scale picture";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
+}
+
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const diti_reference_shape *shape = &share->job->request.shape.references[index];
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -58381,6 +58951,284 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     return DIT_OK;
 }
 
+/* ==== src/job/control.c ==== */
+/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map that
+   FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host writes. */
+
+/* --- requests --- */
+
+DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    if (!desc->init_image || !desc->mask)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
+                         "and mask, which is white in that part",
+                         model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
+    if (desc->strength != 0 && desc->strength != 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
+                         (double)desc->strength, model->info.family, model->info.variant);
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_check_memory("init_image", desc->init_image, &out->shape, err));
+    DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
+    out->shape.repaints = true;
+    out->start = desc->init_image;
+    out->mask = desc->mask;
+    return DIT_OK;
+}
+
+static dit_result diti_control_request_picture(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
+    if (!wanted && desc->control_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
+                         model->info.family, model->info.variant,
+                         traits->control_by ? ", a control net follows that of its entry in adapters" : "");
+    if (!wanted) return DIT_OK;
+    if (!desc->control_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) follows edges or a depth map; give control_image",
+                         model->info.family, model->info.variant);
+    DITI_TRY(diti_job_needs_encoder(model, "control_image", err));
+    DITI_TRY(diti_job_check_memory("control_image", desc->control_image, &out->shape, err));
+    out->shape.follows = true;
+    out->control_image = desc->control_image;
+    return DIT_OK;
+}
+
+static dit_result diti_control_request_net(const dit_model *model, uint32_t index, const dit_adapter *adapter,
+                                           diti_job_request *out, dit_error *err) {
+    char name[32];
+    uint32_t net = adapter->control, modes;
+    diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
+    if (net >= model->control_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
+                         "role DIT_ROLE_CONTROL when it is loaded",
+                         (unsigned)index, net, (unsigned)model->control_count);
+    if (out->shape.controls >> net & 1u)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
+                         (unsigned)index, net);
+    if (!(adapter->weight >= -100 && adapter->weight <= 100))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
+                                                          "100 either way",
+                         (unsigned)index, (double)adapter->weight);
+    if ((adapter->first != 0 || adapter->last != 0) &&
+        !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u]: first %g and last %g must be rising fractions of the steps, 0 to 1",
+                         (unsigned)index, (double)adapter->first, (double)adapter->last);
+    modes = model->controls[net]->modes;
+    if (modes ? adapter->mode >= modes : adapter->mode > 0)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
+                         "be %s",
+                         (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
+    if (!adapter->image.width || !adapter->image.height)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
+    DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
+    out->shape.controls |= 1u << net;
+    out->net_adapters[net] = *adapter;
+    if (adapter->weight == 0) out->net_adapters[net].weight = 1;
+    if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    uint32_t i;
+    DITI_TRY(diti_control_request_picture(model, desc, out, err));
+    if (!desc->adapter_count) return DIT_OK;
+    if (!desc->adapters)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: adapters is NULL, adapter_count is %u",
+                         desc->adapter_count);
+    if (!model->transformer->traits.control_by)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) takes no control net; adapter_count must be 0",
+                         model->info.family, model->info.variant);
+    if (desc->reference_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: control nets know nothing of references; give adapters or references");
+    DITI_TRY(diti_job_needs_encoder(model, "adapters", err));
+    for (i = 0; i < desc->adapter_count; i++)
+        DITI_TRY(diti_control_request_net(model, i, &desc->adapters[i], out, err));
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not repainted,
+   then the mask. */
+static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
+             channels = traits->condition_channels, masks = traits->repaint_channels;
+    diti_tensor rows, latent, mask = 0;
+    share->program.condition =
+        diti_tensor_state(graph, DITI_F32, shape->image_count * channels, plane, "condition");
+    if (share->assignment.share == 0) {
+        if (masks) {
+            rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
+            mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
+        } else {
+            share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
+            rows = diti_image_in(graph, share->program.condition_pixels, false);
+        }
+        latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
+        for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
+            diti_copy(graph, latent,
+                      diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
+                      "condition");
+            if (masks)
+                diti_copy(graph, mask,
+                          diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
+                          "condition");
+        }
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+/* The latent of a control net's picture, F32 [C, h * w]. */
+static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *graph, uint32_t net) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_transformer *model = job->model->controls[net];
+    diti_tensor planes;
+    if (share->assignment.share) {
+        planes = diti_tensor_new(graph, DITI_F32, model->traits.latent_channels,
+                                 (uint32_t)diti_request_plane(&job->request), "control picture");
+    } else {
+        share->program.net_pixels[net] =
+            diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+                                  shape->width, shape->height, !model->traits.unshifted_control);
+    }
+    if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+        diti_broadcast(graph, &share->assignment.all, 0, planes);
+    return planes;
+}
+
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t net;
+    if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
+    for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
+        if (shape->controls >> net & 1u)
+            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
+}
+
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t net;
+    denoise->controls = share->program.nets;
+    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
+        diti_control_use *use = &share->program.nets[denoise->control_count];
+        diti_denoise *own = &share->program.net_denoise[net];
+        diti_tensor control = own->control;
+        if (!(job->request.shape.controls >> net & 1u)) continue;
+        *own = share->program.low; /* what all evaluations have in common */
+        own->control = control;
+        own->control_mode = job->request.net_adapters[net].mode;
+        use->denoise = own;
+        use->model = job->model->controls[net];
+        if (use->model->modes) own->text_tokens++;
+        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
+        share->program.net_scales[net] = use->scales;
+        diti_transformer_prepare(use->model, graph, own);
+        denoise->control_count++;
+    }
+}
+
+/* --- host inputs --- */
+
+/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known. */
+static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    const dit_image *image = job->request.start;
+    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, values;
+    uint32_t x, y, c;
+    float *pixels, *at;
+    dit_result result;
+    values = (size_t)image->width * image->height * 3;
+    pixels = at = (float *)diti_alloc_array(&job->env, values, sizeof *pixels);
+    if (!pixels) return diti_fail_memory(err, "init_image");
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++) {
+            float keeps = 1 - diti_mask_at(job->request.mask, x, y);
+            for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
+        }
+    result = diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
+    diti_free(&job->env, pixels);
+    return result;
+}
+
+/* Plane dy * side + dx has pixel (side * y + dy, side * x + dx) of the mask at (y, x). */
+static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t width = job->request.latent_width, height = job->request.latent_height, x, y, plane,
+             side = diti_model_factor(job->model), planes = job->model->transformer->traits.repaint_channels;
+    size_t values = (size_t)width * height * planes;
+    float *mask = (float *)diti_alloc_array(&job->env, values, sizeof *mask), *at = mask;
+    dit_result result;
+    if (!mask) return diti_fail_memory(err, "the mask");
+    for (plane = 0; plane < planes; plane++)
+        for (y = 0; y < height; y++)
+            for (x = 0; x < width; x++)
+                *at++ = diti_mask_at(job->request.mask, x * side + plane % side, y * side + plane / side);
+    result = diti_plan_write(share->program.plan, share->program.condition_mask, mask, values * sizeof *mask, err);
+    diti_free(&job->env, mask);
+    return result;
+}
+
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them. */
+static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
+    const dit_job *job = share->job;
+    const dit_adapter *adapter = &job->request.net_adapters[net];
+    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
+    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
+    dit_result result;
+    if (!scales) return diti_fail_memory(err, "the strengths of control");
+    for (i = 0; i < steps; i++) {
+        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
+        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
+    }
+    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
+                             (size_t)steps * width * sizeof *scales, err);
+    diti_free(&job->env, scales);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    bool first = share->assignment.share == 0;
+    uint32_t net;
+    if (first && shape->repaints && job->request.start) {
+        DITI_TRY(diti_control_write_kept(share, err));
+        DITI_TRY(diti_control_write_mask(share, err));
+    }
+    if (first && shape->follows && job->request.control_image)
+        DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
+    for (net = 0; net < job->model->control_count; net++) {
+        const diti_transformer *model = job->model->controls[net];
+        const dit_image *image = &job->request.net_adapters[net].image;
+        if (!(shape->controls >> net & 1u)) continue;
+        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
+        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
+        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
+        DITI_TRY(diti_control_write_scales(share, net, err));
+        DITI_TRY(model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps,
+                                             err));
+    }
+    return DIT_OK;
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -58389,12 +59237,9 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->adapter_count)
+    if (desc->cache && !diti_equal(desc->cache, "references"))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no control models; adapter_count must be 0");
-    if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version skips no work; cache must be NULL");
+                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -58830,6 +59675,15 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
+    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
+        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
+               "ring and tensor do not";
+    if (request->shape.keeps_references && diti_patches_used(&request->shape))
+        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
+               "another split, or leave cache away";
+    if (request->shape.controls && split->shard)
+        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
+               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
@@ -58929,7 +59783,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    if (model->transformer->traits.repaint_channels)
+        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
+    else
+        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -59625,6 +60483,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
+    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -59637,6 +60496,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
+    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -59776,6 +60636,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
+    diti_control_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
@@ -59939,6 +60800,7 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
+    if (result >= 0) result = diti_control_write(share, timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -60002,6 +60864,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
+    job->request.control_image = NULL;
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
@@ -60638,11 +61502,18 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
+    uint32_t i;
+    diti_free(env, program->denoise.family);
+    diti_free(env, program->low.family);
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
+}
+
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_free(&job->env, share->program.denoise.family);
-    diti_free(&job->env, share->program.low.family);
+    diti_program_free_families(&job->env, &share->program);
+    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -60676,8 +61547,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_free(&device->env, program->denoise.family);
-    diti_free(&device->env, program->low.family);
+    diti_program_free_families(&device->env, program);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -62485,8 +63355,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
-    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
+    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);

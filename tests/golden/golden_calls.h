@@ -21,7 +21,7 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
 
 /* Kinds of calls that this program does not know how to make. */
 static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
-    static const char *const later[] = {"batch2", "base_norm"};
+    static const char *const later[] = {"base_norm"};
     size_t i;
     for (i = 0; i < DITI_COUNT(later); i++)
         if (diti_equal(name, later[i])) return true;
@@ -60,6 +60,31 @@ static inline float golden_calls_shift(const golden_pipe *p, const char *name, u
     return shift;
 }
 
+/* A prompt of a list: Z-Image's pipeline writes its chat template into the caller's list, where the call was recorded. */
+static inline void golden_calls_prompt(const diti_json *prompt, char *out, size_t size) {
+    static const char user[] = "<|im_start|>user\n", end[] = "<|im_end|>";
+    const char *text = prompt->text, *stop;
+    if (diti_starts_with(text, user)) text += sizeof user - 1;
+    stop = strstr(text, end);
+    diti_format(out, size, "%.*s", (int)(stop ? (size_t)(stop - text) : strlen(text)), text);
+}
+
+/* Every prompt of a list makes a picture by itself, which equals that of the batch: texts of unequal length do not see
+   each other's padding. */
+static inline void golden_calls_list(golden_pipe *p, const diti_json *call, const char *noise, const char *latents,
+                                     const char *image) {
+    const diti_json *prompt = diti_json_get(call, "prompt")->first;
+    uint32_t i;
+    for (i = 0; prompt; prompt = prompt->next, i++) {
+        char text[256];
+        golden_calls_prompt(prompt, text, sizeof text);
+        p->prompt = text;
+        p->item = i;
+        golden_pipe_call(p, call, noise, latents, image);
+    }
+    p->prompt = NULL;
+}
+
 static inline void golden_calls_one(golden *g, const golden_folder *folder, const char *name, const diti_json *call) {
     golden_pipe p = DITI_ZERO;
     char noise[64], latents[64], image[64];
@@ -76,7 +101,10 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
             p.reference_count = golden_calls_references(&p, "edit1");
             p.cache = "references";
         }
-        golden_pipe_call(&p, call, noise, latents, image);
+        if (diti_json_get(call, "prompt") && diti_json_get(call, "prompt")->kind == DITI_JSON_ARRAY)
+            golden_calls_list(&p, call, noise, latents, image);
+        else
+            golden_pipe_call(&p, call, noise, latents, image);
         while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }
     golden_pipe_close(&p);

@@ -30,6 +30,8 @@ typedef struct golden_pipe {
     const dit_image *control, *init, *mask; /* NULL: none */
     dit_adapter adapter;             /* without an image: none */
     const char *cache, *split;
+    const char *prompt; /* in place of the call's; NULL: the call's */
+    uint32_t item;      /* which picture of the recorded ones is made */
 } golden_pipe;
 
 static inline bool golden_is_dit_pipe(const golden_folder *folder) {
@@ -92,7 +94,7 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->adapter_count = p->adapter.image.rgba ? 1 : 0;
     desc->cache = p->cache;
     desc->split = p->split;
-    desc->prompt = diti_json_string(call, "prompt", "");
+    desc->prompt = p->prompt ? p->prompt : diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
     desc->height = (uint32_t)diti_json_number(call, "height", 0);
@@ -102,6 +104,8 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
         desc->guidance.scale += 1; /* away from the prompt's own prediction */
     if (diti_json_get(call, "true_cfg_scale"))
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
+    if (p->prompt && !diti_json_get(call, "negative_prompt") && !desc->guidance.scale)
+        desc->guidance.scale = 1; /* Qwen-Image's pipeline guides away from a negative prompt alone */
     if (p->model->transformer->traits.wants_guidance) {
         desc->guidance.distilled = desc->guidance.scale;
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
@@ -152,11 +156,12 @@ static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job
                               p->model->transformer->traits.patch);
 }
 
-static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t image, uint64_t count) {
+static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded, uint32_t image,
+                                       uint64_t count) {
     dit_error err = DITI_ZERO;
     char label[96];
     float *latents = (float *)calloc((size_t)count, sizeof(float)),
-          *reference = golden_pipe_part(p, name, image, count, label);
+          *reference = golden_pipe_part(p, name, recorded, count, label);
     double exact = !diti_equal(p->g->rung, "base") ? GOLDEN_FP16 : GOLDEN_MODEL;
     dit_result result =
         dit_job_read(job, DIT_READ_LATENT_F32, image, 0, latents, (size_t)count * sizeof(float), 0, &err);
@@ -167,12 +172,13 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
     free(latents);
 }
 
-static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t index, uint64_t pixels) {
+static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded, uint32_t index,
+                                     uint64_t pixels) {
     bool fp16 = !diti_equal(p->g->rung, "base");
     dit_error err = DITI_ZERO;
     char label[96];
     double psnr, least = fp16 ? GOLDEN_PSNR_FP16 : p->quantized ? GOLDEN_PSNR_Q8 : GOLDEN_PSNR;
-    float *reference = golden_pipe_part(p, name, index, 3 * pixels, label),
+    float *reference = golden_pipe_part(p, name, recorded, 3 * pixels, label),
           *image = (float *)calloc((size_t)pixels, 3 * sizeof(float));
     dit_result result =
         dit_job_read(job, DIT_READ_RGB_F32, index, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
@@ -222,6 +228,10 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
     uint64_t count;
     const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, noise);
     float *values = golden_floats(p->folder->golden, noise, &count);
+    if (p->prompt) { /* one picture alone */
+        count /= stored->shape[0];
+        memmove(values, values + p->item * count, (size_t)count * sizeof *values);
+    }
     golden_pipe_desc(p, call, &desc, labels);
     images = desc.image_count ? desc.image_count : 1;
     input->name = "noise";
@@ -235,6 +245,7 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
         uint32_t side = p->model->transformer->traits.patch, factor = diti_model_factor(p->model);
         input->rank = 4;
         memcpy(input->shape, stored->shape, sizeof input->shape);
+        if (p->prompt) input->shape[0] = 1;
         if (stored->rank == 3) { /* tokens */
             input->shape[1] = stored->shape[2] / (side * side);
             input->shape[2] = desc.height / factor;
@@ -250,8 +261,8 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
         }
         golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt ? desc.prompt : "", err.message);
         for (i = 0; i < images && result == DIT_OK; i++) {
-            golden_pipe_latents(p, job, latents, i, count / images);
-            golden_pipe_image(p, job, image, i, (uint64_t)desc.width * desc.height);
+            golden_pipe_latents(p, job, latents, p->item + i, i, count / images);
+            golden_pipe_image(p, job, image, p->item + i, i, (uint64_t)desc.width * desc.height);
         }
     }
     dit_job_destroy(job);
