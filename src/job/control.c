@@ -116,8 +116,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
     uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
              channels = traits->condition_channels, masks = traits->repaint_channels;
     diti_tensor rows, latent, mask = 0;
-    share->program.condition =
-        diti_tensor_state(graph, DITI_F32, shape->image_count * channels, plane, "condition");
+    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
     if (share->assignment.share == 0) {
         if (masks) {
             rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");

@@ -315,7 +315,7 @@ DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_de
     *out = NULL;
     if (!model->traits.control_by)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: this model (%s %s) takes no control net; leave it out, or use FLUX.1 dev, schnell or SD3", file,
+                         "%s: this model (%s %s) takes no control net; leave it out", file,
                          model->traits.family, model->traits.variant);
     if (!diti_control_is(checkpoint, prefix))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,

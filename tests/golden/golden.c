@@ -150,6 +150,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_ltx",
     "tests/fixtures/lora_pixart_sigma",
     "tests/fixtures/lora_zimage",
+    "tests/fixtures/flux_fill",
+    "tests/fixtures/flux_controlnet",
 };
 
 /* The other pipelines of clips, in full sweeps. */

@@ -2,7 +2,7 @@
    beside the folder and with its recorded embeddings. */
 #ifndef GOLDEN_CONTROL_H
 #define GOLDEN_CONTROL_H
-#include "golden_pipe.h"
+#include "golden_calls.h"
 
 static inline bool golden_is_control(const golden_folder *folder) {
     return folder->golden && (diti_checkpoint_find(folder->golden, "case0.in.control_u8") ||
@@ -44,6 +44,7 @@ static inline void golden_control_call(golden_pipe *p, const char *base) {
     diti_format(arguments, sizeof arguments,
                 "{\"width\": 96, \"height\": 64, \"num_inference_steps\": 3, \"guidance_scale\": %g}", (double)guidance);
     golden_control_texts(p, golden);
+    if (p->text_count) golden_calls_crop(p->model, (uint32_t)p->texts[0].shape[1]);
     if (golden_picture(p->folder, "case0.in.image_u8", &pictures[0])) p->init = &pictures[0];
     if (golden_picture(p->folder, "case0.in.mask_u8", &pictures[1])) p->mask = &pictures[1];
     if (golden_picture(p->folder, "case0.in.control_u8", &pictures[2])) p->control = &pictures[2];
