@@ -22,7 +22,8 @@ typedef struct options {
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
-    const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode;
+    const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode,
+        *length_limit;
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
@@ -95,6 +96,7 @@ static const option_entry option_table[] = {
     {"--guidance-rescale", NULL, NULL, TEXT(rescale), TOLD_HERE, "Guidance rescale"},
     {"--apg-eta", NULL, NULL, TEXT(apg_eta), TOLD_HERE, "APG eta"},
     {"--apg-norm", NULL, NULL, TEXT(apg_norm), TOLD_HERE, "APG norm"},
+    {"--cfg-normalization", NULL, NULL, TEXT(length_limit), TOLD_HERE, "CFG normalization"},
     {"--slg-scale", NULL, NULL, TEXT(slg_scale), TOLD_HERE, "SLG scale"},
     {"--skip-layers", NULL, NULL, TEXT(skip_blocks), TOLD_HERE, "Skip layers"},
     {"--skip-layer-start", NULL, NULL, TEXT(skip_first), TOLD_HERE, "Skip layer start"},
@@ -270,6 +272,8 @@ static const char rarest_help_text[] =
     "      --guidance-rescale X    0 to 1, against colours that are too strong\n"
     "      --apg-eta X, --apg-norm X  adaptive projected guidance: 0 to 1, how much\n"
     "                              along the prediction stays; the longest length\n"
+    "      --cfg-normalization X   longest guided prediction, in lengths of the one\n"
+    "                              of the prompt (Z-Image: 1)\n"
     "      --slg-scale X           skip-layer guidance (SD3.5: 2.8), without\n"
     "      --skip-layers LIST      blocks (default: 7,8,9), in the steps from\n"
     "      --skip-layer-start X    (default: 0.01) to\n"
@@ -497,6 +501,7 @@ static const char *const member_words[][2] = {
     {"skip_first", "--skip-layer-start"},
     {"skip_last", "--skip-layer-end"},
     {"norm_limit", "--apg-norm"},
+    {"length_limit", "--cfg-normalization"},
     {"clip_skip", "--clip-skip"},
     {"weight_budget", "--weight-budget"},
     {"release_text_encoders", "--offload-to-cpu"},
@@ -619,7 +624,7 @@ static int take_guidance(const char *text, float usual, float *out) {
 
 /* Options that are numbers of a job, 0 where they are not given. */
 typedef struct job_numbers {
-    float control_strength, control_first, control_last, control_mode;
+    float control_strength, control_first, control_last, control_mode, length_limit;
     float strength, distilled, slg_scale, skip_first, skip_last, rescale, apg_eta, apg_norm, guided_first, guided_last,
         eta, shift, fps, loop_edit;
 } job_numbers;
@@ -639,6 +644,7 @@ static const number_entry number_table[] = {
     {"--guidance-rescale", NUMBER(rescale), 0, 1, 0.7},
     {"--apg-eta", NUMBER(apg_eta), 0, 1, 0},
     {"--apg-norm", NUMBER(apg_norm), 0.001, 1e6, 15},
+    {"--cfg-normalization", NUMBER(length_limit), 0.001, 1e6, 1},
     {"--slg-scale", NUMBER(slg_scale), 0, 100, 2.8},
     {"--skip-layer-start", NUMBER(skip_first), 0, 1, 0.01},
     {"--skip-layer-end", NUMBER(skip_last), 0.001, 1, 0.2},

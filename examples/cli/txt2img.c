@@ -1038,6 +1038,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->guidance.last = n->guided_last;
     desc->guidance.project = a->o.apg_eta ? 1 - n->apg_eta : 0;
     desc->guidance.norm_limit = n->apg_norm;
+    desc->guidance.length_limit = n->length_limit;
     desc->eta = n->eta;
     desc->shift = n->shift;
     desc->clip_skip = a->r.clip_skip;

@@ -82,6 +82,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
+        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {

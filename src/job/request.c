@@ -36,6 +36,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
+    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
+                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -456,7 +459,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -565,8 +568,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed =
-        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
+                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;

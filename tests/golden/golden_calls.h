@@ -19,12 +19,8 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
             model->encoders[i].tokens = tokens + (model->encoders[i].chat ? model->encoders[i].dropped : 0);
 }
 
-/* Kinds of calls that this program does not know how to make. */
+/* A call with pictures that nobody recorded. */
 static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
-    static const char *const later[] = {"base_norm"};
-    size_t i;
-    for (i = 0; i < DITI_COUNT(later); i++)
-        if (diti_equal(name, later[i])) return true;
     return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8");
 }
 
@@ -58,6 +54,22 @@ static inline float golden_calls_shift(const golden_pipe *p, const char *name, u
     if (values && count > 2) shift = values[1] * rest / ((1 - rest) * (1 - values[1]));
     free(values);
     return shift;
+}
+
+/* Z-Image guides no step of which more than cfg_truncation of the noise is gone: the fraction of steps before; 0: it guides
+   all. */
+static inline float golden_calls_guided(const golden_pipe *p, const char *name, const diti_json *call, uint32_t steps) {
+    double most = diti_json_number(call, "cfg_truncation", 0);
+    char sigmas[64];
+    uint64_t count;
+    uint32_t guided = 0;
+    float *values;
+    if (most <= 0) return 0;
+    diti_format(sigmas, sizeof sigmas, "%s.sigmas", name);
+    values = golden_floats(p->folder->golden, sigmas, &count);
+    while (values && guided < steps && 1 - (double)values[guided] <= most) guided++;
+    free(values);
+    return (float)guided / (float)steps;
 }
 
 /* A prompt of a list: Z-Image's pipeline writes its chat template into the caller's list, where the call was recorded. */
@@ -96,6 +108,7 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
     if (golden_pipe_open(&p, g, folder, folder->path)) {
         if (tokens) golden_calls_crop(p.model, tokens);
         p.shift = golden_calls_shift(&p, name, steps);
+        p.guided_last = golden_calls_guided(&p, name, call, steps);
         p.reference_count = golden_calls_references(&p, name);
         if (diti_equal(name, "kv_edit1")) { /* the picture of edit1, whose keys and values are computed once */
             p.reference_count = golden_calls_references(&p, "edit1");

@@ -32,6 +32,7 @@ typedef struct golden_pipe {
     const char *cache, *split;
     const char *prompt; /* in place of the call's; NULL: the call's */
     uint32_t item;      /* which picture of the recorded ones is made */
+    float guided_last;  /* dit_guidance.last */
 } golden_pipe;
 
 static inline bool golden_is_dit_pipe(const golden_folder *folder) {
@@ -93,6 +94,8 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->adapters = &p->adapter;
     desc->adapter_count = p->adapter.image.rgba ? 1 : 0;
     desc->cache = p->cache;
+    desc->guidance.last = p->guided_last;
+    desc->guidance.length_limit = (float)diti_json_number(call, "cfg_normalization", 0);
     desc->split = p->split;
     desc->prompt = p->prompt ? p->prompt : diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
