@@ -1444,11 +1444,35 @@ static void shortest_number(float value, char *out, size_t size) {
     while (strtof(out, NULL) != value && ++digits < 10);
 }
 
+/* A file that the text of the picture names by its name alone: here, or beside the picture; with one of these endings
+   where it is a model. */
+static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]);
+
+/* The paths of references by their names alone, or, with a picture that tells these names, the paths where they are; *lost
+   becomes the first that is nowhere. false: out is too small, or one is nowhere. */
+static bool join_references(const char *paths, const char *picture, char *out, size_t size, char lost[PATH_SIZE]) {
+    size_t used = 0;
+    while (*paths) {
+        const size_t length = strcspn(paths, "|");
+        char one[PATH_SIZE], found[PATH_SIZE];
+        int n;
+        snprintf(one, sizeof one, "%.*s", (int)length, paths);
+        if (picture && !find_named(one, picture, found)) return snprintf(lost, PATH_SIZE, "%s", one), false;
+        n = snprintf(out + used, size - used, "%s%s", used ? "|" : "", picture ? found : base_name(one));
+        if (n < 0 || (size_t)n >= size - used) return false;
+        used += (size_t)n;
+        paths += length + (paths[length] == '|');
+    }
+    return true;
+}
+
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
     static const char *const files[] = {"--init-img", "--mask",      "--noise",      "--diffusion-model",
                                         "--clip-l",   "--clip-g",    "--t5",         "--vae",
-                                        "--taesd",    "--tokenizer", "--init-video", "--conditioning"};
+                                        "--taesd",    "--tokenizer", "--init-video", "--conditioning",
+                                        "--control-image", "--control-net"};
+    char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
     char frames_text[16], fps[32];
     dit_device_info device = {0};
@@ -1458,6 +1482,8 @@ static char *parameters_text(const app *a, uint32_t i) {
         const char **path = option_text(&told, find_option(files[k]));
         if (*path) *path = base_name(*path);
     }
+    if (told.references && join_references(told.references, NULL, references, sizeof references, NULL))
+        told.references = references;
     snprintf(steps, sizeof steps, "%u", a->r.steps);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)(a->r.seed + i));
     snprintf(width, sizeof width, "%u", a->r.width);
@@ -1498,8 +1524,6 @@ static char *parameters_text(const app *a, uint32_t i) {
 
 /* ---- Repeating a picture ---- */
 
-/* A file that the text of the picture names by its name alone: here, or beside the picture; with one of these endings
-   where it is a model. */
 static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]) {
     static const char *const endings[] = {"", ".gguf", ".safetensors", ".pth", ".pt", ".ckpt", ".bin"};
     char folder[PATH_SIZE];
@@ -1539,6 +1563,14 @@ static int find_repeated_files(app *a) {
                             a->o.repeat_from, *path, entry->name);
         *path = a->repeated_paths[i];
     }
+    if (a->o.references && a->o.references == from->references) {
+        static char found[4 * PATH_SIZE];
+        char lost[PATH_SIZE] = "";
+        if (!join_references(a->o.references, a->o.repeat_from, found, sizeof found, lost))
+            return complain(EXIT_INPUT, "%s was made after %s, which is neither here nor beside it; name it with --ref-image",
+                            a->o.repeat_from, lost);
+        a->o.references = found;
+    }
     if (a->o.init_image != a->repeated_paths[9]) a->o.init_hash = NULL;
     if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
     if (a->o.control_image != a->repeated_paths[13]) a->o.control_hash = NULL;
@@ -1574,7 +1606,9 @@ static int repeat_options(app *a, int argc, char **argv) {
     free(unknown.at);
     if (a->repeated.split && a->repeated.split[0] == '@') a->repeated.split = NULL; /* no file that a picture names */
     a->o = a->repeated;
+    a->o.references = NULL; /* those of the command line replace them all */
     parse_options(argc, argv, &a->o);
+    if (!a->o.references) a->o.references = a->repeated.references;
     return find_repeated_files(a);
 }
 
