@@ -180,7 +180,7 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool keeps_references; /* their keys and values are computed once */
+    bool keeps_references; /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
     uint32_t controls;      /* bit i: control net i works */
     bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
@@ -380,7 +380,7 @@ typedef struct diti_program {
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];    /* those that work */
+    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
     diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
     diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */

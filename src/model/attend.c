@@ -95,8 +95,8 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Those of references, which
-   each member has, join its own. rows: of an item with each member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
+   references, and they join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
                                     const uint32_t *rows, const diti_attend_references *references,
                                     diti_tensor qkv) {

@@ -433,7 +433,7 @@ static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, d
     use->done = use->made = 0;
 }
 
-/* What the newest block of a net adds: strength * outlet(its image rows), F32 [items * image, D]. */
+/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
 static void diti_control_make(const diti_pass *p, diti_control_use *use) {
     uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
     const diti_layer *outlet = &use->model->outlets[use->done - 1];

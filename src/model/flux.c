@@ -79,7 +79,7 @@ typedef struct diti_flux {
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
     diti_layer control;  /* a control net's [D, 4 * channels] */
-    diti_weight modes;   /* of one with several kinds of pictures: [kinds, D] */
+    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
     diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
@@ -107,7 +107,7 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-/* What stands behind the latent's columns of a patch: nothing, as many of the picture that is followed (Canny, Depth), or
+/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
    those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
 static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
                                         dit_error *err) {
@@ -279,8 +279,8 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
-    diti_tensor control;                  /* of a control net: F32 [image tokens, D], its picture; else 0 */
-    diti_tensor mode;                     /* of one with several kinds: input U32 [1, 1], the kind; else 0 */
+    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
+    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 

@@ -43,9 +43,9 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    uint32_t repaint_channels; /* of a model of pictures: the last of condition_channels are a mask's, one for each pixel
-                                  of a latent element, and the others are those of the picture without what is repainted;
-                                  0: all are the picture's that is followed */
+    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element, and
+                                  the others are those of the picture without what is repainted; 0: in models of
+                                  pictures all are the picture's that is followed */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
     bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
     bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
@@ -77,9 +77,9 @@ typedef struct diti_model_traits {
     const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
     bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
                                 gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
-    bool unshifted_control;  /* of a control net: its picture's latent is scaled alone */
+    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
     bool caches_references;  /* diti_denoise.keeps_references is understood */
-    bool keeps_references;   /* and the model was trained so */
+    bool keeps_references;   /* the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -220,8 +220,8 @@ typedef struct diti_denoise {
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
-    diti_tensor control;   /* of a control net's evaluation: F32 [C, height * width], the latent of its picture */
-    uint32_t control_mode; /* of a net with several kinds of pictures, the kind; read by write_inputs */
+    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
+    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */

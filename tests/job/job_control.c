@@ -392,6 +392,87 @@ static void test_two_nets(void) {
     dit_model_destroy(model);
 }
 
+/* --- a net that tells three kinds of pictures apart: the fixture's, with a table --- */
+
+enum { KINDS = 3, WIDTH_OF_NET = 48 };
+
+static void *make_union(uint64_t *size) {
+    static const char path[] = NET "/diffusion_pytorch_model.safetensors";
+    char entry[160];
+    FILE *file = fopen(path, "rb");
+    uint8_t *from, *out;
+    float *table;
+    uint64_t all, header, added, bytes = KINDS * WIDTH_OF_NET * sizeof(float), i;
+    fseek(file, 0, SEEK_END);
+    all = (uint64_t)ftell(file);
+    rewind(file);
+    from = (uint8_t *)malloc(all);
+    CHECK(fread(from, 1, all, file) == all);
+    fclose(file);
+    memcpy(&header, from, 8);
+    while (from[8 + header - 1] != '}') header--; /* spaces fill it up */
+    memcpy(&i, from, 8);
+    snprintf(entry, sizeof entry, ",\"controlnet_mode_embedder.weight\":{\"dtype\":\"F32\",\"shape\":[%d,%d],"
+                                  "\"data_offsets\":[%llu,%llu]}}",
+             KINDS, WIDTH_OF_NET, (unsigned long long)(all - 8 - i), (unsigned long long)(all - 8 - i + bytes));
+    added = header - 1 + strlen(entry);
+    out = (uint8_t *)calloc(1, 8 + added + 16 + all + bytes);
+    while (added % 8) entry[strlen(entry) + 1] = 0, entry[strlen(entry)] = ' ', added++;
+    memcpy(out, &added, 8);
+    memcpy(out + 8, from + 8, header - 1);
+    memcpy(out + 8 + header - 1, entry, strlen(entry));
+    memcpy(out + 8 + added, from + 8 + i, all - 8 - i);
+    table = (float *)(void *)(out + 8 + added + all - 8 - i);
+    for (i = 0; i < KINDS * WIDTH_OF_NET; i++) {
+        float value = (float)sin(1.7 * (double)i);
+        memcpy(table + i, &value, sizeof value);
+    }
+    memcpy(&i, from, 8);
+    *size = 8 + added + all - 8 - i + bytes;
+    free(from);
+    return out;
+}
+
+/* A folder of the fixture's config.json and that file. */
+static dit_result open_union(const char *member, dit_source *out, void *user) {
+    memset(out, 0, sizeof *out);
+    if (!strcmp(member, "config.json"))
+        out->path = NET "/config.json";
+    else if (!strcmp(member, "diffusion_pytorch_model.safetensors"))
+        *out = *(const dit_source *)user;
+    return out->path || out->data ? DIT_OK : DIT_ERROR_IO;
+}
+
+static void test_union(void) {
+    dit_component component = DITI_ZERO;
+    dit_source file = DITI_ZERO;
+    dit_model *model;
+    float first[LATENTS];
+    dit_job *job = NULL;
+    asked a;
+    file.data = make_union(&file.size);
+    component.source.open = open_union;
+    component.source.user = &file;
+    component.role = DIT_ROLE_CONTROL;
+    CHECK_MESSAGE(load_with(pair, BASE, &component, 1, 0, &model) == DIT_OK, "%s", err.message);
+    ask_net(&a, model);
+    CHECK(dit_job_create(pair, &a.desc, &job, &err) == DIT_OK && finish(job, 0, first) == DIT_OK);
+    CHECK_MESSAGE(off(first, one) > 1e-5, "a token more in the net's text: %.3g away", off(first, one));
+    a.adapter.mode = 2;
+    CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
+    CHECK_MESSAGE(off(other, first) > 1e-5, "another kind of picture: %.3g away", off(other, first));
+    dit_job_destroy(job);
+    memcpy(first, other, sizeof first);
+    a.desc.split = "ulysses2";
+    run(pair, &a.desc, other);
+    CHECK_MESSAGE(off(other, first) <= SPLIT_OFF, "ulysses2: off by %.3g", off(other, first));
+    a.desc.split = NULL;
+    a.adapter.mode = KINDS;
+    refused(pair, &a.desc, "tells 3 kinds of pictures apart");
+    dit_model_destroy(model);
+    free((void *)(uintptr_t)file.data);
+}
+
 static void test_net(void) {
     static const char *const splits[] = {"ulysses2", "tensor2", "ring2", NULL};
     dit_model *model = load(context, BASE, NET, DIT_ROLE_CONTROL, 0);
@@ -406,6 +487,7 @@ static void test_net(void) {
     test_net_strength(model);
     dit_model_destroy(model);
     test_two_nets();
+    test_union();
     run_streamed(BASE, NET, DIT_ROLE_CONTROL, ask_net);
     model = load(pair, BASE, NET, DIT_ROLE_CONTROL, 0);
     ask_net(&a, model);
