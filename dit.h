@@ -686,7 +686,7 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,       /* a control net: dit_job_desc.adapters puts it to work */
+    DIT_ROLE_CONTROL,      /* a control net: dit_job_desc.adapters puts it to work */
     DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
@@ -908,10 +908,12 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
-                        the model's default where that is 0, too */
+    bool dynamic;       /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                           example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale;    /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                           the model's default where that is 0, too */
+    float length_limit; /* most lengths of the conditional prediction that a guided one may have; longer ones are
+                           shortened (Z-Image's cfg_normalization, 1); 0: any */
 } dit_guidance;
 
 typedef struct dit_adapter { /* a control net at work */
@@ -984,8 +986,8 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba: required
-                                        by models that want one (dit_model_info.wants_control); NULL: none */
+    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba:
+                                        required  by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -17456,11 +17458,12 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)
+    MEMBER(27, shown_x0)                                                                                               \
+    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 28u
+#define DITI_COEFFICIENTS 29u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -32426,13 +32429,13 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    uint32_t repaint_channels; /* of a model of pictures: the last of condition_channels are a mask's, one for each pixel
-                                  of a latent element, and the others are those of the picture without what is repainted;
-                                  0: all are the picture's that is followed */
-    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
+                                  and the others are those of the picture without what is repainted; 0: in models of
+                                  pictures all are the picture's that is followed */
+    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -32460,9 +32463,9 @@ typedef struct diti_model_traits {
     const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
     bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
                                 gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
-    bool unshifted_control;  /* of a control net: its picture's latent is scaled alone */
+    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
     bool caches_references;  /* diti_denoise.keeps_references is understood */
-    bool keeps_references;   /* and the model was trained so */
+    bool keeps_references;   /* the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -32533,8 +32536,8 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each block
-   [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
     bool fills; /* the evaluation at hand makes them */
@@ -32553,7 +32556,7 @@ typedef struct diti_control_use {
     struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
     diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added;          /* this step's row; the residual stream; what block made - 1 of the net adds */
+    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
     uint32_t done, made;
 } diti_control_use;
 
@@ -32598,13 +32601,13 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
     bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
-    diti_tensor control;   /* of a control net's evaluation: F32 [C, height * width], the latent of its picture */
-    uint32_t control_mode; /* of a net with several kinds of pictures, the kind; read by write_inputs */
+    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
+    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -32712,8 +32715,9 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
-    const diti_layer *outlets; /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
-    uint32_t modes;            /* kinds of pictures that such a net tells apart; 0: it has one */
+    const diti_layer
+        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
+    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
 /* A control net for a model: the error names why it does not fit. */
 DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
@@ -34498,8 +34502,8 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
 
 /* ---- pictures that are referred to, whose keys and values were kept ---- */
 
-/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept ones:
-   of `all` heads those from `first` on. */
+/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
+   ones: of `all` heads those from `first` on. */
 static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
@@ -34524,8 +34528,8 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
     diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
     if (diti_graph_failed(graph)) return;
-    *kept = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width,
-                            "keys and values of references");
+    *kept =
+        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
@@ -34570,11 +34574,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Those of references, which
-   each member has, join its own. rows: of an item with each member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
+   references, and they join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, const diti_attend_references *references,
-                                    diti_tensor qkv) {
+                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -34598,8 +34601,8 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
         if (!turn && references->denoise) {
-            diti_tensor joined = diti_reference_kv_join(graph, references->denoise, desc, references->first,
-                                                        references->all, qkv);
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
             diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
         } else {
             diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
@@ -35289,7 +35292,7 @@ static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, d
     use->done = use->made = 0;
 }
 
-/* What the newest block of a net adds: strength * outlet(its image rows), F32 [items * image, D]. */
+/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
 static void diti_control_make(const diti_pass *p, diti_control_use *use) {
     uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
     const diti_layer *outlet = &use->model->outlets[use->done - 1];
@@ -35321,8 +35324,7 @@ static void diti_control_add(const diti_transformer *transformer, diti_graph *gr
             use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
         if (use->made != wanted) diti_control_make(&p, use);
         for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
-            diti_tensor rows =
-                diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
             diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
                           "control");
         }
@@ -40455,9 +40457,9 @@ typedef struct diti_flux_config {
     uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
     bool control;             /* the file is a control net's */
     uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
-    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
-    bool guided;                                       /* distilled guidance is an input */
+    uint32_t text, pooled;    /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
+    bool guided;                   /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -40517,7 +40519,7 @@ typedef struct diti_flux {
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
     diti_layer control;  /* a control net's [D, 4 * channels] */
-    diti_weight modes;   /* of one with several kinds of pictures: [kinds, D] */
+    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
     diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
@@ -40545,7 +40547,7 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-/* What stands behind the latent's columns of a patch: nothing, as many of the picture that is followed (Canny, Depth), or
+/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
    those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
 static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
                                         dit_error *err) {
@@ -40557,29 +40559,29 @@ static dit_result diti_flux_check_input(const char *file, diti_flux_config *conf
     config->mask = mask;
     config->condition += mask;
     if (in == 2 * out + 4 * mask) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
-                     "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
-                     file, (unsigned)in, (unsigned)out);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
+        file, (unsigned)in, (unsigned)out);
 }
 
 static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text || !config->pooled || !in || !out ||
-        !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || (!config->singles && !config->control)
-                             ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->pooled                    ? "text_embedder (vector_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
+        !config->pooled || !in || !out || !config->head_dim) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
+            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
+            : !config->text                                            ? "context_embedder (txt_in)"
+            : !config->pooled                                          ? "text_embedder (vector_in)"
+            : !config->head_dim                                        ? "norms of queries"
+                                : "x_embedder (img_in) or proj_out (final_layer)");
     }
     DITI_TRY(diti_flux_check_input(file, config, in, out, err));
-    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
-        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -40717,8 +40719,8 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
-    diti_tensor control;                  /* of a control net: F32 [image tokens, D], its picture; else 0 */
-    diti_tensor mode;                     /* of one with several kinds: input U32 [1, 1], the kind; else 0 */
+    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
+    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -41850,8 +41852,8 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
-/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in all
-   steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
     diti_denoise *denoise = p->denoise, own = *denoise;
@@ -41877,13 +41879,16 @@ static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *sta
     for (i = 0; i < 3; i++)
         state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
-    state->here_cosines = diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
-    state->here_sines = diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    state->here_cosines =
+        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
+    state->here_sines =
+        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
     if (stages && stages->index) {
         x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
         diti_receive(graph, x, stages->devices[stages->index - 1]);
     }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
         own.block = i;
         diti_pass_enter(&here, i);
         diti_flux2_run_block(&here, x);
@@ -42429,8 +42434,8 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a smaller
-   model whose blocks add to those of another; none of them leaves the text. */
+   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
+   smaller model whose blocks add to those of another; none of them leaves the text. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -42560,15 +42565,17 @@ static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_con
     uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
     if (!config->control) return DIT_OK;
     if (!config->text || !config->channels)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
-                         "SD3.5 large are), is not supported; use one that has both",
-                         file);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+            "SD3.5 large are), is not supported; use one that has both",
+            file);
     if (channels == config->channels) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
-                     "supported; use one that follows a picture",
-                     file, (unsigned)config->channels, (unsigned)channels);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+        "supported; use one that follows a picture",
+        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -42818,8 +42825,7 @@ static void diti_sd3_prepare(diti_pass *p) {
         state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active =
-        diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -43219,10 +43225,11 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
     if (diti_control_is(checkpoint, from.prefix))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
-                         "file as a component with the role DIT_ROLE_CONTROL",
-                         diti_checkpoint_name(checkpoint));
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
+            "file as a component with the role DIT_ROLE_CONTROL",
+            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -43239,11 +43246,12 @@ static dit_result diti_control_check(const diti_transformer *model, const diti_t
     if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
         a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
-                     "text, the model %u and %u; use one that was made for it",
-                     file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
-                     (unsigned)a->text_columns);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
+        "text, the model %u and %u; use one that was made for it",
+        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
+        (unsigned)a->text_columns);
 }
 
 DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
@@ -43256,19 +43264,19 @@ DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_de
     dit_result result;
     *out = NULL;
     if (!model->traits.control_by)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: this model (%s %s) takes no control net; leave it out, or use FLUX.1 dev, schnell or SD3", file,
-                         model->traits.family, model->traits.variant);
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
+                         file, model->traits.family, model->traits.variant);
     if (!diti_control_is(checkpoint, prefix))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
                          "have it, and others must be converted to its names first",
                          file);
     if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
-                         "for %s",
-                         file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
+            "for %s",
+            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
     from.device = device;
     from.env = env;
     from.config = config;
@@ -53370,10 +53378,10 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool keeps_references; /* their keys and values are computed once */
+    bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
     uint32_t controls;      /* bit i: control net i works */
-    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
+    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -53451,8 +53459,8 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
-    const dit_image *control_image;               /* the desc's, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS]; /* by control net; images while the desc is there */
+    const dit_image *control_image;                          /* the desc's, while it is there */
+    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -53570,7 +53578,7 @@ typedef struct diti_program {
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];    /* those that work */
+    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
     diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
     diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
@@ -53758,8 +53766,8 @@ DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /*
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
 DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
-/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1. shifted:
-   false: they are scaled alone. */
+/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
+   shifted: false: they are scaled alone. */
 DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
                                           uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
@@ -55979,19 +55987,19 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
 static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                           dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
-    diti_load_options options =
-        diti_model_options(model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
+    diti_load_options options = diti_model_options(
+        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
     diti_model_part part;
     dit_result result;
     options.adapts = false;
     options.merges = NULL;
     result = diti_model_locate_component(model, desc, index, &want, &part, err);
     if (result >= 0 && !part.checkpoint)
-        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                           "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
-                           "nor in a folder controlnet; name its file or folder",
-                           (unsigned)index,
-                           desc->components[index].source.path ? desc->components[index].source.path : "data");
+        result = diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
+            "nor in a folder controlnet; name its file or folder",
+            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
     if (result >= 0) {
         result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
                                    part.config, part.checkpoint, part.prefix, &options,
@@ -56008,9 +56016,10 @@ static dit_result diti_model_load_controls(dit_model *model, const dit_model_des
     for (i = 0; i < desc->component_count; i++) {
         if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
         if (!model->transformer)
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
-                             (unsigned)i);
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
+                (unsigned)i);
         if (model->control_count == DITI_MOST_CONTROLS)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
                              (unsigned)i, DITI_MOST_CONTROLS);
@@ -57676,7 +57685,8 @@ DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest. */
+/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
+ */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -57699,7 +57709,8 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start) DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
+    if (!share->assignment.share && request->start)
+        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -58489,10 +58500,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
     if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
-                         "must be NULL",
-                         model->info.family, model->info.variant);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
+            "must be NULL",
+            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -58850,7 +58862,8 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
-                         desc->reference_count ? "whose keys change from step to step with this model" : "and there are none");
+                         desc->reference_count ? "whose keys change from step to step with this model"
+                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
     out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
@@ -58952,18 +58965,20 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
 }
 
 /* ==== src/job/control.c ==== */
-/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map that
-   FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host writes. */
+/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
+   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
+   writes. */
 
 /* --- requests --- */
 
 DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err) {
     if (!desc->init_image || !desc->mask)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
-                         "and mask, which is white in that part",
-                         model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
+            "and mask, which is white in that part",
+            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
     if (desc->strength != 0 && desc->strength != 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
@@ -58982,10 +58997,11 @@ static dit_result diti_control_request_picture(const dit_model *model, const dit
     const diti_model_traits *traits = &model->transformer->traits;
     bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
     if (!wanted && desc->control_image)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
-                         model->info.family, model->info.variant,
-                         traits->control_by ? ", a control net follows that of its entry in adapters" : "");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
+            model->info.family, model->info.variant,
+            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
     if (!wanted) return DIT_OK;
     if (!desc->control_image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -59004,17 +59020,19 @@ static dit_result diti_control_request_net(const dit_model *model, uint32_t inde
     uint32_t net = adapter->control, modes;
     diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
     if (net >= model->control_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
-                         "role DIT_ROLE_CONTROL when it is loaded",
-                         (unsigned)index, net, (unsigned)model->control_count);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
+            "role DIT_ROLE_CONTROL when it is loaded",
+            (unsigned)index, net, (unsigned)model->control_count);
     if (out->shape.controls >> net & 1u)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
                          (unsigned)index, net);
     if (!(adapter->weight >= -100 && adapter->weight <= 100))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
-                                                          "100 either way",
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
+                         "100 either way",
                          (unsigned)index, (double)adapter->weight);
     if ((adapter->first != 0 || adapter->last != 0) &&
         !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
@@ -59023,10 +59041,11 @@ static dit_result diti_control_request_net(const dit_model *model, uint32_t inde
                          (unsigned)index, (double)adapter->first, (double)adapter->last);
     modes = model->controls[net]->modes;
     if (modes ? adapter->mode >= modes : adapter->mode > 0)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
-                         "be %s",
-                         (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
+            "be %s",
+            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
     if (!adapter->image.width || !adapter->image.height)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
     DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
@@ -59060,8 +59079,8 @@ DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const d
 
 /* --- ops --- */
 
-/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not repainted,
-   then the mask. */
+/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
+   repainted, then the mask. */
 static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
@@ -59069,8 +59088,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
     uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
              channels = traits->condition_channels, masks = traits->repaint_channels;
     diti_tensor rows, latent, mask = 0;
-    share->program.condition =
-        diti_tensor_state(graph, DITI_F32, shape->image_count * channels, plane, "condition");
+    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
     if (share->assignment.share == 0) {
         if (masks) {
             rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
@@ -59085,9 +59103,10 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
                       diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
                       "condition");
             if (masks)
-                diti_copy(graph, mask,
-                          diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
-                          "condition");
+                diti_copy(
+                    graph, mask,
+                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
+                    "condition");
         }
     }
     diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
@@ -59147,7 +59166,8 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known. */
+/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
+ */
 static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const dit_image *image = job->request.start;
@@ -59163,7 +59183,8 @@ static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
             float keeps = 1 - diti_mask_at(job->request.mask, x, y);
             for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
         }
-    result = diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
+    result =
+        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
     diti_free(&job->env, pixels);
     return result;
 }
@@ -59186,7 +59207,8 @@ static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
     return result;
 }
 
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them. */
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
+ */
 static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
     const dit_job *job = share->job;
     const dit_adapter *adapter = &job->request.net_adapters[net];
@@ -59223,8 +59245,8 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
         share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
         if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
         DITI_TRY(diti_control_write_scales(share, net, err));
-        DITI_TRY(model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps,
-                                             err));
+        DITI_TRY(
+            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
     }
     return DIT_OK;
 }
@@ -59267,6 +59289,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
+    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
+                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -59687,7 +59712,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -59796,8 +59821,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed =
-        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
+                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
@@ -60763,6 +60788,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
+        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
@@ -65727,55 +65753,55 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
-    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
-    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
-    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
-    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
-    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
-    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
-    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
-    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
-    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
-    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
-    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
-    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
-    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
-    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
-    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
-    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
-    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
-    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
-    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
+    "n0C9%1VZI/qh>=miXrWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z42+7oaRy7X<0oOUf#fKrTf.g7O2d`VWWW%=pv@oCGx=&(l$*[::M6=f;(yv"
+    "^=(/^bYw5k1n;h`y/.S(^LieVSq-wfX<*uvUVu&K#7k>&<%&RZ:c.iM&Q+T+4]r>+@HL0@X&Sh)8uK1O7.l.E*>OEon8T<m;1Q3^48*^`S1dF[OWZ4K+As"
+    "EjxsC>GeghEADiyyF@SQ4M>1lmk4)8R*JRmh$/1#e^8pQ1>u'[v,y(Vmu4F[pVv8wsXp6954-FRyI%_XjRs&#bR:nhK0h%:PRG@THwkvjfCxgB-N<kdLD1"
+    "q75X/#)f+BP4eTVI)s2L@nHZ%jXjMA3AjZO>BIj]n)IwP(C,-SC.a^$NmpOMF'M+<6_@FQQg:_UD;EXJYB/fR4F;+n27r-0>G](Fply<2jV5=)Gp=<GZV["
+    "dm]m7k<=@;Xr60GqooqA#8JOT]Zn1o]7QGn^gS_f.)o^kvgh9Pm%2Y5-Xg_YxREcJkB-A%sfm6cIO1nAK/KwfEXasUBe@bG^V2vrly;njFJLs`n%v+gB6o"
+    "EwEL_a404&p2$9v)PkTN5NwWrx[66qjMy&q$kl61=Gm:_Ua9<FfQ,Z*DT,/ZDmF2TWvEmOBjVcS@=IX<Q#.5:7gYN>i00b_]uiLmR'[*RlM`s5)%#u1b'D"
+    "j*cYE&5[VN]o%V/%s0^s9(hJ9,$O9=g^LoTt8$9*58qc+BBo/bTNd848;qxTJ;FDGt-G,q@m:O#5ffa'Df=w9JNpX[5S^P&-bpjWBPfXJob8Ou$tXKlJ'T"
+    "j<bb/hk1Dwp,c$cP)$fWUjuZS<j9'kUlSCJdXR[r_VE4Ri@yJB*N3hKLvN&QP&y_E'4Bia6QY0V=ZOL8bFBN=+Sy4pdXWSQeLJ1MEB>5%Oy$>@Hai&VpXC"
+    "vxW,DY6)/9j#S$$ujPn%uA>Pmk4+X%F'Kgb&if^tp:hg)c:GS<J$O>c0&DeG;Dg)(UtKKI)03DV4N75BkX4520G(rE/7]TT*P$<nrCStW56+$jU+VX)dch"
+    "v8bWePd:GaJo8M=G<2o,6'0doa`/bk<3$ang$P#:iNQecBrd9*1=/HgUyJ*InLuhDx]0eJ+mk*o2A^sARrPjR.uR_H&ea@>yV<Yjb/8;o[kUIQJkug;HXt"
+    "nkxgJ[m^HF6`:%RD(:jQYRx`+Fe`&Hwbt=SgTFT>S/e`f7v^vkk_pNB.y--Y&^ur1ZUw=TxJ]jEZ.#m6J)Dj1w:FcV3OoxS33pW%1S7QG_#Fm7fWcG2S]x"
+    "#=L^;]2k;OS>[-m#ZF>XiXM+TGH9l$/ik#,6C/6KA,v_YI6wk'e=:+S1iq=nV(4S9XOgViF8McoIE8or%&x`s6fnLg_5jmZD<2m.LcWfSG]AoaWFb]1Y:T"
+    "`9`Rpu&8aOTUYo3K5_eVYMh>+sGGL#UG5'W$FH$)BHN^YDQALP.`#1DKIjUv0gG[0cSr9UXPCi2>8)59<67*dlN+[B,WUi3Bj]-D03g>iINLT_DN_um'.,"
+    "5624]tlLmmt'@g]`aa.c_g7aF]FaXLL,*GP^TbPRvvB>t0P<%wG_P_5KbO>p;totI#W=/m9918roT[J)6dh-hUs&&Xdw$1C[Acu;puNcW$a-Kb(:J)2%TV"
+    "EvuRi+=@7)Tm[&T;y//QsDUsLc/Z5BLr^54.Q'U^D6`[(XaG+C5Uq+88U%E1LH,niC9<Rn`,pOeHj0i[c13=tD/(9Q2@UH+kiOr)E<W&Hp%uOxuU/1rVQ6"
+    "Jt'u'1EMI(y<*@[.Q1)Tk@su1AvZiac.$kr]>)$pWQ:&:P/>)g;V-(.TDmi4g2<)[3*imhn-RSXU$Grk*27;CD6ad8hC%@Ae;6q=tdE=33b_4QOOY-m3q_"
+    "BT$WQK_0EtiM:xe8VeHDMf_+$R#=q`D/$Q-lMiV+1i@YQiMcdE[<16M/OEHJ#9K;>rbaY6VN^9;3I1P.,j#Q+Di4n:OK]Bj4:08$g$KGe#-7kFr=nEd;--"
+    "<23n'2iPCB%%t=]7WRq:pk%)nfWu2REq%,4sfc3(k`[s3(QYdr#ne3&s;BZK%A9`<0bqhg:R'Qm13(d^Q`5rgG*MZYZd#GRWSVaniuiMEMU&0-KDlvWI]e"
+    "o&ol='Ci+-k`nZUVG<y0h&G$YNPji>POu0)%BaqH+Kt:9#>=&F4t[g:W&^[rW:r*gkXAKbn:aKf;u$f-I5ZbkUi3_][Lp%Ria-9,)T@jMHHxAIK2XHC0uB"
+    "L[cWeZT,DPgWMaBe+L*hZqHno*guC:@4w_53eK<b$6a*<UjBnh'WPYtbC8mK`3qPN),fDh/=Dj*/QZ:bO0K4fSD+Xh#_j382_<Kw(-VVUL5`YxGw57G)##",
     0};
-#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
+#define DITI_SPIRV_SIZES_guidance 1970u, 3496u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
     ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
-    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
-    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
-    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
-    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
-    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
-    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
-    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
-    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
-    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
-    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
-    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
-    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
-    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
-    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
-    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
-    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
-    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
-    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
-    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
-    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
-    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
-    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
-    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&>ux5Zp2os=deJFI6%Fb=OrV(8f'"
+    "3ctS;$cHw0_tEV3f.I'pVY2.sE74U0+p>)k,,'FEW<>A9a@#kY0Q'KVaAS5n^X2k+YaB`+T2a2aD)ZAiWMo]e`ml,Qr9bS=C9Qb=H5=cyyiAdjN5/13-Wp"
+    "S(tP8p$s@'5uVZ4:$v&Q$<;-70p>cd>ao0,O3&l[UT`6BrJGLZ1@Xq_XN:R@51ua$CbtOc9;:&0qA:3Vg&3K)Ji-J+UD3G'@uHNek+AfZc9/dDgputpO[i"
+    "2O(me.*vXuh;H;tnOa'kBSv]PS0[t^Yqb8je%&gW^4OGMQP&fUisi*4yZUQSFQEg$r2r17/rNv.KIL&2E3`QG`XyyYa0=6O&p_0s1gvgoXe]7afm7xQ<_%"
+    "iu&Ti%]brioP1JbA:g0`/J@li*Z<fDCSS:C7F-+Z1Fta%hp)sieYB=yxm<K.N@Y#tHHIH_nY8EF+3F6Nd'pVP]l6cL>/F='KpQ&x:^=-_3rUkRTbf4uk#a"
+    "VL'Jj02cMBFLCx<^H@3o*AZ6Hg*B[pjog%U+l`=gOSX@sPe_&Z4pVo<;Y/&/&;;.&8I&P8Oi8_..sjuYqeDp$kdv::VR&:%w;w*cL%[bjBBDK/4P6Fsq7S"
+    "PrJvbjynu-70'S`G`Mq0;<gk+g^lA+y94C_HtGWGjyq:vsSM&),nugd,LCNV1SE=M[d:eehVCxTr4lGhF+-c[[q`.Qpb-r@cp++F$SbI/N3#8bMTvvuuEA"
+    "pe$o4I072Mw%e5;oFr#dWc(Ms`K&v5;1xYnR@1P3<k-WEy$9.HkS5dv<1RD';qSZ:au':@`rx3EE@Y91HK<xJ0T]/[XG1=F#HuqvgsV$mqoY&KU1Gk6I'Y"
+    "J$Y<hBVZm7&.PgK+ISKglmLrTyr$@n6wi9UyYHbq7c)v'Vl>$&oiJG.ptRN+PuuU0kBT.TL**0=/o])Pmrvb2K6d:(sga`ZI)Gk90c@[TtC$@`,_OoHDT-"
+    "iZi.g,(a.)_eH1YP^i,+SgT'0uF1cfw`2:hGa+0XGbiW09NW=aXfh36k6;:[NKBZ'eK4Qu<5)D_=bu&Y,>:h,jf.aLQ0E/mxyjsCDor]XFf=#2npkL+j(k"
+    "MO-_wn8#i,KDk[E<N^bBKbc3$2CTCGcX&Y#M_7qRNKs`lDaD&m&N_13B:@'KUoeoq/awj]=TjB1Ii;TSU+y9pE-Y1l'5,2^[R[km:wShA</F0eanh3Qq2q"
+    "fD's<t;3R-G.MRrpjOCt4*/uZ+rsYMCp9C939W/B,ZVBwOuSM#$Ap:E=98Efpj;'v&8)K/50;/AmDm0:-;h:T3r.k2Pg4egR[@:eC^*t/_L:i;aMX$pt::"
+    "(i@d+)0/c]vF=7=S98/nN-NF91)Qr/5w=+S4U21`q.B3g299wC0^O2F6qqvmRLH1UI<^wE,&CZMG[GS/s[ug^nf0@E1]ZtYXL+77Oc[XA`1MAdZy^V8+&n"
+    "P`rbQ-]cx@FZe*UP]*&%=joN10*UOc;[FQUBJ^%N`'=R%5$txIBoXwoZ#/D8Q4$4ArSkor62<@m/>by<16S+s336d+giex=C`rs`f14CX]TvkQRk9i`ym`"
+    "gKL`i,syGrDAF7/F(5[G8Lo5NI=*8#.xf&'lsefCsiO,%Z,&9:`05e.gAZQBsq8#'Smh:fesIlsQ$D%TZ7E9IhFm(XDsrQ+:='^g7sl4RZ&CNW]tse#I^T"
+    "[42(EpS#7F6Pv-]f<kFa%4q^pc0>'mSt`[Tcx-.44g)#cUN<C,(Kr<dqhCn@qGAK^jpT9PkGd70S^BsJpqtKFaavN22V;n6bcP7`&(%D9SfBDu,A2&A*WP"
+    "*hS;E(jr]+UfrfEyfTOFDed`_ua'yPo0FR4yCEyVJMA((o-#A$SKONZdfW:^mR]n7-U=T*8[%hSES8:uO:SGt,OI#CErksAo(`k7GtO%BK#1R+yR(LMR_q"
+    "<]M7oQ$GLgg]btDp/JpGeLX3>w/)7M=Sr99dNuqC^Udi,Kjg^Wab5<tKNU7(RejOjs(0UvYbLC>WI3xIy,bM>V#C#*jo-LZ^>*q3.Meh)tO7pdOCN0Q%7["
+    "iZtLU'X=lfsS;(7:8ID5daAdmKiujt4+LYRpPqUV>M>JK/g`8JvNVgn<rYAI7r%.tDBQ<o(bb,68cYK7h[^kXw;>AbotR&Bt3jeR%B=G$^FA6(d;ej.sg&"
+    "$gl[yc.(G0:&.aefl/-yqm>i<fv@Y3rsj1mA%DQk=AYVAiAsE[mmM*U7WUo/0Bn6Xf;1o8.LjeOSRw)3N)lg5bkC9)Re$C&43I1A953@=1As3r'%=*H>n@"
+    "m;I+$p+F3hDRHc+*WpNtbOLf=0.bLaWS=b'fr&`q[+J8W90N[)QUS:q6'ZemlN.ap1H$jMp3O6TNIKrvvseh:Ii5&,=gP1(YB7W71hJ/u1LX<4ruClY/&V"
+    "OBR<kLg*>`D&twx%k9(f9U29=SVndCD*./`QfqHy226UmCGvQ<9Y_YT):nm=^=T:LR$okOA<8GpbRfP5/QbdVyY&NE0Fn+hJU;>Et8kdPGc'g`[DiO*^^4"
+    "+%7=md:_PHrI6<CrtS$3I=g8i//M87<nNn@sDHJ-I-uInV_#r3R#2;MMe[kk@OGm%kC>ulL'0;#",
     0};
 #define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {

@@ -27,8 +27,8 @@ typedef struct options {
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
-    const char *init_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
-        *made_by;                                   /* these come from a PNG's text alone */
+    const char *init_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash,
+        *device_name, *made_by;                     /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
     bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices,
@@ -166,11 +166,15 @@ typedef struct fact_entry {
     size_t text; /* offset in options */
 } fact_entry;
 static const fact_entry fact_table[] = {
-    {"Init image hash", offsetof(options, init_hash)},  {"Mask hash", offsetof(options, mask_hash)},
+    {"Init image hash", offsetof(options, init_hash)},
+    {"Mask hash", offsetof(options, mask_hash)},
     {"Control image hash", offsetof(options, control_hash)},
-    {"Noise hash", offsetof(options, noise_hash)},      {"Noise picture", offsetof(options, noise_picture)},
-    {"Init video hash", offsetof(options, video_hash)}, {"Conditioning hash", offsetof(options, conditioning_hash)},
-    {device_key, offsetof(options, device_name)},       {"Version", offsetof(options, made_by)},
+    {"Noise hash", offsetof(options, noise_hash)},
+    {"Noise picture", offsetof(options, noise_picture)},
+    {"Init video hash", offsetof(options, video_hash)},
+    {"Conditioning hash", offsetof(options, conditioning_hash)},
+    {device_key, offsetof(options, device_name)},
+    {"Version", offsetof(options, made_by)},
 };
 #define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
 

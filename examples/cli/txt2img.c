@@ -1114,8 +1114,11 @@ static int read_start(app *a) {
 static int read_control(app *a) {
     static const picture nothing = {0};
     const options *o = &a->o;
-    const char *lone = o->control_strength ? "--control-strength" : o->control_first ? "--control-start"
-                       : o->control_last   ? "--control-end" : o->control_mode ? "--control-mode" : NULL;
+    const char *lone = o->control_strength ? "--control-strength"
+                       : o->control_first  ? "--control-start"
+                       : o->control_last   ? "--control-end"
+                       : o->control_mode   ? "--control-mode"
+                                           : NULL;
     int code;
     if (lone && !o->control_net)
         return complain(EXIT_USAGE, "%s: there is no control net that it is about; name one with --control-net", lone);
@@ -1125,13 +1128,15 @@ static int read_control(app *a) {
     if (a->info.wants_control && !o->control_image && !o->info)
         return complain(EXIT_USAGE, "--control-image: this model follows edges or a depth map; name a picture of them");
     if (a->info.wants_mask && !o->info && !(o->init_image && o->mask))
-        return complain(EXIT_USAGE, "%s: this model repaints a part of a picture; name the picture with --init-img and the "
-                                    "part, which is white, with --mask",
+        return complain(EXIT_USAGE,
+                        "%s: this model repaints a part of a picture; name the picture with --init-img and the "
+                        "part, which is white, with --mask",
                         o->init_image ? "--mask" : "--init-img");
     if (!o->control_image) return EXIT_GOOD;
     if (!a->info.wants_control && !o->control_net)
-        return complain(EXIT_USAGE, "--control-image %s: this model follows no picture by itself; name a control net for it "
-                                    "with --control-net, or leave it out",
+        return complain(EXIT_USAGE,
+                        "--control-image %s: this model follows no picture by itself; name a control net for it "
+                        "with --control-net, or leave it out",
                         o->control_image);
     code = read_picture("--control-image", o->control_image, &nothing, &a->r.control);
     if (code) return code;
@@ -1358,7 +1363,8 @@ static int read_conditioning(app *a) {
 /* Whether something is wanted that not every model can do. */
 static bool wants_more(const app *a) {
     const options *o = &a->o;
-    bool more = o->init_image || o->control_image || o->keep_references || o->skip_blocks || o->clip_skip || o->conditioning || a->r.frames;
+    bool more = o->init_image || o->control_image || o->keep_references || o->skip_blocks || o->clip_skip ||
+                o->conditioning || a->r.frames;
     size_t i;
     for (i = 0; i < NUMBER_COUNT; i++) more = more || number_text(o, &number_table[i]);
     return more;
@@ -1448,8 +1454,8 @@ static void shortest_number(float value, char *out, size_t size) {
    where it is a model. */
 static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]);
 
-/* The paths of references by their names alone, or, with a picture that tells these names, the paths where they are; *lost
-   becomes the first that is nowhere. false: out is too small, or one is nowhere. */
+/* The paths of references by their names alone, or, with a picture that tells these names, the paths where they are;
+   *lost becomes the first that is nowhere. false: out is too small, or one is nowhere. */
 static bool join_references(const char *paths, const char *picture, char *out, size_t size, char lost[PATH_SIZE]) {
     size_t used = 0;
     while (*paths) {
@@ -1468,9 +1474,9 @@ static bool join_references(const char *paths, const char *picture, char *out, s
 
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
-    static const char *const files[] = {"--init-img", "--mask",      "--noise",      "--diffusion-model",
-                                        "--clip-l",   "--clip-g",    "--t5",         "--vae",
-                                        "--taesd",    "--tokenizer", "--init-video", "--conditioning",
+    static const char *const files[] = {"--init-img",      "--mask",       "--noise",      "--diffusion-model",
+                                        "--clip-l",        "--clip-g",     "--t5",         "--vae",
+                                        "--taesd",         "--tokenizer",  "--init-video", "--conditioning",
                                         "--control-image", "--control-net"};
     char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
@@ -1541,10 +1547,10 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {"--model", "--diffusion-model", "--clip-l",      "--clip-g", "--t5",
-                                        "--vae",   "--taesd",           "--tokenizer",   "--mask",   "--init-img",
-                                        "--noise", "--init-video",      "--conditioning", "--control-image",
-                                        "--control-net"};
+    static const char *const files[] = {
+        "--model", "--diffusion-model", "--clip-l",       "--clip-g",        "--t5",
+        "--vae",   "--taesd",           "--tokenizer",    "--mask",          "--init-img",
+        "--noise", "--init-video",      "--conditioning", "--control-image", "--control-net"};
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -1567,7 +1573,8 @@ static int find_repeated_files(app *a) {
         static char found[4 * PATH_SIZE];
         char lost[PATH_SIZE] = "";
         if (!join_references(a->o.references, a->o.repeat_from, found, sizeof found, lost))
-            return complain(EXIT_INPUT, "%s was made after %s, which is neither here nor beside it; name it with --ref-image",
+            return complain(EXIT_INPUT,
+                            "%s was made after %s, which is neither here nor beside it; name it with --ref-image",
                             a->o.repeat_from, lost);
         a->o.references = found;
     }

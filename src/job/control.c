@@ -1,5 +1,6 @@
-/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map that
-   FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host writes. */
+/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
+   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
+   writes. */
 #include "job/job.h"
 
 /* --- requests --- */
@@ -7,10 +8,11 @@
 DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err) {
     if (!desc->init_image || !desc->mask)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
-                         "and mask, which is white in that part",
-                         model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
+            "and mask, which is white in that part",
+            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
     if (desc->strength != 0 && desc->strength != 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
@@ -29,10 +31,11 @@ static dit_result diti_control_request_picture(const dit_model *model, const dit
     const diti_model_traits *traits = &model->transformer->traits;
     bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
     if (!wanted && desc->control_image)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
-                         model->info.family, model->info.variant,
-                         traits->control_by ? ", a control net follows that of its entry in adapters" : "");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
+            model->info.family, model->info.variant,
+            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
     if (!wanted) return DIT_OK;
     if (!desc->control_image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -51,17 +54,19 @@ static dit_result diti_control_request_net(const dit_model *model, uint32_t inde
     uint32_t net = adapter->control, modes;
     diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
     if (net >= model->control_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
-                         "role DIT_ROLE_CONTROL when it is loaded",
-                         (unsigned)index, net, (unsigned)model->control_count);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
+            "role DIT_ROLE_CONTROL when it is loaded",
+            (unsigned)index, net, (unsigned)model->control_count);
     if (out->shape.controls >> net & 1u)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
                          (unsigned)index, net);
     if (!(adapter->weight >= -100 && adapter->weight <= 100))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
-                                                          "100 either way",
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
+                         "100 either way",
                          (unsigned)index, (double)adapter->weight);
     if ((adapter->first != 0 || adapter->last != 0) &&
         !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
@@ -70,10 +75,11 @@ static dit_result diti_control_request_net(const dit_model *model, uint32_t inde
                          (unsigned)index, (double)adapter->first, (double)adapter->last);
     modes = model->controls[net]->modes;
     if (modes ? adapter->mode >= modes : adapter->mode > 0)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
-                         "be %s",
-                         (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
+            "be %s",
+            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
     if (!adapter->image.width || !adapter->image.height)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
     DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
@@ -107,8 +113,8 @@ DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const d
 
 /* --- ops --- */
 
-/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not repainted,
-   then the mask. */
+/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
+   repainted, then the mask. */
 static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
@@ -131,9 +137,10 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
                       diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
                       "condition");
             if (masks)
-                diti_copy(graph, mask,
-                          diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
-                          "condition");
+                diti_copy(
+                    graph, mask,
+                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
+                    "condition");
         }
     }
     diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
@@ -193,7 +200,8 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known. */
+/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
+ */
 static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const dit_image *image = job->request.start;
@@ -209,7 +217,8 @@ static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
             float keeps = 1 - diti_mask_at(job->request.mask, x, y);
             for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
         }
-    result = diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
+    result =
+        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
     diti_free(&job->env, pixels);
     return result;
 }
@@ -232,7 +241,8 @@ static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
     return result;
 }
 
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them. */
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
+ */
 static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
     const dit_job *job = share->job;
     const dit_adapter *adapter = &job->request.net_adapters[net];
@@ -269,8 +279,8 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
         share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
         if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
         DITI_TRY(diti_control_write_scales(share, net, err));
-        DITI_TRY(model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps,
-                                             err));
+        DITI_TRY(
+            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
     }
     return DIT_OK;
 }

@@ -318,10 +318,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
     if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
-                         "must be NULL",
-                         model->info.family, model->info.variant);
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
+            "must be NULL",
+            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "

@@ -180,10 +180,10 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool keeps_references; /* keys and values of references are computed once */
+    bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
     uint32_t controls;      /* bit i: control net i works */
-    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
+    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -261,8 +261,8 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
-    const dit_image *control_image;               /* the desc's, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS]; /* by control net; images while the desc is there */
+    const dit_image *control_image;                          /* the desc's, while it is there */
+    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -568,8 +568,8 @@ DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /*
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
 DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
-/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1. shifted:
-   false: they are scaled alone. */
+/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
+   shifted: false: they are scaled alone. */
 DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
                                           uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,

@@ -104,19 +104,19 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
 static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
                                           dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
-    diti_load_options options =
-        diti_model_options(model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
+    diti_load_options options = diti_model_options(
+        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
     diti_model_part part;
     dit_result result;
     options.adapts = false;
     options.merges = NULL;
     result = diti_model_locate_component(model, desc, index, &want, &part, err);
     if (result >= 0 && !part.checkpoint)
-        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                           "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
-                           "nor in a folder controlnet; name its file or folder",
-                           (unsigned)index,
-                           desc->components[index].source.path ? desc->components[index].source.path : "data");
+        result = diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
+            "nor in a folder controlnet; name its file or folder",
+            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
     if (result >= 0) {
         result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
                                    part.config, part.checkpoint, part.prefix, &options,
@@ -133,9 +133,10 @@ static dit_result diti_model_load_controls(dit_model *model, const dit_model_des
     for (i = 0; i < desc->component_count; i++) {
         if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
         if (!model->transformer)
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
-                             (unsigned)i);
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
+                (unsigned)i);
         if (model->control_count == DITI_MOST_CONTROLS)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
                              (unsigned)i, DITI_MOST_CONTROLS);

@@ -45,7 +45,8 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
-                         desc->reference_count ? "whose keys change from step to step with this model" : "and there are none");
+                         desc->reference_count ? "whose keys change from step to step with this model"
+                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
     out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)

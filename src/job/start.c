@@ -235,7 +235,8 @@ DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest. */
+/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
+ */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -258,7 +259,8 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start) DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
+    if (!share->assignment.share && request->start)
+        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */

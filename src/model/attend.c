@@ -23,8 +23,8 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
 
 /* ---- pictures that are referred to, whose keys and values were kept ---- */
 
-/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept ones:
-   of `all` heads those from `first` on. */
+/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
+   ones: of `all` heads those from `first` on. */
 static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
@@ -49,8 +49,8 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
     diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
     if (diti_graph_failed(graph)) return;
-    *kept = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width,
-                            "keys and values of references");
+    *kept =
+        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
@@ -98,8 +98,7 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
    sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
    references, and they join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, const diti_attend_references *references,
-                                    diti_tensor qkv) {
+                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -123,8 +122,8 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
         if (!turn && references->denoise) {
-            diti_tensor joined = diti_reference_kv_join(graph, references->denoise, desc, references->first,
-                                                        references->all, qkv);
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
             diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
         } else {
             diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);

@@ -465,8 +465,7 @@ static void diti_control_add(const diti_transformer *transformer, diti_graph *gr
             use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
         if (use->made != wanted) diti_control_make(&p, use);
         for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
-            diti_tensor rows =
-                diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
             diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
                           "control");
         }

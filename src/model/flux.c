@@ -17,9 +17,9 @@ typedef struct diti_flux_config {
     uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
     bool control;             /* the file is a control net's */
     uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
-    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
-    bool guided;                                       /* distilled guidance is an input */
+    uint32_t text, pooled;    /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
+    bool guided;                   /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -119,29 +119,29 @@ static dit_result diti_flux_check_input(const char *file, diti_flux_config *conf
     config->mask = mask;
     config->condition += mask;
     if (in == 2 * out + 4 * mask) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
-                     "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
-                     file, (unsigned)in, (unsigned)out);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
+        file, (unsigned)in, (unsigned)out);
 }
 
 static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text || !config->pooled || !in || !out ||
-        !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || (!config->singles && !config->control)
-                             ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->pooled                    ? "text_embedder (vector_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
+        !config->pooled || !in || !out || !config->head_dim) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
+            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
+            : !config->text                                            ? "context_embedder (txt_in)"
+            : !config->pooled                                          ? "text_embedder (vector_in)"
+            : !config->head_dim                                        ? "norms of queries"
+                                : "x_embedder (img_in) or proj_out (final_layer)");
     }
     DITI_TRY(diti_flux_check_input(file, config, in, out, err));
-    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
-        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",

@@ -346,8 +346,8 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
-/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in all
-   steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
     diti_denoise *denoise = p->denoise, own = *denoise;
@@ -373,13 +373,16 @@ static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *sta
     for (i = 0; i < 3; i++)
         state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
-    state->here_cosines = diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
-    state->here_sines = diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    state->here_cosines =
+        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
+    state->here_sines =
+        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
     if (stages && stages->index) {
         x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
         diti_receive(graph, x, stages->devices[stages->index - 1]);
     }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
         own.block = i;
         diti_pass_enter(&here, i);
         diti_flux2_run_block(&here, x);

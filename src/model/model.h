@@ -43,13 +43,13 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element, and
-                                  the others are those of the picture without what is repainted; 0: in models of
+    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
+                                  and the others are those of the picture without what is repainted; 0: in models of
                                   pictures all are the picture's that is followed */
-    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -150,8 +150,8 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each block
-   [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
     bool fills; /* the evaluation at hand makes them */
@@ -170,7 +170,7 @@ typedef struct diti_control_use {
     struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
     diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added;          /* this step's row; the residual stream; what block made - 1 of the net adds */
+    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
     uint32_t done, made;
 } diti_control_use;
 
@@ -215,7 +215,7 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
     bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
@@ -329,8 +329,9 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
-    const diti_layer *outlets; /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
-    uint32_t modes;            /* kinds of pictures that such a net tells apart; 0: it has one */
+    const diti_layer
+        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
+    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
 /* A control net for a model: the error names why it does not fit. */
 DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,

@@ -3,8 +3,8 @@
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a smaller
-   model whose blocks add to those of another; none of them leaves the text. */
+   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
+   smaller model whose blocks add to those of another; none of them leaves the text. */
 #include "model/model.h"
 
 #define DITI_SD3_MAX_BLOCKS 64u
@@ -135,15 +135,17 @@ static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_con
     uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
     if (!config->control) return DIT_OK;
     if (!config->text || !config->channels)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
-                         "SD3.5 large are), is not supported; use one that has both",
-                         file);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+            "SD3.5 large are), is not supported; use one that has both",
+            file);
     if (channels == config->channels) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
-                     "supported; use one that follows a picture",
-                     file, (unsigned)config->channels, (unsigned)channels);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+        "supported; use one that follows a picture",
+        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -393,8 +395,7 @@ static void diti_sd3_prepare(diti_pass *p) {
         state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active =
-        diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);

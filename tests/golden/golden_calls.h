@@ -56,8 +56,8 @@ static inline float golden_calls_shift(const golden_pipe *p, const char *name, u
     return shift;
 }
 
-/* Z-Image guides no step of which more than cfg_truncation of the noise is gone: the fraction of steps before; 0: it guides
-   all. */
+/* Z-Image guides no step of which more than cfg_truncation of the noise is gone: the fraction of steps before; 0: it
+   guides all. */
 static inline float golden_calls_guided(const golden_pipe *p, const char *name, const diti_json *call, uint32_t steps) {
     double most = diti_json_number(call, "cfg_truncation", 0);
     char sigmas[64];
@@ -72,7 +72,8 @@ static inline float golden_calls_guided(const golden_pipe *p, const char *name, 
     return (float)guided / (float)steps;
 }
 
-/* A prompt of a list: Z-Image's pipeline writes its chat template into the caller's list, where the call was recorded. */
+/* A prompt of a list: Z-Image's pipeline writes its chat template into the caller's list, where the call was recorded.
+ */
 static inline void golden_calls_prompt(const diti_json *prompt, char *out, size_t size) {
     static const char user[] = "<|im_start|>user\n", end[] = "<|im_end|>";
     const char *text = prompt->text, *stop;

@@ -1,5 +1,5 @@
-/* Pictures that steer a picture: FLUX.1 Fill, Canny and Depth, control nets of FLUX.1 and SD3, on the pipeline that stands
-   beside the folder and with its recorded embeddings. */
+/* Pictures that steer a picture: FLUX.1 Fill, Canny and Depth, control nets of FLUX.1 and SD3, on the pipeline that
+   stands beside the folder and with its recorded embeddings. */
 #ifndef GOLDEN_CONTROL_H
 #define GOLDEN_CONTROL_H
 #include "golden_calls.h"
@@ -42,7 +42,8 @@ static inline void golden_control_call(golden_pipe *p, const char *base) {
     if (diti_equal(p->folder->name, "flux_control")) guidance = 10;
     if (diti_equal(p->folder->name, "flux_fill")) guidance = 30;
     diti_format(arguments, sizeof arguments,
-                "{\"width\": 96, \"height\": 64, \"num_inference_steps\": 3, \"guidance_scale\": %g}", (double)guidance);
+                "{\"width\": 96, \"height\": 64, \"num_inference_steps\": 3, \"guidance_scale\": %g}",
+                (double)guidance);
     golden_control_texts(p, golden);
     if (p->text_count) golden_calls_crop(p->model, (uint32_t)p->texts[0].shape[1]);
     if (golden_picture(p->folder, "case0.in.image_u8", &pictures[0])) p->init = &pictures[0];

@@ -25,10 +25,10 @@ typedef struct golden_pipe {
     dit_image pictures[GOLDEN_REFERENCES];
     dit_reference references[GOLDEN_REFERENCES];
     uint32_t reference_count;
-    dit_tensor texts[4];             /* recorded embeddings in place of prompts */
+    dit_tensor texts[4]; /* recorded embeddings in place of prompts */
     uint32_t text_count;
     const dit_image *control, *init, *mask; /* NULL: none */
-    dit_adapter adapter;             /* without an image: none */
+    dit_adapter adapter;                    /* without an image: none */
     const char *cache, *split;
     const char *prompt; /* in place of the call's; NULL: the call's */
     uint32_t item;      /* which picture of the recorded ones is made */
@@ -159,8 +159,8 @@ static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job
                               p->model->transformer->traits.patch);
 }
 
-static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded, uint32_t image,
-                                       uint64_t count) {
+static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded,
+                                       uint32_t image, uint64_t count) {
     dit_error err = DITI_ZERO;
     char label[96];
     float *latents = (float *)calloc((size_t)count, sizeof(float)),

@@ -266,7 +266,8 @@ static double solver_prediction(const solver_run *run, const solver_case *c, int
     return run->prediction_values[step * run->prediction_count + at + (variance ? CHANNELS * PIXELS : 0)];
 }
 
-/* (a, b) of a * c + b * d for one image: adaptive projected guidance, then rescaled, and shortened by what was too long. */
+/* (a, b) of a * c + b * d for one image: adaptive projected guidance, then rescaled, and shortened by what was too
+ * long. */
 static void host_guide(const solver_run *run, const solver_case *c, int step, int image, double *a, double *b) {
     const diti_solver_row *row = &run->table[step].row;
     double n = CHANNELS * PIXELS, sum[2] = {0, 0}, cc = 0, dd = 0, cd = 0, variance = 0, mixed = 0, mean, length;

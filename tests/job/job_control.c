@@ -1,6 +1,6 @@
-/* Pictures that steer a picture, as jobs: FLUX.1 Fill's picture and mask, control nets, references whose keys and values are
-   kept; with streamed weights, restarts, several pictures, on two devices, and what is said where something does not fit.
-   The goldens of fixtures are compared by build/tests/golden.
+/* Pictures that steer a picture, as jobs: FLUX.1 Fill's picture and mask, control nets, references whose keys and
+   values are kept; with streamed weights, restarts, several pictures, on two devices, and what is said where something
+   does not fit. The goldens of fixtures are compared by build/tests/golden.
 
    make test runs a split of each; DIT_TEST_ALL=1 every one.
    test-runs: lavapipe, in test-all sanitize swiftshader */
@@ -303,7 +303,8 @@ static void test_net_files(void) {
         component.source.path = wrong[i].part;
         result = load_with(context, wrong[i].base, &component, wrong[i].part ? 1 : 0, 0, &model);
         CHECK_MESSAGE(result < 0 && strstr(err.message, wrong[i].said), "%s beside %s: \"%s\" should say \"%s\"",
-                      wrong[i].part ? wrong[i].part : "nothing", wrong[i].base, result < 0 ? err.message : "", wrong[i].said);
+                      wrong[i].part ? wrong[i].part : "nothing", wrong[i].base, result < 0 ? err.message : "",
+                      wrong[i].said);
         dit_model_destroy(model);
     }
 }
@@ -412,8 +413,9 @@ static void *make_union(uint64_t *size) {
     memcpy(&header, from, 8);
     while (from[8 + header - 1] != '}') header--; /* spaces fill it up */
     memcpy(&i, from, 8);
-    snprintf(entry, sizeof entry, ",\"controlnet_mode_embedder.weight\":{\"dtype\":\"F32\",\"shape\":[%d,%d],"
-                                  "\"data_offsets\":[%llu,%llu]}}",
+    snprintf(entry, sizeof entry,
+             ",\"controlnet_mode_embedder.weight\":{\"dtype\":\"F32\",\"shape\":[%d,%d],"
+             "\"data_offsets\":[%llu,%llu]}}",
              KINDS, WIDTH_OF_NET, (unsigned long long)(all - 8 - i), (unsigned long long)(all - 8 - i + bytes));
     added = header - 1 + strlen(entry);
     out = (uint8_t *)calloc(1, 8 + added + 16 + all + bytes);

@@ -624,7 +624,8 @@ static void store_texts(const char *path) {
 
 static void test_steered(void) {
     char *texts = strdup(in_work("texts")), *first = strdup(in_work("first.png")), /* test_picture made it */
-        *plain = strdup(in_work("plain.png")), *made = strdup(in_work("made.png")), *again = strdup(in_work("again.png"));
+                                                *plain = strdup(in_work("plain.png")),
+         *made = strdup(in_work("made.png")), *again = strdup(in_work("again.png"));
     outcome o;
     store_texts(texts);
 #define FLUX_RUN "-m", FLUX, "--conditioning", texts, "-q", "--steps", "1", "-W", "96", "-H", "64"
@@ -640,8 +641,9 @@ static void test_steered(void) {
     check_refusal(RUN(FLUX_RUN, "--control-net", FLUX_NET, "-o", again), 2, "name it with --control-image");
     check_refusal(RUN(FLUX_RUN, "--control-image", first, "-o", again), 2, "--control-net");
     check_refusal(RUN(FLUX_RUN, "--control-strength", "2", "-o", again), 2, "there is no control net");
-    check_refusal(RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "--control-mode", "1", "-o", again),
-                  2, "--control-mode is 1");
+    check_refusal(
+        RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "--control-mode", "1", "-o", again), 2,
+        "--control-mode is 1");
     check_refusal(RUN(QUICK, "--control-net", FLUX_NET, "--control-image", first, "-o", again), 3,
                   "takes no control net");
     check_refusal(RUN(FLUX_RUN, "--control-net", "missing", "--control-image", first, "-o", again), 3, "missing");
@@ -1045,10 +1047,19 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--quiet",
                                      "--repeat-from",
                                      NULL};
-static char *const of_pictures[] = {"--ref-image",        "--keep-references", "--lora",          "--lora-dir",
-                                    "--lora-merge",       "--control-net",     "--control-image", "--control-strength",
-                                    "--control-start",    "--control-end",     "--control-mode",
-                                    "--cfg-normalization", NULL}; /* test_references, test_loras, test_steered */
+static char *const of_pictures[] = {"--ref-image",
+                                    "--keep-references",
+                                    "--lora",
+                                    "--lora-dir",
+                                    "--lora-merge",
+                                    "--control-net",
+                                    "--control-image",
+                                    "--control-strength",
+                                    "--control-start",
+                                    "--control-end",
+                                    "--control-mode",
+                                    "--cfg-normalization",
+                                    NULL}; /* test_references, test_loras, test_steered */
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
@@ -1060,8 +1071,8 @@ static char *const of_clips[] = {"--frames",        "--fps",          "--init-vi
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
-    char *const *const lists[] = {told_args,   unchanging, split_args, told_by_text,
-                                  pictureless, slow,       of_clips,   of_terminal, of_pictures};
+    char *const *const lists[] = {told_args, unchanging, split_args,  told_by_text, pictureless,
+                                  slow,      of_clips,   of_terminal, of_pictures};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool known = false;
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
