@@ -2,8 +2,9 @@
 // How a guided prediction is mixed, an image to a workgroup. With c the conditional prediction and d what the
 // unconditional one falls short of it, the guided prediction is a * c + b * d. b = (scale - 1) * (limit / |d| where d
 // is longer), a takes out what of d points along c, and both are rescaled so that the deviation comes closer to that of
-// c. a and b go behind the row of coefficients, where solver.comp reads them. With SIDE the guided prediction of every
-// token, SIDE x SIDE pixels of all channels, gets the length of c's and takes its place; then a is 1, and b 0.
+// c, and shortened where the whole is longer than so many lengths of c. a and b go behind the row of coefficients,
+// where solver.comp reads them. With SIDE the guided prediction of every token, SIDE x SIDE pixels of all channels,
+// gets the length of c's and takes its place; then a is 1, and b 0.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -70,13 +71,15 @@ void main() {
     products = sum_lanes(vec2(products, 0.0)).x;
     float kept = min(1.0, ROW(norm_limit) / sqrt(max(squares.y, 1e-37)));
     float b = (scale - 1.0) * kept, a = 1.0 - ROW(project) * b * products / max(squares.x, 1e-37);
+    float length = a * a * squares.x + 2.0 * a * b * products + b * b * squares.y;
+    float shorter = min(1.0, ROW(length_limit) * sqrt(squares.x / max(length, 1e-37)));
     sum /= count;
     squares = squares / count - sum * sum;
     products = products / count - sum.x * sum.y;
     float mixed = a * a * squares.x + 2.0 * a * b * products + b * b * squares.y;
     float closer = 1.0 + ROW(rescale) * (sqrt(max(squares.x, 0.0) / max(mixed, 1e-37)) - 1.0);
     if (gl_LocalInvocationID.x == 0u) {
-        row_u1[IMAGE_AT(image)] = floatBitsToUint(scale == 1.0 ? 1.0 : a * closer);
-        row_u1[IMAGE_AT(image) + 1u] = floatBitsToUint(b * closer);
+        row_u1[IMAGE_AT(image)] = floatBitsToUint(scale == 1.0 ? 1.0 : a * closer * shorter);
+        row_u1[IMAGE_AT(image) + 1u] = floatBitsToUint(b * closer * shorter);
     }
 }

@@ -52,6 +52,8 @@ static const struct {
     {"--init-img", NULL},
     {"--init-video", NULL},
     {"--mask", NULL},
+    {"--control-image", NULL},
+    {"--control-net", NULL},
     {"--noise", NULL},
     {"--latent-out", NULL},
     {"--preview-path", NULL},

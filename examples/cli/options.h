@@ -5,6 +5,7 @@
 #include "programs.h"
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +22,13 @@ typedef struct options {
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *references; /* paths with | between them */
+    const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode,
+        *length_limit;
+    bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
-    const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash, *device_name,
-        *made_by;                                   /* these come from a PNG's text alone */
+    const char *init_hash, *mask_hash, *control_hash, *noise_hash, *noise_picture, *video_hash, *conditioning_hash,
+        *device_name, *made_by;                     /* these come from a PNG's text alone */
     const char *lora, *lora_dir, *loras[LORA_MOST]; /* lora: the last of loras, or all of a PNG's text */
     unsigned lora_count;
     bool resume, plain_prompt, lora_merge, dynamic, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices,
@@ -75,7 +79,15 @@ static const option_entry option_table[] = {
     {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
     {"--init-img", "-i", NULL, TEXT(init_image), TOLD_HERE, "Init image"},
     {"--ref-image", "-r", NULL, TEXT(references), TOLD_HERE, "References"},
+    {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
     {"--mask", NULL, NULL, TEXT(mask), TOLD_HERE, "Mask"},
+    {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
+    {"--control-net", NULL, NULL, TEXT(control_net), TOLD_HERE, "Control net"},
+    {"--control-strength", NULL, "--controlnet-conditioning-scale", TEXT(control_strength), TOLD_HERE,
+     "Control strength"},
+    {"--control-start", NULL, "--control-guidance-start", TEXT(control_first), TOLD_HERE, "Control start"},
+    {"--control-end", NULL, "--control-guidance-end", TEXT(control_last), TOLD_HERE, "Control end"},
+    {"--control-mode", NULL, NULL, TEXT(control_mode), TOLD_HERE, "Control mode"},
     {"--strength", NULL, NULL, TEXT(strength), TOLD_HERE, "Denoising strength"},
     {"--guidance", NULL, NULL, TEXT(distilled), TOLD_HERE, "Guidance"},
     {"--guidance-start", NULL, NULL, TEXT(guided_first), TOLD_HERE, "Guidance start"},
@@ -84,6 +96,7 @@ static const option_entry option_table[] = {
     {"--guidance-rescale", NULL, NULL, TEXT(rescale), TOLD_HERE, "Guidance rescale"},
     {"--apg-eta", NULL, NULL, TEXT(apg_eta), TOLD_HERE, "APG eta"},
     {"--apg-norm", NULL, NULL, TEXT(apg_norm), TOLD_HERE, "APG norm"},
+    {"--cfg-normalization", NULL, NULL, TEXT(length_limit), TOLD_HERE, "CFG normalization"},
     {"--slg-scale", NULL, NULL, TEXT(slg_scale), TOLD_HERE, "SLG scale"},
     {"--skip-layers", NULL, NULL, TEXT(skip_blocks), TOLD_HERE, "Skip layers"},
     {"--skip-layer-start", NULL, NULL, TEXT(skip_first), TOLD_HERE, "Skip layer start"},
@@ -153,10 +166,15 @@ typedef struct fact_entry {
     size_t text; /* offset in options */
 } fact_entry;
 static const fact_entry fact_table[] = {
-    {"Init image hash", offsetof(options, init_hash)},  {"Mask hash", offsetof(options, mask_hash)},
-    {"Noise hash", offsetof(options, noise_hash)},      {"Noise picture", offsetof(options, noise_picture)},
-    {"Init video hash", offsetof(options, video_hash)}, {"Conditioning hash", offsetof(options, conditioning_hash)},
-    {device_key, offsetof(options, device_name)},       {"Version", offsetof(options, made_by)},
+    {"Init image hash", offsetof(options, init_hash)},
+    {"Mask hash", offsetof(options, mask_hash)},
+    {"Control image hash", offsetof(options, control_hash)},
+    {"Noise hash", offsetof(options, noise_hash)},
+    {"Noise picture", offsetof(options, noise_picture)},
+    {"Init video hash", offsetof(options, video_hash)},
+    {"Conditioning hash", offsetof(options, conditioning_hash)},
+    {device_key, offsetof(options, device_name)},
+    {"Version", offsetof(options, made_by)},
 };
 #define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
 
@@ -245,6 +263,14 @@ static const char more_help_text[] =
     "                              as lavapipe\n";
 
 static const char rarest_help_text[] =
+    "      --control-image FILE    edges, a depth map, a pose, ... that the picture\n"
+    "                              follows: FLUX.1 Canny and Depth, or with\n"
+    "      --control-net PATH      a control net of the model (FLUX.1, SD3)\n"
+    "      --control-strength X    of a control net (default: 1)\n"
+    "      --control-start X, --control-end X  part of the steps in which it works\n"
+    "      --control-mode N        kind of picture, for nets that know several\n"
+    "      --keep-references       read each --ref-image once, not in every step\n"
+    "                              (FLUX.2 klein 9B KV does so by itself)\n"
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
     "      --guidance-start X, --guidance-end X  part of the steps, 0 to 1, with\n"
     "                              guidance; others are half the work (default: all)\n"
@@ -252,6 +278,8 @@ static const char rarest_help_text[] =
     "      --guidance-rescale X    0 to 1, against colours that are too strong\n"
     "      --apg-eta X, --apg-norm X  adaptive projected guidance: 0 to 1, how much\n"
     "                              along the prediction stays; the longest length\n"
+    "      --cfg-normalization X   longest guided prediction, in lengths of the one\n"
+    "                              of the prompt (Z-Image: 1)\n"
     "      --slg-scale X           skip-layer guidance (SD3.5: 2.8), without\n"
     "      --skip-layers LIST      blocks (default: 7,8,9), in the steps from\n"
     "      --skip-layer-start X    (default: 0.01) to\n"
@@ -368,7 +396,6 @@ static const struct {
     {"-M", "--mode", "there is one; --init-img begins with a picture"},
     {"", "--diffusion-fa", "attention always works in that way; leave it out"},
     {"", "--vae-on-cpu", "--vae-tiling decodes with less device memory"},
-    {"", "--control-net", "there are no control nets"},
     {"", "--end-img", "--mask-strategy takes frames from a folder of two pictures: --init-video, \"0;0,0,1,-1\""},
     {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
 };
@@ -480,6 +507,7 @@ static const char *const member_words[][2] = {
     {"skip_first", "--skip-layer-start"},
     {"skip_last", "--skip-layer-end"},
     {"norm_limit", "--apg-norm"},
+    {"length_limit", "--cfg-normalization"},
     {"clip_skip", "--clip-skip"},
     {"weight_budget", "--weight-budget"},
     {"release_text_encoders", "--offload-to-cpu"},
@@ -497,7 +525,17 @@ static const char *const member_words[][2] = {
     {"negative_conditioning: ", "--conditioning: its second half: "},
     {"^conditioning: ", "--conditioning: "},
     {"make it again with dit_encode_prompt", "make it again with --encode-prompt"},
+    {"give init_image, and mask, which", "name it with --init-img, and --mask, which"},
+    {"init_image is missing", "--init-img is missing"},
+    {"mask is missing", "--mask is missing"},
     {"init_image", "--init-img"},
+    {"give control_image", "name it with --control-image"},
+    {"this file as a component with the role DIT_ROLE_CONTROL", "this file with --control-net"},
+    {"control_image", "--control-image"},
+    {"adapters[0].image", "--control-image"},
+    {"adapters[0].mode", "--control-mode"},
+    {"add one as a component with the role DIT_ROLE_CONTROL when it is loaded", "name one with --control-net"},
+    {"cache \"references\"", "--keep-references"},
     {"vae_tile", "--vae-tile-size"},
     {"resume_on_loss", "--resume-on-loss"},
     {"class_labels", "--class"},
@@ -592,6 +630,7 @@ static int take_guidance(const char *text, float usual, float *out) {
 
 /* Options that are numbers of a job, 0 where they are not given. */
 typedef struct job_numbers {
+    float control_strength, control_first, control_last, control_mode, length_limit;
     float strength, distilled, slg_scale, skip_first, skip_last, rescale, apg_eta, apg_norm, guided_first, guided_last,
         eta, shift, fps, loop_edit;
 } job_numbers;
@@ -611,6 +650,7 @@ static const number_entry number_table[] = {
     {"--guidance-rescale", NUMBER(rescale), 0, 1, 0.7},
     {"--apg-eta", NUMBER(apg_eta), 0, 1, 0},
     {"--apg-norm", NUMBER(apg_norm), 0.001, 1e6, 15},
+    {"--cfg-normalization", NUMBER(length_limit), 0.001, 1e6, 1},
     {"--slg-scale", NUMBER(slg_scale), 0, 100, 2.8},
     {"--skip-layer-start", NUMBER(skip_first), 0, 1, 0.01},
     {"--skip-layer-end", NUMBER(skip_last), 0.001, 1, 0.2},
@@ -618,6 +658,10 @@ static const number_entry number_table[] = {
     {"--flow-shift", NUMBER(shift), 0.001, 1000, 3},
     {"--fps", NUMBER(fps), 0.001, 1000, 24},
     {"--loop-edit", NUMBER(loop_edit), 0, 1, 0},
+    {"--control-strength", NUMBER(control_strength), 0.001, 100, 1},
+    {"--control-start", NUMBER(control_first), 0, 1, 0},
+    {"--control-end", NUMBER(control_last), 0.001, 1, 1},
+    {"--control-mode", NUMBER(control_mode), 0, 63, 0},
 };
 #define NUMBER_COUNT (sizeof number_table / sizeof number_table[0])
 
@@ -645,6 +689,7 @@ static int take_numbers(const options *o, job_numbers *out) {
         if (text) code = take_number(&number_table[i], text, (float *)(void *)((char *)out + number_table[i].value));
     }
     if (o->guided_first && !o->guided_last) out->guided_last = 1;
+    if (o->control_first && !o->control_last) out->control_last = 1;
     if (o->skip_first && !o->skip_last) out->skip_last = 0.2f;
     if (o->skip_last && !o->skip_first) out->skip_first = 0.01f;
     return code;
@@ -655,6 +700,12 @@ static int check_ranges(const options *o, const job_numbers *n) {
     if (o->guided_first && n->guided_first >= n->guided_last)
         return complain(EXIT_USAGE, "--guidance-start %g: must be less than --guidance-end, which is %g",
                         (double)n->guided_first, (double)n->guided_last);
+    if (n->control_mode != floorf(n->control_mode))
+        return complain(EXIT_USAGE, "--control-mode %g: must be a whole number, as the net's page numbers its kinds",
+                        (double)n->control_mode);
+    if (o->control_first && n->control_first >= n->control_last)
+        return complain(EXIT_USAGE, "--control-start %g: must be less than --control-end, which is %g",
+                        (double)n->control_first, (double)n->control_last);
     if (o->skip_first && n->skip_first >= n->skip_last)
         return complain(EXIT_USAGE, "--skip-layer-start %g: must be less than --skip-layer-end, which is %g",
                         (double)n->skip_first, (double)n->skip_last);

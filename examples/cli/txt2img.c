@@ -57,7 +57,9 @@ typedef struct request { /* the options as numbers */
     job_numbers numbers;
     uint64_t skip_blocks;
     uint32_t clip_skip;
-    picture start, mask;  /* rgba NULL: none */
+    picture start, mask, control; /* rgba NULL: none */
+    dit_image control_image;
+    dit_adapter control_net;
     text_buffer texts[2]; /* prompts that were encoded elsewhere: the negative one, the other one */
     dit_image start_image, mask_image;
     uint32_t frames;      /* of a clip; 0: the model makes pictures */
@@ -88,7 +90,7 @@ typedef struct app {
     options o;
     request r;
     char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
-    dit_component parts[9 + LORA_MOST];
+    dit_component parts[10 + LORA_MOST];
     lora_list loras;
     char tokenizer_paths[2][PATH_SIZE]; /* paths of the bundled tokenizers, CLIP's and T5's, where they are needed */
     uint32_t part_count;
@@ -101,9 +103,9 @@ typedef struct app {
     unsigned char *rgba, *cache, *mark;
     size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
-    char *repeated_text, repeated_paths[13][PATH_SIZE];
-    char hashes[5][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, and of the frames of
-                             --init-video; empty: they cannot be read twice */
+    char *repeated_text, repeated_paths[15][PATH_SIZE];
+    char hashes[6][16];   /* sums of the files of --init-img, --mask, --noise and --conditioning, of the frames of
+                             --init-video, of --control-image; empty: they cannot be read twice */
     uint32_t noise_first; /* the first picture in --noise's file that is used */
     char *split;          /* as the PNG tells it: only where it changes the picture; freed with free */
     float *latents;       /* [count, C, h, w], of clips [count, C, frames, h, w] */
@@ -411,6 +413,7 @@ static int check_parts(app *a) {
                  {"--t5", a->o.t5, DIT_ROLE_NONE},
                  {"--vae", a->o.vae, DIT_ROLE_VAE},
                  {"--taesd", a->o.taesd, DIT_ROLE_TAE},
+                 {"--control-net", a->o.control_net, DIT_ROLE_CONTROL},
                  {"--tokenizer", a->o.tokenizer, DIT_ROLE_NONE}};
     size_t i;
     a->part_count = 0;
@@ -591,6 +594,8 @@ static int check_overwriting(const app *a) {
                                  {"--tokenizer", o->tokenizer},
                                  {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
                                  {"--mask", a->handed[1].rgba ? NULL : o->mask},
+                                 {"--control-net", o->control_net},
+                                 {"--control-image", o->control_image},
                                  {"--noise", o->noise},
                                  {"--conditioning", o->conditioning},
                                  {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
@@ -885,6 +890,8 @@ static int check_sizes(app *a) {
     a->r.height = m->default_height;
     if (a->r.start.rgba && !a->o.width && !a->o.height)
         fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
+    else if (a->r.control.rgba && !a->o.width && !a->o.height)
+        fit_size(&a->r.control, multiple, 16384, &a->r.width, &a->r.height);
     else if (a->r.video_count && !a->o.width && !a->o.height)
         fit_size(&a->r.video[0], multiple, 16384, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
@@ -954,7 +961,7 @@ static int check_noise(app *a) {
 /* Whether a picture or clip that is given takes part of the steps, as --strength says. */
 static bool begins_with(const app *a) {
     if (a->r.video_count) return !a->o.mask_strategy;
-    return a->r.start.rgba && !a->info.wants_image && !a->r.frames;
+    return a->r.start.rgba && !a->info.wants_image && !a->info.wants_mask && !a->r.frames;
 }
 
 /* The frames a second that a model is told: 24 where they pass as fast as its own, of which it leaves some out. A still
@@ -971,6 +978,13 @@ static void describe_given(const app *a, dit_job_desc *desc) {
         desc->init_image = a->r.video_images;
         desc->init_count = a->r.video_count;
     }
+    if (a->r.control.rgba && a->info.control_count) {
+        desc->adapters = &a->r.control_net;
+        desc->adapter_count = 1;
+    } else if (a->r.control.rgba) {
+        desc->control_image = &a->r.control_image;
+    }
+    if (a->o.keep_references) desc->cache = "references";
     if (a->r.reference_count) {
         desc->references = a->r.references;
         desc->reference_count = a->r.reference_count;
@@ -1025,6 +1039,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->guidance.last = n->guided_last;
     desc->guidance.project = a->o.apg_eta ? 1 - n->apg_eta : 0;
     desc->guidance.norm_limit = n->apg_norm;
+    desc->guidance.length_limit = n->length_limit;
     desc->eta = n->eta;
     desc->shift = n->shift;
     desc->clip_skip = a->r.clip_skip;
@@ -1100,6 +1115,43 @@ static int read_start(app *a) {
     return EXIT_GOOD;
 }
 
+/* --control-image, and what goes with it. */
+static int read_control(app *a) {
+    static const picture nothing = {0};
+    const options *o = &a->o;
+    const char *lone = o->control_strength ? "--control-strength"
+                       : o->control_first  ? "--control-start"
+                       : o->control_last   ? "--control-end"
+                       : o->control_mode   ? "--control-mode"
+                                           : NULL;
+    int code;
+    if (lone && !o->control_net)
+        return complain(EXIT_USAGE, "%s: there is no control net that it is about; name one with --control-net", lone);
+    if (o->control_net && !o->control_image)
+        return complain(EXIT_USAGE, "--control-net %s: it follows a picture; name it with --control-image",
+                        o->control_net);
+    if (a->info.wants_control && !o->control_image && !o->info)
+        return complain(EXIT_USAGE, "--control-image: this model follows edges or a depth map; name a picture of them");
+    if (a->info.wants_mask && !o->info && !(o->init_image && o->mask))
+        return complain(EXIT_USAGE,
+                        "%s: this model repaints a part of a picture; name the picture with --init-img and the "
+                        "part, which is white, with --mask",
+                        o->init_image ? "--mask" : "--init-img");
+    if (!o->control_image) return EXIT_GOOD;
+    if (!a->info.wants_control && !o->control_net)
+        return complain(EXIT_USAGE,
+                        "--control-image %s: this model follows no picture by itself; name a control net for it "
+                        "with --control-net, or leave it out",
+                        o->control_image);
+    code = read_picture("--control-image", o->control_image, &nothing, &a->r.control);
+    if (code) return code;
+    read_hash(o->control_image, a->hashes[5]);
+    if (o->control_hash && strcmp(o->control_hash, a->hashes[5]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --control-image",
+                        o->repeat_from, o->control_image);
+    return EXIT_GOOD;
+}
+
 static dit_image image_of(const picture *p) {
     dit_image image = {0};
     image.width = p->width;
@@ -1124,6 +1176,23 @@ static int scale_start(app *a) {
     if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
     a->r.start_image = image_of(start);
     a->r.mask_image = image_of(mask);
+    return EXIT_GOOD;
+}
+
+static int scale_control(app *a) {
+    picture *control = &a->r.control;
+    const char *wrong;
+    if (!control->rgba) return EXIT_GOOD;
+    if (!a->o.quiet && (control->width != a->r.width || control->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.control_image, control->width,
+                control->height, a->r.width, a->r.height);
+    wrong = scale_picture(control, a->r.width, a->r.height);
+    if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+    a->r.control_image = a->r.control_net.image = image_of(control);
+    a->r.control_net.weight = a->r.numbers.control_strength;
+    a->r.control_net.first = a->r.numbers.control_first;
+    a->r.control_net.last = a->r.numbers.control_last;
+    a->r.control_net.mode = (uint32_t)a->r.numbers.control_mode;
     return EXIT_GOOD;
 }
 
@@ -1255,9 +1324,11 @@ static int read_references(app *a) {
 static int read_given(app *a) {
     static frame_reader reader;
     int code = read_start(a);
+    if (!code) code = read_control(a);
     if (!code) code = open_video(a, &reader);
     if (!code) code = check_sizes(a);
     if (!code) code = scale_start(a);
+    if (!code) code = scale_control(a);
     if (!code) code = read_video(a, &reader);
     frames_close(&reader);
     if (!code) code = fit_frames(a);
@@ -1297,7 +1368,8 @@ static int read_conditioning(app *a) {
 /* Whether something is wanted that not every model can do. */
 static bool wants_more(const app *a) {
     const options *o = &a->o;
-    bool more = o->init_image || o->skip_blocks || o->clip_skip || o->conditioning || a->r.frames;
+    bool more = o->init_image || o->control_image || o->keep_references || o->skip_blocks || o->clip_skip ||
+                o->conditioning || a->r.frames;
     size_t i;
     for (i = 0; i < NUMBER_COUNT; i++) more = more || number_text(o, &number_table[i]);
     return more;
@@ -1383,11 +1455,35 @@ static void shortest_number(float value, char *out, size_t size) {
     while (strtof(out, NULL) != value && ++digits < 10);
 }
 
+/* A file that the text of the picture names by its name alone: here, or beside the picture; with one of these endings
+   where it is a model. */
+static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]);
+
+/* The paths of references by their names alone, or, with a picture that tells these names, the paths where they are;
+   *lost becomes the first that is nowhere. false: out is too small, or one is nowhere. */
+static bool join_references(const char *paths, const char *picture, char *out, size_t size, char lost[PATH_SIZE]) {
+    size_t used = 0;
+    while (*paths) {
+        const size_t length = strcspn(paths, "|");
+        char one[PATH_SIZE], found[PATH_SIZE];
+        int n;
+        snprintf(one, sizeof one, "%.*s", (int)length, paths);
+        if (picture && !find_named(one, picture, found)) return snprintf(lost, PATH_SIZE, "%s", one), false;
+        n = snprintf(out + used, size - used, "%s%s", used ? "|" : "", picture ? found : base_name(one));
+        if (n < 0 || (size_t)n >= size - used) return false;
+        used += (size_t)n;
+        paths += length + (paths[length] == '|');
+    }
+    return true;
+}
+
 /* The text of picture i; freed with free, NULL without memory. */
 static char *parameters_text(const app *a, uint32_t i) {
-    static const char *const files[] = {"--init-img", "--mask",      "--noise",      "--diffusion-model",
-                                        "--clip-l",   "--clip-g",    "--t5",         "--vae",
-                                        "--taesd",    "--tokenizer", "--init-video", "--conditioning"};
+    static const char *const files[] = {"--init-img",      "--mask",       "--noise",      "--diffusion-model",
+                                        "--clip-l",        "--clip-g",     "--t5",         "--vae",
+                                        "--taesd",         "--tokenizer",  "--init-video", "--conditioning",
+                                        "--control-image", "--control-net"};
+    char references[PATH_SIZE];
     char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
     char frames_text[16], fps[32];
     dit_device_info device = {0};
@@ -1397,6 +1493,8 @@ static char *parameters_text(const app *a, uint32_t i) {
         const char **path = option_text(&told, find_option(files[k]));
         if (*path) *path = base_name(*path);
     }
+    if (told.references && join_references(told.references, NULL, references, sizeof references, NULL))
+        told.references = references;
     snprintf(steps, sizeof steps, "%u", a->r.steps);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)(a->r.seed + i));
     snprintf(width, sizeof width, "%u", a->r.width);
@@ -1423,6 +1521,7 @@ static char *parameters_text(const app *a, uint32_t i) {
     told.fps = a->r.frames ? fps : NULL;
     if (begins_with(a) && !told.strength) told.strength = "0.75";
     told.init_hash = told.init_image && *a->hashes[0] ? a->hashes[0] : NULL;
+    told.control_hash = told.control_image && *a->hashes[5] ? a->hashes[5] : NULL;
     told.mask_hash = told.mask && *a->hashes[1] ? a->hashes[1] : NULL;
     told.conditioning_hash = told.conditioning && *a->hashes[3] ? a->hashes[3] : NULL;
     told.video_hash = told.init_video && *a->hashes[4] ? a->hashes[4] : NULL;
@@ -1436,8 +1535,6 @@ static char *parameters_text(const app *a, uint32_t i) {
 
 /* ---- Repeating a picture ---- */
 
-/* A file that the text of the picture names by its name alone: here, or beside the picture; with one of these endings
-   where it is a model. */
 static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]) {
     static const char *const endings[] = {"", ".gguf", ".safetensors", ".pth", ".pt", ".ckpt", ".bin"};
     char folder[PATH_SIZE];
@@ -1455,9 +1552,10 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
 
 /* Files that are named on the command line are what the user says; the others must be found. */
 static int find_repeated_files(app *a) {
-    static const char *const files[] = {"--model", "--diffusion-model", "--clip-l",      "--clip-g", "--t5",
-                                        "--vae",   "--taesd",           "--tokenizer",   "--mask",   "--init-img",
-                                        "--noise", "--init-video",      "--conditioning"};
+    static const char *const files[] = {
+        "--model", "--diffusion-model", "--clip-l",       "--clip-g",        "--t5",
+        "--vae",   "--taesd",           "--tokenizer",    "--mask",          "--init-img",
+        "--noise", "--init-video",      "--conditioning", "--control-image", "--control-net"};
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
@@ -1476,8 +1574,18 @@ static int find_repeated_files(app *a) {
                             a->o.repeat_from, *path, entry->name);
         *path = a->repeated_paths[i];
     }
+    if (a->o.references && a->o.references == from->references) {
+        static char found[4 * PATH_SIZE];
+        char lost[PATH_SIZE] = "";
+        if (!join_references(a->o.references, a->o.repeat_from, found, sizeof found, lost))
+            return complain(EXIT_INPUT,
+                            "%s was made after %s, which is neither here nor beside it; name it with --ref-image",
+                            a->o.repeat_from, lost);
+        a->o.references = found;
+    }
     if (a->o.init_image != a->repeated_paths[9]) a->o.init_hash = NULL;
     if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
+    if (a->o.control_image != a->repeated_paths[13]) a->o.control_hash = NULL;
     if (a->o.noise != a->repeated_paths[10]) a->o.noise_hash = a->o.noise_picture = NULL;
     if (a->o.init_video != a->repeated_paths[11]) a->o.video_hash = NULL;
     if (a->o.conditioning != a->repeated_paths[12]) a->o.conditioning_hash = NULL;
@@ -1511,7 +1619,9 @@ static int repeat_options(app *a, int argc, char **argv) {
     free(unknown.at);
     if (a->repeated.split && a->repeated.split[0] == '@') a->repeated.split = NULL; /* no file that a picture names */
     a->o = a->repeated;
+    a->o.references = NULL; /* those of the command line replace them all */
     parse_options(argc, argv, &a->o);
+    if (!a->o.references) a->o.references = a->repeated.references;
     return find_repeated_files(a);
 }
 
@@ -2240,7 +2350,7 @@ static const char *const loading_options[] = {
     "--vae",           "--taesd",           "--tokenizer",      "--type",          "--tensor-type-rules",
     "--weight-budget", "--device-memory",   "--offload-to-cpu", "--keep-streamed", "--clip-on-cpu",
     "--split",         "--device",          "--conditioning",   "--encode-prompt", "--trace",
-    "--tune",          "--lora-merge"};
+    "--tune",          "--lora-merge",      "--control-net"};
 
 /* Their values, one after the other; freed with free, NULL without memory. */
 static char *loading_text(options *o, const lora_list *loras) {
@@ -2294,6 +2404,7 @@ static void end_request(app *a) {
     free(a->r.start.rgba);
     for (i = 0; i < MOST_REFERENCES; i++) free(a->r.reference_pictures[i].rgba);
     free(a->r.mask.rgba);
+    free(a->r.control.rgba);
     free(a->split);
     a->loop_prompt = a->split = NULL;
     a->strip = a->rgba = NULL;
@@ -2423,16 +2534,22 @@ static int show_info(app *a) {
     if (code) return code;
     if (!a->r.steps) a->r.steps = a->info.default_steps;
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
-    if (a->info.wants_image) { /* any will do */
-        a->r.start.rgba = calloc((size_t)a->r.width * a->r.height, 4);
+    if (a->info.wants_image || a->info.wants_mask || a->info.wants_control || a->info.control_count) {
+        a->r.start.rgba = calloc((size_t)a->r.width * a->r.height, 4); /* any will do */
         if (!a->r.start.rgba) return complain(EXIT_MEMORY, "out of memory");
         a->r.start.width = a->r.width;
         a->r.start.height = a->r.height;
-        a->r.start_image = image_of(&a->r.start);
+        a->r.start_image = a->r.mask_image = a->r.control_image = a->r.control_net.image = image_of(&a->r.start);
+        if (a->info.wants_mask) a->r.mask.rgba = a->r.start.rgba;
+        if (!a->info.wants_image && !a->info.wants_mask) {
+            a->r.control.rgba = a->r.start.rgba;
+            a->r.start.rgba = NULL;
+        }
     }
     result = tell_model(a, a->headers, level);
     dit_model_destroy(a->headers);
     free(a->r.start.rgba);
+    free(a->r.control.rgba);
     dit_context_destroy(a->context);
     free(a->cache);
     free(a->mark);

@@ -279,7 +279,7 @@ namespace Dit {
             public uint missing, default_width, default_height, size_multiple, default_steps, class_count, frame_multiple;
             public uint default_frames;
             public float default_fps;
-            public byte wants_image, holds_frames;
+            public byte wants_image, wants_mask, wants_control, holds_frames;
             public float default_guidance;
             public uint latent_channels, latent_factor;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 32)] public byte[] default_sampler;
@@ -288,13 +288,13 @@ namespace Dit {
             public uint layers, single_layers, hidden, heads, patch, default_latent_frames;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 3)] public IntPtr[] encoders;
             [MarshalAs(UnmanagedType.ByValArray, SizeConst = 16)] public IntPtr[] places;
-            public uint lora_count;
+            public uint lora_count, control_count;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Guidance {
             public float scale, distilled, rescale, skip_layer, first, last, project, norm_limit, skip_first, skip_last;
             public ulong skip_blocks;
             public byte dynamic;
-            public float low_scale;
+            public float low_scale, length_limit;
         }
         [StructLayout(LayoutKind.Sequential)] internal struct Target {
             public ulong image;
@@ -322,7 +322,7 @@ namespace Dit {
             public uint init_count;
             public IntPtr mask;
             public float strength;
-            public IntPtr references;
+            public IntPtr control_image, references;
             public uint reference_count;
             public IntPtr mask_strategy;
             public uint loop_count, loop, loop_frames;

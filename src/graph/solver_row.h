@@ -32,9 +32,10 @@
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)
+    MEMBER(27, shown_x0)                                                                                               \
+    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 28u
+#define DITI_COEFFICIENTS 29u
 #endif

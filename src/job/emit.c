@@ -155,6 +155,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
+    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -167,6 +168,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
+    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -306,6 +308,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
+    diti_control_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;

@@ -50,7 +50,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -86,7 +86,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -109,7 +109,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_given_needs_encoder(model, "references", err));
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -253,7 +253,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -317,6 +317,12 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
+    if (desc->cache)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
+            "must be NULL",
+            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "

@@ -36,8 +36,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
-    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
+    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);

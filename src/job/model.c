@@ -100,6 +100,51 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+/* Control nets are evaluated with the transformer, and streamed as it is. */
+static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                          dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(
+        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
+    diti_model_part part;
+    dit_result result;
+    options.adapts = false;
+    options.merges = NULL;
+    result = diti_model_locate_component(model, desc, index, &want, &part, err);
+    if (result >= 0 && !part.checkpoint)
+        result = diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
+            "nor in a folder controlnet; name its file or folder",
+            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
+    if (result >= 0) {
+        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
+                                   part.config, part.checkpoint, part.prefix, &options,
+                                   &model->controls[model->control_count], err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    if (result >= 0) model->control_count++;
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++) {
+        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
+        if (!model->transformer)
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
+                (unsigned)i);
+        if (model->control_count == DITI_MOST_CONTROLS)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
+                             (unsigned)i, DITI_MOST_CONTROLS);
+        DITI_TRY(diti_model_load_control(model, desc, i, err));
+    }
+    return DIT_OK;
+}
+
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -262,6 +307,11 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
+    for (i = 0; i < model->control_count; i++)
+        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
+    model->info.control_count = model->control_count;
+    model->info.wants_mask = traits->repaint_channels > 0;
+    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -371,6 +421,7 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
+    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -384,6 +435,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -471,6 +523,9 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
+    for (part = 0; part < (int)model->control_count; part++)
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -531,6 +586,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);

@@ -211,6 +211,16 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
     return result;
 }
 
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part,
+                                                    dit_error *err) {
+    memset(part, 0, sizeof *part);
+    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
+    DITI_TRY(diti_model_look(model, want, true, part, err));
+    if (part->checkpoint) model->used[index + 1] = true;
+    return DIT_OK;
+}
+
 /* --- tokenizers --- */
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
@@ -293,9 +303,6 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
-        if (component->role == DIT_ROLE_CONTROL)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "

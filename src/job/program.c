@@ -88,11 +88,18 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
+    uint32_t i;
+    diti_free(env, program->denoise.family);
+    diti_free(env, program->low.family);
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
+}
+
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_free(&job->env, share->program.denoise.family);
-    diti_free(&job->env, share->program.low.family);
+    diti_program_free_families(&job->env, &share->program);
+    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -126,8 +133,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_free(&device->env, program->denoise.family);
-    diti_free(&device->env, program->low.family);
+    diti_program_free_families(&device->env, program);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);

@@ -42,7 +42,13 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
+    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
+                         desc->reference_count ? "whose keys change from step to step with this model"
+                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
+    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -52,10 +58,7 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
-                         "the role DIT_ROLE_VAE");
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
@@ -64,37 +67,40 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
 
 /* --- ops --- */
 
-/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted) {
     const dit_job *job = share->job;
-    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments =
-        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                        shape->height, shape->width, job->request.shape.vae_tile);
+    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = shape->height / vae->factor;
-    places.width = shape->width / vae->factor;
+    places.height = height / vae->factor;
+    places.width = width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a reference";
+    desc.name = "mean of a picture";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale reference";
+    desc.name = "scale picture";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
+}
+
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const diti_reference_shape *shape = &share->job->request.shape.references[index];
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {

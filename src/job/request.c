@@ -6,12 +6,9 @@
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->adapter_count)
+    if (desc->cache && !diti_equal(desc->cache, "references"))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no control models; adapter_count must be 0");
-    if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version skips no work; cache must be NULL");
+                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -39,6 +36,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
+    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
+                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -447,10 +447,19 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
+    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
+        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
+               "ring and tensor do not";
+    if (request->shape.keeps_references && diti_patches_used(&request->shape))
+        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
+               "another split, or leave cache away";
+    if (request->shape.controls && split->shard)
+        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
+               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -567,7 +576,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    if (model->transformer->traits.repaint_channels)
+        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
+    else
+        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -576,8 +589,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed =
-        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
+                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;

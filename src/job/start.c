@@ -42,11 +42,12 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
-    if (mask->image)
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err) {
+    if (image->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "mask.image: this version reads masks from memory only; give mask.rgba");
-    return diti_start_check_image("mask", mask, shape, err);
+                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
+    return diti_start_check_image(name, image, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -65,7 +66,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
@@ -212,30 +213,30 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
+                                              dit_error *err) {
     const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "init_image");
+    if (!pixels) return diti_fail_memory(err, "a picture");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
-   for: diffusers' binarize and nearest. */
-static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
+/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask. */
+/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
+ */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -247,7 +248,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -258,7 +259,8 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
+    if (!share->assignment.share && request->start)
+        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */

@@ -21,6 +21,51 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
+/* ---- pictures that are referred to, whose keys and values were kept ---- */
+
+/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
+   ones: of `all` heads those from `first` on. */
+static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                          uint32_t first, uint32_t all, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
+    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
+    uint32_t lead = diti_tensor_rows(graph, kept);
+    if (diti_graph_failed(graph)) return 0;
+    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
+                         "keys and values");
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
+                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
+        for (k = 0; k < 2; k++)
+            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
+                      "keys and values of references");
+    }
+    return kv;
+}
+
+static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
+    if (diti_graph_failed(graph)) return;
+    *kept =
+        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
+}
+
+/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
+typedef struct diti_attend_references {
+    const diti_denoise *denoise; /* NULL: there are none */
+    uint32_t first, all;
+} diti_attend_references;
+
+static bool diti_attend_refers(const diti_denoise *denoise) {
+    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* ---- rings ---- */
+
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
     diti_tensor parts[2];
@@ -50,10 +95,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
-   member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
+   references, and they join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, diti_tensor qkv) {
+                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -76,7 +121,13 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        if (!turn && references->denoise) {
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
+            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
+        } else {
+            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        }
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -245,6 +296,19 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
+/* Every item attends all its rows, which are here, and kept references. */
+static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
+                                   const diti_attend_references *references, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
+    return diti_attend_keys(
+        graph, desc, q,
+        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
+        0);
+}
+
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -253,19 +317,23 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
+    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
+        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
     else
-        o = diti_attend(graph, NULL, &local, qkv);
+        o = diti_attend_all(graph, &local, &references, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -300,11 +368,12 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_tensor_rows(graph, qkv);
-    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    diti_attend_references references = DITI_ZERO;
+    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
+    return diti_attend_all(graph, desc, &references, qkv);
 }

@@ -157,6 +157,17 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
 
+DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
+    diti_patches patches = DITI_ZERO;
+    patches.batch = 1;
+    patches.channels = p->model->traits.latent_channels;
+    patches.height = p->denoise->height;
+    patches.width = p->denoise->width;
+    patches.patch = p->model->traits.patch;
+    patches.channels_last = p->model->traits.channels_last;
+    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
+}
+
 /* ---- pictures that are referred to ---- */
 
 DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
@@ -397,6 +408,72 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
+/* ---- control nets: models whose blocks add to those of another ---- */
+
+/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
+   3.3.1, 3.4.2). */
+static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
+    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
+    bool single = index >= doubles;
+    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
+    uint32_t i = single ? index - doubles : index;
+    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
+    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
+    return 1 + i + (single ? own : 0);
+}
+
+static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
+    use->denoise->first_branch = denoise->first_branch;
+    use->denoise->latent = denoise->latent;
+    use->denoise->input_scale = denoise->input_scale;
+    use->denoise->patch = denoise->patch;
+    diti_transformer_begin(use->model, graph, use->denoise);
+    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
+    use->x = diti_transformer_embed(use->model, graph, use->denoise);
+    use->done = use->made = 0;
+}
+
+/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
+static void diti_control_make(const diti_pass *p, diti_control_use *use) {
+    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
+    const diti_layer *outlet = &use->model->outlets[use->done - 1];
+    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &outlet->bias;
+        desc.gate = use->scale;
+        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
+        desc.name = "control";
+        diti_linear(p->graph,
+                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
+                    &outlet->weight, &desc);
+    }
+    use->made = use->done;
+}
+
+/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
+   block first needs them, so that what one of them adds is there at a time. */
+static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                             uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    uint32_t i, item;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
+        if (!wanted) continue;
+        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
+            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
+        if (use->made != wanted) diti_control_make(&p, use);
+        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
+            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
+                          "control");
+        }
+    }
+}
+
+/* ---- a patch, or all ---- */
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -404,10 +481,13 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
+        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
+        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {

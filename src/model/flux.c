@@ -2,7 +2,8 @@
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. */
+   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
+   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
 #include "model/model.h"
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
@@ -13,9 +14,12 @@
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
-    bool guided;                                       /* distilled guidance is an input */
+    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
+    bool control;             /* the file is a control net's */
+    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
+    uint32_t text, pooled;    /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
+    bool guided;                   /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -74,6 +78,9 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, 4 * channels] */
+    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -100,27 +107,41 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
+/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
+   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
+static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
+                                        dit_error *err) {
+    const uint32_t mask = 64;
+    config->channels = out / 4;
+    if (in == out) return DIT_OK;
+    config->condition = config->channels;
+    if (in == 2 * out) return DIT_OK;
+    config->mask = mask;
+    config->condition += mask;
+    if (in == 2 * out + 4 * mask) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
+        file, (unsigned)in, (unsigned)out);
+}
+
+static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
-        !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->pooled                    ? "text_embedder (vector_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
+        !config->pooled || !in || !out || !config->head_dim) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
+            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
+            : !config->text                                            ? "context_embedder (txt_in)"
+            : !config->pooled                                          ? "text_embedder (vector_in)"
+            : !config->head_dim                                        ? "norms of queries"
+                                : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    if (in != out) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
-                         "depth map or edges, take more than a latent and are not supported",
-                         file, (unsigned)in, (unsigned)out);
-    }
-    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
-        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
+    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -142,17 +163,20 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
+    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
+    if (config->control) out = in;
+    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
-    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->singles =
-        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    if (config->singles)
+        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                             ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -163,10 +187,24 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
+static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
+    const diti_flux_config *config = &model->config;
+    uint32_t i, width = config->width;
+    char name[48];
+    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
+    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
+    for (i = 0; i < config->doubles + config->singles; i++) {
+        bool single = i >= config->doubles;
+        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
+                    (unsigned)(single ? i - config->doubles : i));
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
+}
+
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -176,6 +214,10 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+    if (config->control) {
+        diti_flux_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -184,7 +226,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->guided ? "dev" : "schnell";
+    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -201,11 +243,14 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = 3.5f;
+    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
     traits->wants_guidance = config->guided;
-    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
+    traits->condition_channels = config->condition;
+    traits->repaint_channels = config->mask;
+    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
+    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -217,9 +262,14 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles) return;
+    if (config->control)
+        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
+                                                            sizeof *model->outlets);
+    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
+    model->base.outlets = model->outlets;
+    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -229,6 +279,8 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
+    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -245,6 +297,28 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
+/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
+   prompt: its denoise->text_tokens count that row. */
+static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
+    const diti_flux *model = diti_flux_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
+    diti_tensor text, mode, joined;
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
+    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    if (!lead) return text;
+    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
+    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
+    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
+    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
+        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
+                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
+    }
+    return joined;
+}
+
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -252,7 +326,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor text, time, pooled;
+    diti_tensor time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -265,8 +339,10 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    state->text = diti_flux_text(p, state);
+    if (config->control)
+        state->control =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -308,6 +384,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result == DIT_OK && state->mode)
+        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -322,7 +400,8 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
+    const diti_flux_state *state = diti_flux_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -361,7 +440,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel",
+        {"FluxTransformer2DModel FluxControlNetModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},

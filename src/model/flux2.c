@@ -263,6 +263,7 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
+    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -294,6 +295,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
+    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -320,6 +322,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
+    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -328,7 +331,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -341,6 +344,56 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
+
+/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
+    diti_graph *graph = p->graph;
+    diti_denoise *denoise = p->denoise, own = *denoise;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_tensor x = denoise->lead_rows;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
+    own.token_range.unit = 1;
+    own.batch = own.branches = own.text_batch = 1;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = denoise->reference_kv = &state->references;
+    state->references.fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    for (i = 0; i < 3; i++)
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+                                          diti_tensor_columns(graph, state->modulation[i]));
+    state->here_cosines =
+        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
+    state->here_sines =
+        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        diti_flux2_run_block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    state->references.fills = false;
+    denoise->lead = 0;
+    denoise->lead_rows = 0;
+}
+
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -349,7 +402,8 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -361,14 +415,17 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
+    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). */
+   0). References whose keys and values are kept stand behind the image. */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
+             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -376,16 +433,17 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < denoise->text_tokens) {
+        if (row < texts) {
             position[3] = (int32_t)row;
-        } else if (row < denoise->text_tokens + denoise->lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+        } else if (row >= first && row < first + lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
-            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+            uint32_t token = row - texts - (first == texts ? lead : 0);
+            position[1] = (int32_t)(token / denoise->width);
+            position[2] = (int32_t)(token % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -402,7 +460,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
 /* ---- one evaluation ---- */

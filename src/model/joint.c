@@ -92,6 +92,7 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
+        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;

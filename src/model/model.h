@@ -43,10 +43,13 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
+                                  and the others are those of the picture without what is repainted; 0: in models of
+                                  pictures all are the picture's that is followed */
+    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -71,6 +74,12 @@ typedef struct diti_model_traits {
     const char *expert_scheduler;
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
+    bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
+                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
+    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
+    bool caches_references;  /* diti_denoise.keeps_references is understood */
+    bool keeps_references;   /* the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -141,12 +150,29 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+typedef struct diti_reference_kv {
+    diti_tensor kept[DITI_MAX_BLOCKS];
+    bool fills; /* the evaluation at hand makes them */
+} diti_reference_kv;
+
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
+
+/* Control nets that add to the blocks of an evaluation. */
+#define DITI_MOST_CONTROLS 4u
+typedef struct diti_control_use {
+    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
+    const struct diti_transformer *model; /* the net */
+    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
+    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
+    uint32_t done, made;
+} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -189,7 +215,13 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
+    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
+    diti_control_use *controls;
+    uint32_t control_count;
+    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
+    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -297,7 +329,15 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
+    const diti_layer
+        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
+    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
+/* A control net for a model: the error names why it does not fit. */
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -621,6 +661,8 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
+/* Patches of a control net's picture, [tokens, C * p * p]. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);

@@ -249,6 +249,11 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
+/* Names that control nets of diffusers have, whatever their family. */
+static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -271,6 +276,12 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
+    if (diti_control_is(checkpoint, from.prefix))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
+            "file as a component with the role DIT_ROLE_CONTROL",
+            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -278,6 +289,58 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
+}
+
+/* A net adds to the residual stream of a model that reads the same text and latent. */
+static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
+                                     dit_error *err) {
+    const diti_model_traits *a = &model->traits, *b = &net->traits;
+    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
+        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
+        "text, the model %u and %u; use one that was made for it",
+        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
+        (unsigned)a->text_columns);
+}
+
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err) {
+    const diti_family *family = model->family;
+    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
+    diti_component_source from = DITI_ZERO;
+    dit_result result;
+    *out = NULL;
+    if (!model->traits.control_by)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
+                         file, model->traits.family, model->traits.variant);
+    if (!diti_control_is(checkpoint, prefix))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
+                         "have it, and others must be converted to its names first",
+                         file);
+    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
+            "for %s",
+            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
+    from.device = device;
+    from.env = env;
+    from.config = config;
+    from.checkpoint = checkpoint;
+    from.prefix = prefix;
+    from.options = options;
+    result = diti_family_load(family, &from, out, err);
+    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
+    if (result == DIT_OK) return DIT_OK;
+    diti_transformer_destroy(*out);
+    *out = NULL;
+    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {

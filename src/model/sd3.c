@@ -3,7 +3,8 @@
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. */
+   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
+   smaller model whose blocks add to those of another; none of them leaves the text. */
 #include "model/model.h"
 
 #define DITI_SD3_MAX_BLOCKS 64u
@@ -18,6 +19,8 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
+    bool control;          /* the file is a control net's */
+    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -86,6 +89,8 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, C * p * p] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -118,9 +123,29 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
+    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
+}
+
+/* Control nets that are made another way than those of docs/models.md 3.3.1. */
+static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
+    if (!config->control) return DIT_OK;
+    if (!config->text || !config->channels)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+            "SD3.5 large are), is not supported; use one that has both",
+            file);
+    if (channels == config->channels) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+        "supported; use one that follows a picture",
+        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -152,6 +177,8 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
+    DITI_TRY(diti_sd3_check_control(loader, config, err));
+    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -222,7 +249,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -232,6 +259,18 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
+}
+
+static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
+    const diti_sd3_config *config = &model->config;
+    uint32_t i, width = config->width, patch = config->patch;
+    char name[32];
+    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
+    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
+    for (i = 0; i < config->blocks; i++) {
+        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -244,6 +283,10 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
+    if (config->control) {
+        diti_sd3_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -272,14 +315,21 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
+    traits->control_by = "pos_embed_input.proj.weight";
+    traits->spreads_control = true;
+    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
+    if (model->config.control)
+        model->outlets =
+            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
+    if (!model->blocks || (model->config.control && !model->outlets)) return;
     diti_sd3_load_weights(loader, model);
+    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -289,7 +339,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D] */
+    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -310,6 +360,17 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
+/* F32 [prompts, D]. */
+static diti_tensor diti_sd3_pooled(const diti_pass *p) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    diti_tensor pooled = p->denoise->pooled;
+    if (model->config.zero_pooled) {
+        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
+        diti_fill_zeros(p->graph, pooled);
+    }
+    return diti_embed(p->graph, &model->pooled, pooled, 0);
+}
+
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -328,9 +389,13 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
+    if (config->control) {
+        diti_tensor picture =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
+    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active =
-        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -427,7 +492,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel",
+        {"SD3Transformer2DModel SD3ControlNetModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",

@@ -33,6 +33,7 @@
 #include "golden_chats.h"
 #include "golden_clip.h"
 #include "golden_cogvideox.h"
+#include "golden_control.h"
 #include "golden_decoder.h"
 #include "golden_flux.h"
 #include "golden_dit.h"
@@ -66,6 +67,7 @@
 static const golden_family families[] = {
     {"adapters", golden_is_lora, golden_run_lora},
     {"pipeline", golden_is_pipe, golden_run_pipe},
+    {"control", golden_is_control, golden_run_control},
     {"FLUX.1 Kontext", golden_is_kontext, golden_run_kontext},
     {"pipeline of clips", golden_is_clips, golden_run_clips},
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
@@ -148,6 +150,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_ltx",
     "tests/fixtures/lora_pixart_sigma",
     "tests/fixtures/lora_zimage",
+    "tests/fixtures/flux_fill",
+    "tests/fixtures/flux_controlnet",
 };
 
 /* The other pipelines of clips, in full sweeps. */

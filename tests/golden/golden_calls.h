@@ -19,34 +19,14 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
             model->encoders[i].tokens = tokens + (model->encoders[i].chat ? model->encoders[i].dropped : 0);
 }
 
-/* Kinds of calls that this program does not know how to make. */
+/* A call with pictures that nobody recorded. */
 static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
-    static const char *const later[] = {"batch2", "kv_edit1", "base_norm"};
-    size_t i;
-    for (i = 0; i < DITI_COUNT(later); i++)
-        if (diti_equal(name, later[i])) return true;
     return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8");
 }
 
 /* A recorded picture as reference `index`, RGBA; how many there are with it: 0 where it is not recorded. */
 static inline uint32_t golden_calls_pictures(golden_pipe *p, const char *tensor, uint32_t index) {
-    uint64_t values, i;
-    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, tensor);
-    uint8_t *rgba;
-    float *rgb;
-    if (!stored || index >= GOLDEN_REFERENCES) return 0;
-    rgb = golden_floats(p->folder->golden, tensor, &values);
-    rgba = (uint8_t *)malloc((size_t)values / 3 * 4);
-    for (i = 0; i < values / 3; i++) {
-        rgba[4 * i] = (uint8_t)rgb[3 * i];
-        rgba[4 * i + 1] = (uint8_t)rgb[3 * i + 1];
-        rgba[4 * i + 2] = (uint8_t)rgb[3 * i + 2];
-        rgba[4 * i + 3] = 255;
-    }
-    free(rgb);
-    p->pictures[index].width = (uint32_t)stored->shape[1];
-    p->pictures[index].height = (uint32_t)stored->shape[0];
-    p->pictures[index].rgba = rgba;
+    if (index >= GOLDEN_REFERENCES || !golden_picture(p->folder, tensor, &p->pictures[index])) return 0;
     p->references[index].frames = &p->pictures[index];
     return index + 1;
 }
@@ -76,6 +56,48 @@ static inline float golden_calls_shift(const golden_pipe *p, const char *name, u
     return shift;
 }
 
+/* Z-Image guides no step of which more than cfg_truncation of the noise is gone: the fraction of steps before; 0: it
+   guides all. */
+static inline float golden_calls_guided(const golden_pipe *p, const char *name, const diti_json *call, uint32_t steps) {
+    double most = diti_json_number(call, "cfg_truncation", 0);
+    char sigmas[64];
+    uint64_t count;
+    uint32_t guided = 0;
+    float *values;
+    if (most <= 0) return 0;
+    diti_format(sigmas, sizeof sigmas, "%s.sigmas", name);
+    values = golden_floats(p->folder->golden, sigmas, &count);
+    while (values && guided < steps && 1 - (double)values[guided] <= most) guided++;
+    free(values);
+    return (float)guided / (float)steps;
+}
+
+/* A prompt of a list: Z-Image's pipeline writes its chat template into the caller's list, where the call was recorded.
+ */
+static inline void golden_calls_prompt(const diti_json *prompt, char *out, size_t size) {
+    static const char user[] = "<|im_start|>user\n", end[] = "<|im_end|>";
+    const char *text = prompt->text, *stop;
+    if (diti_starts_with(text, user)) text += sizeof user - 1;
+    stop = strstr(text, end);
+    diti_format(out, size, "%.*s", (int)(stop ? (size_t)(stop - text) : strlen(text)), text);
+}
+
+/* Every prompt of a list makes a picture by itself, which equals that of the batch: texts of unequal length do not see
+   each other's padding. */
+static inline void golden_calls_list(golden_pipe *p, const diti_json *call, const char *noise, const char *latents,
+                                     const char *image) {
+    const diti_json *prompt = diti_json_get(call, "prompt")->first;
+    uint32_t i;
+    for (i = 0; prompt; prompt = prompt->next, i++) {
+        char text[256];
+        golden_calls_prompt(prompt, text, sizeof text);
+        p->prompt = text;
+        p->item = i;
+        golden_pipe_call(p, call, noise, latents, image);
+    }
+    p->prompt = NULL;
+}
+
 static inline void golden_calls_one(golden *g, const golden_folder *folder, const char *name, const diti_json *call) {
     golden_pipe p = DITI_ZERO;
     char noise[64], latents[64], image[64];
@@ -87,8 +109,16 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
     if (golden_pipe_open(&p, g, folder, folder->path)) {
         if (tokens) golden_calls_crop(p.model, tokens);
         p.shift = golden_calls_shift(&p, name, steps);
+        p.guided_last = golden_calls_guided(&p, name, call, steps);
         p.reference_count = golden_calls_references(&p, name);
-        golden_pipe_call(&p, call, noise, latents, image);
+        if (diti_equal(name, "kv_edit1")) { /* the picture of edit1, whose keys and values are computed once */
+            p.reference_count = golden_calls_references(&p, "edit1");
+            p.cache = "references";
+        }
+        if (diti_json_get(call, "prompt") && diti_json_get(call, "prompt")->kind == DITI_JSON_ARRAY)
+            golden_calls_list(&p, call, noise, latents, image);
+        else
+            golden_pipe_call(&p, call, noise, latents, image);
         while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }
     golden_pipe_close(&p);

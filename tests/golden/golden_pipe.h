@@ -25,6 +25,14 @@ typedef struct golden_pipe {
     dit_image pictures[GOLDEN_REFERENCES];
     dit_reference references[GOLDEN_REFERENCES];
     uint32_t reference_count;
+    dit_tensor texts[4]; /* recorded embeddings in place of prompts */
+    uint32_t text_count;
+    const dit_image *control, *init, *mask; /* NULL: none */
+    dit_adapter adapter;                    /* without an image: none */
+    const char *cache, *split;
+    const char *prompt; /* in place of the call's; NULL: the call's */
+    uint32_t item;      /* which picture of the recorded ones is made */
+    float guided_last;  /* dit_guidance.last */
 } golden_pipe;
 
 static inline bool golden_is_dit_pipe(const golden_folder *folder) {
@@ -48,6 +56,27 @@ static inline bool golden_is_prompts(const golden_folder *folder) {
            diti_checkpoint_find(folder->golden, "case0.in.latents");
 }
 
+/* A recorded picture, RGB or grey, as RGBA; false: it is not recorded. */
+static inline bool golden_picture(const golden_folder *folder, const char *tensor, dit_image *out) {
+    uint64_t values, i;
+    const diti_stored_tensor *stored = diti_checkpoint_find(folder->golden, tensor);
+    uint32_t of = stored && stored->rank == 3 ? 3 : 1, c;
+    uint8_t *rgba;
+    float *from;
+    if (!stored) return false;
+    from = golden_floats(folder->golden, tensor, &values);
+    rgba = (uint8_t *)malloc((size_t)values / of * 4);
+    for (i = 0; i < values / of; i++) {
+        for (c = 0; c < 3; c++) rgba[4 * i + c] = (uint8_t)from[of * i + c % of];
+        rgba[4 * i + 3] = 255;
+    }
+    free(from);
+    out->width = (uint32_t)stored->shape[1];
+    out->height = (uint32_t)stored->shape[0];
+    out->rgba = rgba;
+    return true;
+}
+
 /* --- one call, described as diffusers' arguments --- */
 static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call, dit_job_desc *desc, int32_t *labels) {
     const diti_json *list = diti_json_get(call, "class_labels"), *label = list ? list->first : NULL;
@@ -59,7 +88,16 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->shift = p->shift;
     desc->references = p->reference_count ? p->references : NULL;
     desc->reference_count = p->reference_count;
-    desc->prompt = diti_json_string(call, "prompt", "");
+    desc->control_image = p->control;
+    desc->init_image = p->init;
+    desc->mask = p->mask;
+    desc->adapters = &p->adapter;
+    desc->adapter_count = p->adapter.image.rgba ? 1 : 0;
+    desc->cache = p->cache;
+    desc->guidance.last = p->guided_last;
+    desc->guidance.length_limit = (float)diti_json_number(call, "cfg_normalization", 0);
+    desc->split = p->split;
+    desc->prompt = p->prompt ? p->prompt : diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
     desc->height = (uint32_t)diti_json_number(call, "height", 0);
@@ -69,6 +107,8 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
         desc->guidance.scale += 1; /* away from the prompt's own prediction */
     if (diti_json_get(call, "true_cfg_scale"))
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
+    if (p->prompt && !diti_json_get(call, "negative_prompt") && !desc->guidance.scale)
+        desc->guidance.scale = 1; /* Qwen-Image's pipeline guides away from a negative prompt alone */
     if (p->model->transformer->traits.wants_guidance) {
         desc->guidance.distilled = desc->guidance.scale;
         desc->guidance.scale = (float)diti_json_number(call, "true_cfg_scale", 1);
@@ -119,11 +159,12 @@ static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job
                               p->model->transformer->traits.patch);
 }
 
-static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t image, uint64_t count) {
+static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded,
+                                       uint32_t image, uint64_t count) {
     dit_error err = DITI_ZERO;
     char label[96];
     float *latents = (float *)calloc((size_t)count, sizeof(float)),
-          *reference = golden_pipe_part(p, name, image, count, label);
+          *reference = golden_pipe_part(p, name, recorded, count, label);
     double exact = !diti_equal(p->g->rung, "base") ? GOLDEN_FP16 : GOLDEN_MODEL;
     dit_result result =
         dit_job_read(job, DIT_READ_LATENT_F32, image, 0, latents, (size_t)count * sizeof(float), 0, &err);
@@ -134,12 +175,13 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
     free(latents);
 }
 
-static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t index, uint64_t pixels) {
+static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded, uint32_t index,
+                                     uint64_t pixels) {
     bool fp16 = !diti_equal(p->g->rung, "base");
     dit_error err = DITI_ZERO;
     char label[96];
     double psnr, least = fp16 ? GOLDEN_PSNR_FP16 : p->quantized ? GOLDEN_PSNR_Q8 : GOLDEN_PSNR;
-    float *reference = golden_pipe_part(p, name, index, 3 * pixels, label),
+    float *reference = golden_pipe_part(p, name, recorded, 3 * pixels, label),
           *image = (float *)calloc((size_t)pixels, 3 * sizeof(float));
     dit_result result =
         dit_job_read(job, DIT_READ_RGB_F32, index, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
@@ -181,7 +223,7 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
                                     const char *image) {
     dit_error err = DITI_ZERO;
     dit_job_desc desc = DITI_ZERO;
-    dit_tensor input = DITI_ZERO;
+    dit_tensor inputs[5] = DITI_ZERO, *input = inputs;
     dit_job *job = NULL;
     dit_result result;
     int32_t labels[DITI_JOB_MAX_IMAGES];
@@ -189,23 +231,30 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
     uint64_t count;
     const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, noise);
     float *values = golden_floats(p->folder->golden, noise, &count);
+    if (p->prompt) { /* one picture alone */
+        count /= stored->shape[0];
+        memmove(values, values + p->item * count, (size_t)count * sizeof *values);
+    }
     golden_pipe_desc(p, call, &desc, labels);
     images = desc.image_count ? desc.image_count : 1;
-    input.name = "noise";
-    input.type = DIT_TYPE_F32;
-    input.data = values;
-    desc.inputs = &input;
-    desc.input_count = 1;
+    input->name = "noise";
+    input->type = DIT_TYPE_F32;
+    input->data = values;
+    memcpy(inputs + 1, p->texts, sizeof p->texts);
+    desc.inputs = inputs;
+    desc.input_count = 1 + p->text_count;
+    if (p->text_count) desc.prompt = desc.negative_prompt = NULL;
     if (golden_require(p->g, values && stored && (stored->rank == 4 || stored->rank == 3), "%s is there", noise)) {
         uint32_t side = p->model->transformer->traits.patch, factor = diti_model_factor(p->model);
-        input.rank = 4;
-        memcpy(input.shape, stored->shape, sizeof input.shape);
+        input->rank = 4;
+        memcpy(input->shape, stored->shape, sizeof input->shape);
+        if (p->prompt) input->shape[0] = 1;
         if (stored->rank == 3) { /* tokens */
-            input.shape[1] = stored->shape[2] / (side * side);
-            input.shape[2] = desc.height / factor;
-            input.shape[3] = desc.width / factor;
-            input.data = values =
-                golden_pipe_unpack(values, count, (uint32_t)input.shape[2], (uint32_t)input.shape[3], side);
+            input->shape[1] = stored->shape[2] / (side * side);
+            input->shape[2] = desc.height / factor;
+            input->shape[3] = desc.width / factor;
+            input->data = values =
+                golden_pipe_unpack(values, count, (uint32_t)input->shape[2], (uint32_t)input->shape[3], side);
         }
         result = dit_job_create(p->context, &desc, &job, &err);
         if (result == DIT_OK) golden_pipe_step_noise(p, job);
@@ -213,10 +262,10 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
             result = dit_job_wait(job, UINT64_MAX);
             if (result != DIT_OK) dit_job_status(job, NULL, &err);
         }
-        golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt, err.message);
+        golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt ? desc.prompt : "", err.message);
         for (i = 0; i < images && result == DIT_OK; i++) {
-            golden_pipe_latents(p, job, latents, i, count / images);
-            golden_pipe_image(p, job, image, i, (uint64_t)desc.width * desc.height);
+            golden_pipe_latents(p, job, latents, p->item + i, i, count / images);
+            golden_pipe_image(p, job, image, p->item + i, i, (uint64_t)desc.width * desc.height);
         }
     }
     dit_job_destroy(job);
@@ -224,7 +273,8 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
 }
 
 /* --- opening --- */
-static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_folder *folder, const char *model) {
+static inline bool golden_pipe_open_with(golden_pipe *p, golden *g, const golden_folder *folder, const char *model,
+                                         const dit_component *component) {
     dit_context_desc context = DITI_ZERO;
     dit_model_desc desc = DITI_ZERO;
     dit_error err = DITI_ZERO;
@@ -237,8 +287,14 @@ static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_fold
     context.overrides = overrides;
     context.devices = g->device;
     desc.source.path = model;
+    desc.components = component;
+    desc.component_count = component ? 1 : 0;
     return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
            golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
+}
+
+static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_folder *folder, const char *model) {
+    return golden_pipe_open_with(p, g, folder, model, NULL);
 }
 
 static inline void golden_pipe_close(golden_pipe *p) {

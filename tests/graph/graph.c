@@ -212,6 +212,7 @@ static void fill_solver(solver_run *run, const solver_case *c) {
         row->rescale = 0.7f;
         row->project = s == 2 ? 0 : 0.8f;
         row->norm_limit = s == 3 ? 3e38f : 3.0f;
+        row->length_limit = s == 2 ? 3e38f : 0.9f;
         row->guided_channels = c->guided_channels;
     }
 }
@@ -265,10 +266,11 @@ static double solver_prediction(const solver_run *run, const solver_case *c, int
     return run->prediction_values[step * run->prediction_count + at + (variance ? CHANNELS * PIXELS : 0)];
 }
 
-/* (a, b) of a * c + b * d for one image: adaptive projected guidance, then rescaled. */
+/* (a, b) of a * c + b * d for one image: adaptive projected guidance, then rescaled, and shortened by what was too
+ * long. */
 static void host_guide(const solver_run *run, const solver_case *c, int step, int image, double *a, double *b) {
     const diti_solver_row *row = &run->table[step].row;
-    double n = CHANNELS * PIXELS, sum[2] = {0, 0}, cc = 0, dd = 0, cd = 0, variance = 0, mixed = 0, mean;
+    double n = CHANNELS * PIXELS, sum[2] = {0, 0}, cc = 0, dd = 0, cd = 0, variance = 0, mixed = 0, mean, length;
     for (int i = image * (int)n; i < (image + 1) * (int)n; i++) {
         double v = solver_prediction(run, c, step, 1, i, false), d = v - solver_prediction(run, c, step, 0, i, false);
         sum[0] += v, sum[1] += d, cc += v * v, dd += d * d, cd += v * d;
@@ -281,7 +283,9 @@ static void host_guide(const solver_run *run, const solver_case *c, int step, in
         variance += (v - sum[0] / n) * (v - sum[0] / n);
         mixed += (*a * v + *b * d - mean) * (*a * v + *b * d - mean);
     }
+    length = sqrt(*a * *a * cc + 2 * *a * *b * cd + *b * *b * dd);
     mean = row->rescale * sqrt(variance / mixed) + 1 - row->rescale;
+    if (row->guidance != 1) mean *= fmin(1, (double)row->length_limit * sqrt(cc) / length);
     *a *= mean, *b *= mean;
 }
 

@@ -251,6 +251,7 @@ static void spoil_distilled(dit_job_desc *d) { d->guidance.distilled = 3; }
 static void spoil_rescale(dit_job_desc *d) { d->guidance.rescale = 1.5f; }
 static void spoil_project(dit_job_desc *d) { d->guidance.project = NAN; }
 static void spoil_norm_limit(dit_job_desc *d) { d->guidance.norm_limit = -1; }
+static void spoil_length_limit(dit_job_desc *d) { d->guidance.length_limit = NAN; }
 static void spoil_interval(dit_job_desc *d) { d->guidance.first = 0.5f, d->guidance.last = 0.5f; }
 static void spoil_rng(dit_job_desc *d) { d->rng = (dit_rng)9; }
 static void spoil_labels(dit_job_desc *d) { d->class_labels = (const int32_t *)d; }
@@ -293,6 +294,7 @@ static void test_job_refusals(void) {
         {spoil_rescale, "rescale 1.5"},
         {spoil_project, "project nan"},
         {spoil_norm_limit, "norm_limit -1"},
+        {spoil_length_limit, "length_limit nan"},
         {spoil_interval, "first 0.5 and last 0.5"},
         {spoil_rng, "rng"},
         {spoil_labels, "class_labels"},

@@ -525,6 +525,142 @@ static void test_start_picture(void) {
     free(second);
 }
 
+/* ---- Pictures that are referred to, LoRAs, pictures that steer ---- */
+
+#define KLEIN "tests/fixtures/pipe_flux2_klein"
+#define FLUX "tests/fixtures/pipe_flux"
+#define FLUX_FILL "tests/fixtures/flux_fill/transformer"
+#define FLUX_NET "tests/fixtures/flux_controlnet/controlnet"
+
+/* Whether a run says what is wrong in one line; prints it where it does not. */
+static void check_refusal(outcome o, int code, const char *said) {
+    CHECK_MESSAGE(one_line_saying(&o, code, said), "exit code %d, \"%s\" should say \"%s\"", o.code, o.err, said);
+}
+
+/* The text of a picture has that. */
+static void check_told(const char *path, const char *told) {
+    png_file png = read_png(path);
+    CHECK_MESSAGE(strstr(png.text, told), "\"%s\" is not in \"%s\"", told, png.text);
+    free(png.rgb);
+}
+
+static void test_references(void) {
+    char *ref = strdup(in_work("ref.png")), *once = strdup(in_work("once.png")), *twice = strdup(in_work("twice.png")),
+         *kept = strdup(in_work("kept.png")), *again = strdup(in_work("again.png"));
+    outcome o = RUN("-m", KLEIN, "-p", "x", "-q", "--steps", "1", "-W", "80", "-H", "64", "-o", ref);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+#define KLEIN_RUN "-m", KLEIN, "-p", "x", "-q", "--steps", "1", "-W", "64", "-H", "64"
+    o = RUN(KLEIN_RUN, "-r", ref, "-o", once);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(KLEIN_RUN, "-r", ref, "--ref-image", ref, "-o", twice);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(KLEIN_RUN, "-r", ref, "--keep-references", "-o", kept);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(!same_pixels(once, twice) && !same_pixels(once, kept));
+    check_told(kept, "References kept: ");
+    check_told(once, ", References: ref.png, ");
+    o = RUN("--repeat-from", kept, "-m", KLEIN, "-q", "-o", again); /* the reference lies beside it */
+    CHECK_MESSAGE(o.code == 0 && same_pixels(kept, again), "%s", o.err);
+    o = RUN("--repeat-from", kept, "-m", KLEIN, "-r", twice, "-q", "-o", again); /* another one in its place */
+    CHECK_MESSAGE(o.code == 0 && !same_pixels(kept, again), "%s", o.err);
+    check_refusal(RUN(KLEIN_RUN, "--keep-references", "-o", again), 2, "--keep-references is about references");
+    check_refusal(RUN(KLEIN_RUN, "-r", "missing.png", "-o", again), 3, "--ref-image missing.png: ");
+    check_refusal(RUN(QUICK, "-q", "-r", ref, "-o", again), 2, "references");
+    free(ref);
+    free(once);
+    free(twice);
+    free(kept);
+    free(again);
+}
+
+static void test_loras(void) {
+    static const char lora[] = "tests/fixtures/lora_pixart_sigma/lora";
+    char *plain = strdup(in_work("plain.png")), *option = strdup(in_work("option.png")),
+         *tag = strdup(in_work("tag.png")), *merged = strdup(in_work("merged.png")),
+         *again = strdup(in_work("again.png"));
+    outcome o = RUN(QUICK, "-q", "-o", plain);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_pixart_sigma/lora:0.8", "-o", option);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN("-m", MODEL, "-p", "a red heart<lora:lora:0.8>", "--steps", "2", "-W", "32", "-H", "32", "-q", "--lora-dir",
+            "tests/fixtures/lora_pixart_sigma", "-o", tag);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_pixart_sigma/lora:0.8", "--lora-merge", "-o", merged);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(!same_pixels(plain, option) && same_pixels(option, tag));
+    check_told(option, ", LoRA: ");
+    check_told(merged, "LoRA merged: ");
+    o = RUN("--repeat-from", option, "-m", MODEL, "-q", "--lora-dir", "tests/fixtures/lora_pixart_sigma", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(option, again), "%s", o.err);
+    check_refusal(RUN(QUICK, "--lora", "missing:0.5", "-o", again), 3, "missing");
+    check_refusal(RUN(QUICK, "-q", "--lora", "tests/fixtures/lora_zimage/peft.safetensors", "-o", again), 3,
+                  "the adapter is for another model");
+    CHECK(exists(lora));
+    free(plain);
+    free(option);
+    free(tag);
+    free(merged);
+    free(again);
+}
+
+/* Prompts as data, for a fixture without text encoders: texts of 512 rows of 48, pooled ones of 32. */
+static void store_texts(const char *path) {
+    enum { ROWS = 512, COLUMNS = 48, POOLED = 32, VALUES = ROWS * COLUMNS + POOLED, WORDS = 13 };
+    const uint32_t shapes[WORDS] = {0x43544944u, 2, 0, 0, ROWS, COLUMNS, ROWS, 0, 0, 0, 1, POOLED, 1};
+    static struct {
+        uint32_t words[WORDS];
+        float values[VALUES];
+    } texts[2];
+    uint64_t hash;
+    uint32_t i;
+    for (i = 0; i < VALUES; i++) texts[0].values[i] = (float)sin(0.37 * i);
+    hash = diti_hash(texts[0].values, sizeof texts[0].values);
+    memcpy(texts[0].words, shapes, sizeof shapes);
+    texts[0].words[2] = (uint32_t)hash;
+    texts[0].words[3] = (uint32_t)(hash >> 32);
+    texts[1] = texts[0];
+    store(path, texts, sizeof texts);
+}
+
+static void test_steered(void) {
+    char *texts = strdup(in_work("texts")), *first = strdup(in_work("first.png")), /* test_picture made it */
+                                                *plain = strdup(in_work("plain.png")),
+         *made = strdup(in_work("made.png")), *again = strdup(in_work("again.png"));
+    outcome o;
+    store_texts(texts);
+#define FLUX_RUN "-m", FLUX, "--conditioning", texts, "-q", "--steps", "1", "-W", "96", "-H", "64"
+    o = RUN(FLUX_RUN, "-o", plain);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "--control-strength", "0.6", "--control-end",
+            "1", "-o", made);
+    CHECK_MESSAGE(o.code == 0 && !same_pixels(plain, made), "%s", o.err);
+    check_told(made, "Control image: first.png, Control net: controlnet, Control strength: 0.6");
+    check_told(made, "Control image hash: ");
+    o = RUN("--repeat-from", made, "-m", FLUX, "--conditioning", texts, "--control-net", FLUX_NET, "-q", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%s", o.err);
+    check_refusal(RUN(FLUX_RUN, "--control-net", FLUX_NET, "-o", again), 2, "name it with --control-image");
+    check_refusal(RUN(FLUX_RUN, "--control-image", first, "-o", again), 2, "--control-net");
+    check_refusal(RUN(FLUX_RUN, "--control-strength", "2", "-o", again), 2, "there is no control net");
+    check_refusal(
+        RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "--control-mode", "1", "-o", again), 2,
+        "--control-mode is 1");
+    check_refusal(RUN(QUICK, "--control-net", FLUX_NET, "--control-image", first, "-o", again), 3,
+                  "takes no control net");
+    check_refusal(RUN(FLUX_RUN, "--control-net", "missing", "--control-image", first, "-o", again), 3, "missing");
+    o = RUN(FLUX_RUN, "--diffusion-model", FLUX_FILL, "-i", first, "--mask", first, "-o", made);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    check_told(made, "Mask: first.png");
+    check_refusal(RUN(FLUX_RUN, "--diffusion-model", FLUX_FILL, "-i", first, "-o", again), 2, "with --mask");
+    check_refusal(RUN(FLUX_RUN, "--diffusion-model", FLUX_FILL, "-o", again), 2, "with --init-img");
+    o = RUN("--info", FLUX, "--control-net", FLUX_NET, "-W", "96", "-H", "64");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "control net"), "%s%s", o.out, o.err);
+    free(texts);
+    free(first);
+    free(plain);
+    free(made);
+    free(again);
+}
+
 /* Pictures are bounded before they are decoded: what is refused takes neither time nor memory. */
 static void test_start_pictures(void) {
     static const struct {
@@ -889,10 +1025,6 @@ static char *const split_args[] = {"--devices",        "0,0", "--split", "cfg2",
                                    "--resume-on-loss", NULL}; /* the same bytes */
 static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models and machines that are not here */
                                      "--class",
-                                     "--lora",
-                                     "--lora-dir",
-                                     "--lora-merge",
-                                     "--ref-image",
                                      "--guidance",
                                      "--slg-scale",
                                      "--skip-layers",
@@ -915,6 +1047,19 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--quiet",
                                      "--repeat-from",
                                      NULL};
+static char *const of_pictures[] = {"--ref-image",
+                                    "--keep-references",
+                                    "--lora",
+                                    "--lora-dir",
+                                    "--lora-merge",
+                                    "--control-net",
+                                    "--control-image",
+                                    "--control-strength",
+                                    "--control-start",
+                                    "--control-end",
+                                    "--control-mode",
+                                    "--cfg-normalization",
+                                    NULL}; /* test_references, test_loras, test_steered */
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
@@ -926,8 +1071,8 @@ static char *const of_clips[] = {"--frames",        "--fps",          "--init-vi
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
-    char *const *const lists[] = {told_args,   unchanging, split_args, told_by_text,
-                                  pictureless, slow,       of_clips,   of_terminal};
+    char *const *const lists[] = {told_args, unchanging, split_args,  told_by_text, pictureless,
+                                  slow,      of_clips,   of_terminal, of_pictures};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool known = false;
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
@@ -1963,6 +2108,9 @@ int main(int argc, char **argv) {
     test_refusals();
     test_picture();
     test_start_picture();
+    test_references();
+    test_loras();
+    test_steered();
     test_start_pictures();
     test_overwriting();
     test_names();
