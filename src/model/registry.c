@@ -15,6 +15,8 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_lumina2_family(void);
+DIT_INTERNAL const diti_family *diti_sana_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -93,6 +95,16 @@ static const diti_family_row diti_families[] = {
     {diti_qwenimage_family, "Qwen-Image", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
+#ifndef DIT_NO_LUMINA2
+    {diti_lumina2_family, "Lumina-Image 2", NULL},
+#else
+    {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
+#endif
+#ifndef DIT_NO_SANA
+    {diti_sana_family, "Sana", NULL},
+#else
+    {NULL, "Sana", "DIT_NO_SANA"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
