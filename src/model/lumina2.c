@@ -444,6 +444,9 @@ static void diti_lumina2_prepare(diti_pass *p) {
     state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
+    if (!state->order.keys) /* another device may have the longer text */
+        state->order.keys =
+            diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
     time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "modulation_silu");
     diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);

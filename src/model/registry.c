@@ -23,8 +23,14 @@ typedef struct diti_family_row {
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which PixArt's
+   are told. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
+#ifndef DIT_NO_SANA
+    {diti_sana_family, "Sana", NULL},
+#else
+    {NULL, "Sana", "DIT_NO_SANA"},
+#endif
 #ifndef DIT_NO_PIXART
     {diti_pixart_family, "PixArt", NULL},
 #else
@@ -100,11 +106,6 @@ static const diti_family_row diti_families[] = {
     {diti_lumina2_family, "Lumina-Image 2", NULL},
 #else
     {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
-#endif
-#ifndef DIT_NO_SANA
-    {diti_sana_family, "Sana", NULL},
-#else
-    {NULL, "Sana", "DIT_NO_SANA"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

@@ -20,6 +20,46 @@ typedef struct diti_sana_config {
     bool guided, normed, biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
 } diti_sana_config;
 
+/* ---- key tables: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_sana_keys[][2] = {
+    {"patch_embed.proj", "x_embedder.proj"},
+    {"time_embed.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_embed.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_embed.guidance_embedder.linear_1", "cfg_embedder.mlp.0"},
+    {"time_embed.guidance_embedder.linear_2", "cfg_embedder.mlp.2"},
+    {"time_embed.linear", "t_block.1"},
+    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
+    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
+    {"caption_norm", "attention_y_norm"},
+    {"scale_shift_table", "final_layer.scale_shift_table"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_sana_block_keys[][2] = {
+    {"scale_shift_table", "scale_shift_table"},
+    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_q", "attn.qkv"}, /* its bias tells whether there are any */
+    {"attn1.norm_q", "attn.q_norm"},
+    {"attn1.norm_k", "attn.k_norm"},
+    {"attn1.to_out.0", "attn.proj"},
+    {"attn2.to_q", "cross_attn.q_linear"},
+    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+    {"attn2.norm_q", "cross_attn.q_norm"},
+    {"attn2.norm_k", "cross_attn.k_norm"},
+    {"attn2.to_out.0", "cross_attn.proj"},
+    {"ff.conv_inverted", "mlp.inverted_conv.conv"},
+    {"ff.conv_depth", "mlp.depth_conv.conv"},
+    {"ff.conv_point", "mlp.point_conv.conv"},
+};
+
+static const diti_key_table diti_sana_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_sana_block_keys, DITI_COUNT(diti_sana_block_keys)},
+    {NULL, NULL, diti_sana_keys, DITI_COUNT(diti_sana_keys)},
+    {NULL, NULL, NULL, 0},
+};
+
 /* ---- weights ---- */
 
 typedef struct diti_sana_block {
@@ -94,7 +134,9 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     config->normed = diti_loader_find(loader, "transformer_blocks.0.attn1.norm_q.weight") != NULL;
     config->biased = diti_loader_find(loader, "transformer_blocks.0.attn1.to_q.bias") != NULL;
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 1024);
-    config->text_head_dim = diti_setting_size(&settings, "cross_attention_head_dim", 112, 1024);
+    /* as published, 20 heads of 112 or 16 of 72 */
+    config->text_head_dim =
+        diti_setting_size(&settings, "cross_attention_head_dim", config->width % 112 ? 72 : 112, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 32, 4096);
     config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", 0, 0, 1e3);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
@@ -422,10 +464,10 @@ DIT_INTERNAL const diti_family *diti_sana_family(void) {
         {"SanaTransformer2DModel",
          NULL,
          {"caption_norm.weight", "patch_embed.proj.weight", "transformer_blocks.0.ff.conv_depth.weight", NULL},
-         {"caption_norm.weight", "patch_embed.proj.weight", "transformer_blocks.0.ff.conv_depth.weight", NULL},
+         {"x_embedder.proj.weight", "attention_y_norm.weight", "blocks.0.mlp.depth_conv.conv.weight", NULL},
          {NULL, NULL}},
         {"transformer", "transformer", sizeof(diti_sana), diti_sana_read, diti_sana_load, NULL},
-        NULL,
+        diti_sana_names,
         {32, 0.41407f, 0, true},
         NULL,
         {"Gemma 2", NULL, NULL},
