@@ -1733,7 +1733,19 @@ static void check_linear_attention(diti_device *device, uint32_t items, uint32_t
     free(x.data), free(scores);
 }
 
+/* What is cut off below 0, alone. */
+static void check_relu(diti_device *device, uint32_t rows, uint32_t columns) {
+    diti_graph *graph = begin(device);
+    matrix x = matrix_random(rows, columns, 1, graph->activation);
+    diti_elementwise_desc desc = {.activation = DITI_ACTIVATION_RELU, .scale = 2, .offset = 0.25f, .name = "relu"};
+    double *wanted = calloc((size_t)rows * columns, sizeof(double));
+    for (size_t i = 0; i < (size_t)rows * columns; i++) wanted[i] = fmax(0, 2 * (double)x.data[i] + 0.25);
+    close_frames(device, diti_elementwise(graph, input(&x, graph->activation, 0, "x"), &desc), wanted, "relu");
+    free(x.data);
+}
+
 static void test_channels(diti_device *device) {
+    check_relu(device, 9, 21);
     check_depthwise(device, 1, 5, 9, 20, 3, true, true, 0);
     check_depthwise(device, 2, 7, 3, 13, 5, false, false, 0);
     check_grouped(device, 7, 3, 8, 4);
