@@ -17762,7 +17762,7 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tens
 DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
                                            const char *name);
 
-/* Attention without a softmax (docs/models.md 3.17): with q and k cut off below 0, a query's result is the sum over keys of
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over keys of
    v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h * step, h *
    step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows, heads * head_dim].
  */
@@ -27573,8 +27573,7 @@ enum {                           /* diti_chat.rules */
     DITI_CHAT_KEEPS_AFTER = 1,  /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
     DITI_CHAT_LOWERS = 2,       /* the prompt is lower-cased, and without white space at its ends */
     DITI_CHAT_KEEPS_FIRST = 4,  /* the first and the last token of `dropped` are part of the text nevertheless */
-    DITI_CHAT_PLAIN_GUIDES = 8  /* what guidance leads away from has no text around it, nor has an empty prompt in a
-                                  blob */
+    DITI_CHAT_PLAIN_GUIDES = 8  /* a negative prompt has no text around it, nor has an empty one that is made a blob */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
@@ -32763,7 +32762,7 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
-    bool norms_lines;         /* that of each line of each channel does */
+    bool norms_lines;         /* each line of each channel of it does */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
@@ -42419,7 +42418,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
 #ifndef DIT_NO_LUMINA2
 
 /* ==== src/model/lumina2.c ==== */
-/* Lumina-Image 2: docs/models.md 3.16. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
+/* Lumina-Image 2: docs/models.md 3.18. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_lumina2.py
 
    Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
@@ -42814,7 +42813,7 @@ static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
     return here;
 }
 
-/* A block of the text's own, docs/models.md 3.16 step 2: no modulation; a prompt's rows attend those that it fills. */
+/* A block of the text's own, docs/models.md 3.18 step 2: no modulation; a prompt's rows attend those that it fills. */
 static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w, diti_tensor x, diti_tensor cosines,
                                 diti_tensor sines) {
     const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
@@ -42969,7 +42968,7 @@ static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_su
             diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
-/* Lumina2TransformerBlock.forward, docs/models.md 3.16 step 3; x F32 [items * (text + image), D] is changed in place. */
+/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_block *w = &model->blocks[p->index];
@@ -43047,7 +43046,7 @@ DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
 #ifndef DIT_NO_SANA
 
 /* ==== src/model/sana.c ==== */
-/* Sana and Sana-Sprint: docs/models.md 3.17. Originals: https://github.com/NVlabs/Sana and
+/* Sana and Sana-Sprint: docs/models.md 3.19. Originals: https://github.com/NVlabs/Sana and
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/sana_transformer.py
 
    Blocks are modulated as PixArt's are, by a table of their own plus what the timestep says. Attention of the image to
@@ -43087,7 +43086,7 @@ static const char *const diti_sana_keys[][2] = {
 static const char *const diti_sana_block_keys[][2] = {
     {"scale_shift_table", "scale_shift_table"},
     {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
-    {"attn1.to_q", "attn.qkv"}, /* its bias tells whether there are any */
+    {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
     {"attn1.norm_q", "attn.q_norm"},
     {"attn1.norm_k", "attn.k_norm"},
     {"attn1.to_out.0", "attn.proj"},
@@ -43322,7 +43321,7 @@ typedef struct diti_sana_state {            /* prepare leaves these for the step
     diti_tensor modulation;                 /* F32 [steps, 8D]: six rows for all blocks, two for the last norm */
     diti_tensor caption;                    /* F32 [text rows, D] */
     diti_tensor text[DITI_SANA_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
-    diti_tensor row;                        /* of the step at hand: F32 [1, 8D] */
+    diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
 } diti_sana_state;
 
 static diti_sana_state *diti_sana_at(const diti_denoise *denoise) { return (diti_sana_state *)denoise->family; }
@@ -43426,7 +43425,7 @@ static void diti_sana_begin(diti_pass *p) {
     state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
 }
 
-/* Attention without a softmax, docs/models.md 3.17 step 3: of an item's rows to each other. */
+/* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
 static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *attention, diti_tensor h) {
     uint32_t columns = diti_column_shard_of(p, attention).count, rows, kind;
     diti_linear_attention_desc desc = DITI_ZERO;
@@ -43443,7 +43442,7 @@ static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *att
     return diti_linear_attention(p->graph, h, &desc);
 }
 
-/* docs/models.md 3.17 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
+/* docs/models.md 3.19 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
 static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_block *w) {
     diti_token_grid grid = diti_transformer_grid(p->model, p->denoise);
     diti_depthwise_desc depth = DITI_ZERO;
@@ -48368,7 +48367,7 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
 
 /* ==== src/vae/dc.c ==== */
 
-/* AutoencoderDC, DC-AE (docs/models.md 4.12). Original:
+/* AutoencoderDC, DC-AE (docs/models.md 4.6). Original:
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
 
    Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
@@ -50556,13 +50555,13 @@ static diti_mixture diti_mixture_of(double x, double m) {
     return mixture;
 }
 
-/* What Sana-Sprint is shown is the latent times this: it has learnt a flow, whose latents are shorter than those on a
+/* Sana-Sprint is shown the latent times this: the model has learnt a flow, whose latents are shorter than those on a
    circle. */
 static double diti_trigflow_input(diti_noise_level level) {
     return sqrt(level.sigma * level.sigma + (1 - level.sigma) * (1 - level.sigma));
 }
 
-/* Its output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
+/* The output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
 static diti_mixture diti_trigflow_x0(diti_noise_level level) {
     double t = level.sigma;
     return diti_mixture_of(level.alpha - level.noise * (1 - 2 * t),

@@ -299,7 +299,7 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tens
 DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
                                            const char *name);
 
-/* Attention without a softmax (docs/models.md 3.17): with q and k cut off below 0, a query's result is the sum over keys of
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over keys of
    v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h * step, h *
    step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows, heads * head_dim].
  */

@@ -1,4 +1,4 @@
-/* Lumina-Image 2: docs/models.md 3.16. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
+/* Lumina-Image 2: docs/models.md 3.18. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_lumina2.py
 
    Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
@@ -395,7 +395,7 @@ static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
     return here;
 }
 
-/* A block of the text's own, docs/models.md 3.16 step 2: no modulation; a prompt's rows attend those that it fills. */
+/* A block of the text's own, docs/models.md 3.18 step 2: no modulation; a prompt's rows attend those that it fills. */
 static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w, diti_tensor x, diti_tensor cosines,
                                 diti_tensor sines) {
     const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
@@ -550,7 +550,7 @@ static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_su
             diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
-/* Lumina2TransformerBlock.forward, docs/models.md 3.16 step 3; x F32 [items * (text + image), D] is changed in place. */
+/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_block *w = &model->blocks[p->index];

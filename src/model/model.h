@@ -64,7 +64,7 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
-    bool norms_lines;         /* that of each line of each channel does */
+    bool norms_lines;         /* each line of each channel of it does */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */

@@ -1,4 +1,4 @@
-/* Sana and Sana-Sprint: docs/models.md 3.17. Originals: https://github.com/NVlabs/Sana and
+/* Sana and Sana-Sprint: docs/models.md 3.19. Originals: https://github.com/NVlabs/Sana and
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/sana_transformer.py
 
    Blocks are modulated as PixArt's are, by a table of their own plus what the timestep says. Attention of the image to
@@ -40,7 +40,7 @@ static const char *const diti_sana_keys[][2] = {
 static const char *const diti_sana_block_keys[][2] = {
     {"scale_shift_table", "scale_shift_table"},
     {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
-    {"attn1.to_q", "attn.qkv"}, /* its bias tells whether there are any */
+    {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
     {"attn1.norm_q", "attn.q_norm"},
     {"attn1.norm_k", "attn.k_norm"},
     {"attn1.to_out.0", "attn.proj"},
@@ -275,7 +275,7 @@ typedef struct diti_sana_state {            /* prepare leaves these for the step
     diti_tensor modulation;                 /* F32 [steps, 8D]: six rows for all blocks, two for the last norm */
     diti_tensor caption;                    /* F32 [text rows, D] */
     diti_tensor text[DITI_SANA_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
-    diti_tensor row;                        /* of the step at hand: F32 [1, 8D] */
+    diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
 } diti_sana_state;
 
 static diti_sana_state *diti_sana_at(const diti_denoise *denoise) { return (diti_sana_state *)denoise->family; }
@@ -379,7 +379,7 @@ static void diti_sana_begin(diti_pass *p) {
     state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
 }
 
-/* Attention without a softmax, docs/models.md 3.17 step 3: of an item's rows to each other. */
+/* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
 static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *attention, diti_tensor h) {
     uint32_t columns = diti_column_shard_of(p, attention).count, rows, kind;
     diti_linear_attention_desc desc = DITI_ZERO;
@@ -396,7 +396,7 @@ static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *att
     return diti_linear_attention(p->graph, h, &desc);
 }
 
-/* docs/models.md 3.17 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
+/* docs/models.md 3.19 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
 static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_block *w) {
     diti_token_grid grid = diti_transformer_grid(p->model, p->denoise);
     diti_depthwise_desc depth = DITI_ZERO;

@@ -12,13 +12,13 @@ static diti_mixture diti_mixture_of(double x, double m) {
     return mixture;
 }
 
-/* What Sana-Sprint is shown is the latent times this: it has learnt a flow, whose latents are shorter than those on a
+/* Sana-Sprint is shown the latent times this: the model has learnt a flow, whose latents are shorter than those on a
    circle. */
 static double diti_trigflow_input(diti_noise_level level) {
     return sqrt(level.sigma * level.sigma + (1 - level.sigma) * (1 - level.sigma));
 }
 
-/* Its output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
+/* The output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
 static diti_mixture diti_trigflow_x0(diti_noise_level level) {
     double t = level.sigma;
     return diti_mixture_of(level.alpha - level.noise * (1 - 2 * t),

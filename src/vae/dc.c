@@ -1,6 +1,6 @@
 #include "vae/vae.h"
 
-/* AutoencoderDC, DC-AE (docs/models.md 4.12). Original:
+/* AutoencoderDC, DC-AE (docs/models.md 4.6). Original:
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
 
    Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
@@ -13,7 +13,7 @@
 
 typedef struct diti_dc_block {
     bool attends;
-    diti_layer conv1, conv2, norm; /* of convolutions: [C, 9C] each, the second one without a bias; RMS norm [C] */
+    diti_layer conv1, conv2, norm; /* [C, 9C] each, the second one without a bias; RMS norm [C] */
     diti_fused_linear qkv;         /* [3 inner, C], without biases */
     diti_weight taps[DITI_DC_MAX_SCALES];  /* F32 [3 inner, k * k] */
     diti_weight mixes[DITI_DC_MAX_SCALES]; /* F32 [3 inner, head_dim] */

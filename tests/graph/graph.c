@@ -290,7 +290,7 @@ static void host_guide(const solver_run *run, const solver_case *c, int step, in
     *a *= mean, *b *= mean;
 }
 
-/* What makes the guided prediction of element i's token, or of its line, as long as the conditional one. */
+/* A factor that makes the guided prediction of element i's token, or of the line, as long as the conditional one. */
 static double host_length(const solver_run *run, const solver_case *c, int step, int i) {
     int width = (int)solver_width(c), side = (int)c->side, image = i / (CHANNELS * PIXELS) * CHANNELS * PIXELS;
     double own = 0, all = 0;

@@ -1733,7 +1733,7 @@ static void check_linear_attention(diti_device *device, uint32_t items, uint32_t
     free(x.data), free(scores);
 }
 
-/* What is cut off below 0, alone. */
+/* Values cut off below 0, by an op of their own. */
 static void check_relu(diti_device *device, uint32_t rows, uint32_t columns) {
     diti_graph *graph = begin(device);
     matrix x = matrix_random(rows, columns, 1, graph->activation);
