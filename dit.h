@@ -17745,8 +17745,8 @@ typedef struct diti_conv_desc {
 DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                    const diti_conv_desc *desc);
 
-/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps of
-   x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
+/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps
+   of x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
    gate_first of the weight. x and gate [batch * height * width, columns] of one format. */
 typedef struct diti_depthwise_desc {
     uint32_t height, width;
@@ -17762,9 +17762,10 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tens
 DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
                                            const char *name);
 
-/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over keys of
-   v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h * step, h *
-   step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows, heads * head_dim].
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
+   keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *
+   step, h * step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows,
+   heads * head_dim].
  */
 typedef struct diti_linear_attention_desc {
     uint32_t items, heads, head_dim; /* head_dim: a multiple of 4 */
@@ -20437,8 +20438,8 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
 }
 
 /* ==== src/graph/ops_channels.c ==== */
-/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows with
-   the number of rows (shaders/linear_attention.comp). */
+/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows
+   with the number of rows (shaders/linear_attention.comp). */
 
 #define DITI_CHANNELS_GROUP 64u /* invocations */
 
@@ -20482,8 +20483,8 @@ static diti_tensor diti_channels_emit(diti_graph *graph, diti_dispatch *dispatch
     dispatch->constants[3] = out->format;
     dispatch->constants[4] = tensors[4] != 0;
     dispatch->constants[5] = tensors[1] != 0;
-    dispatch->constants[6] = diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) &&
-                             diti_op_vector(graph, tensors[2]);
+    dispatch->constants[6] =
+        diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) && diti_op_vector(graph, tensors[2]);
     dispatch->constant_count = 7;
     push[DITI_DEPTHWISE_ROWS] = x->rows;
     push[DITI_DEPTHWISE_COLUMNS] = out->columns;
@@ -20514,8 +20515,8 @@ static bool diti_depthwise_check(diti_graph *graph, diti_tensor x, diti_tensor g
         (!desc->bias || !desc->bias->part_count || desc->bias->rows * desc->bias->columns == channels))
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name, info->name,
-                    info->rows, info->columns, desc->height, desc->width, channels);
+                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name,
+                    info->name, info->rows, info->columns, desc->height, desc->width, channels);
     return false;
 }
 
@@ -20537,9 +20538,9 @@ DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const 
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u taps are no square of an odd number", name,
                                desc->weight->columns);
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return 0;
-    tensors[2] = desc->out ? desc->out
-                           : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x),
-                                             name);
+    tensors[2] =
+        desc->out ? desc->out
+                  : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), name);
     tensors[3] = diti_channels_weight(graph, desc->weight, name);
     tensors[4] = diti_channels_weight(graph, desc->bias, name);
     push = dispatch.push;
@@ -20549,7 +20550,8 @@ DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const 
     push[DITI_DEPTHWISE_WIDTH] = desc->width;
     push[DITI_DEPTHWISE_SIZE] = side;
     dispatch.constants[1] = DITI_DEPTHWISE_OWN;
-    dispatch.flops = 2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
+    dispatch.flops =
+        2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
     return diti_channels_emit(graph, &dispatch, tensors, (uint64_t)side / 2 * (desc->width + 1));
 }
 
@@ -20563,8 +20565,9 @@ DIT_INTERNAL void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weig
     tensors[3] = diti_channels_weight(graph, weight, name);
     if (diti_graph_failed(graph)) return;
     if (weight->rows != columns || columns % size || diti_tensor_columns(graph, out) != columns) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u channels are no groups of %u, as the weight's %u are",
-                        name, columns, size, weight->rows);
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %u channels are no groups of %u, as the weight's %u are", name, columns, size,
+                        weight->rows);
         return;
     }
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return;
@@ -20629,8 +20632,10 @@ static bool diti_linear_begin(diti_graph *graph, diti_dispatch *dispatch, uint32
 }
 
 /* An item's rows. */
-static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out, const diti_linear_attention_desc *desc) {
-    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART, dim = desc->head_dim;
+static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out,
+                             const diti_linear_attention_desc *desc) {
+    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART,
+             dim = desc->head_dim;
     uint32_t entries = dim * (dim + 4), quads = desc->heads * dim / 4;
     diti_tensor sums = diti_tensor_new(graph, DITI_F32, parts * desc->heads, entries, "sums of parts"), folded = sums;
     diti_dispatch dispatch;
@@ -20643,7 +20648,8 @@ static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out, 
         folded = diti_tensor_new(graph, DITI_F32, desc->heads, entries, "sums");
         if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_FOLD, x, sums, folded, desc))
             return;
-        diti_op_emit(graph, &dispatch, ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+        diti_op_emit(graph, &dispatch,
+                     ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
                      DITI_LINEAR_PUSH_WORDS);
     }
     if (!diti_linear_begin(graph, &dispatch, DITI_LINEAR_APPLY, x, folded, out, desc)) return;
@@ -20654,7 +20660,8 @@ static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out, 
                  DITI_LINEAR_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x, const diti_linear_attention_desc *desc) {
+DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                               const diti_linear_attention_desc *desc) {
     const char *name = desc->name ? desc->name : "linear_attention";
     uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), items = desc->items, i, own;
     uint64_t last = (uint64_t)(desc->heads - 1) * desc->step + desc->head_dim +
@@ -27569,11 +27576,13 @@ typedef struct diti_taps {
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
-enum {                           /* diti_chat.rules */
-    DITI_CHAT_KEEPS_AFTER = 1,  /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
-    DITI_CHAT_LOWERS = 2,       /* the prompt is lower-cased, and without white space at its ends */
-    DITI_CHAT_KEEPS_FIRST = 4,  /* the first and the last token of `dropped` are part of the text nevertheless */
-    DITI_CHAT_PLAIN_GUIDES = 8  /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+enum { /* diti_chat.rules */
+       DITI_CHAT_KEEPS_AFTER =
+           1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+       DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
+       DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
+       DITI_CHAT_PLAIN_GUIDES =
+           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
@@ -30897,7 +30906,7 @@ DITI_ONCE_BEGIN
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
-#define DITI_CHAT_SUPERIOR                                                                                             \
+#define DITI_CHAT_SUPERIOR                                                                                              \
     "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
     "on textual prompts or user prompts. <Prompt Start> "
 #define DITI_CHAT_ENHANCE                                                                                               \
@@ -30966,15 +30975,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      DITI_CHAT_KEEPS_AFTER,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
     {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, 0, {1, 0, {-1}, false}},
-    {"HunyuanVideoPipeline",
-     DITI_CHAT_VIDEO,
-     "<|eot_id|>",
-     DITI_CHAT_VIDEO,
-     "",
-     256,
-     false,
-     0,
-     {1, 0, {-3}, false}},
+    {"HunyuanVideoPipeline", DITI_CHAT_VIDEO, "<|eot_id|>", DITI_CHAT_VIDEO, "", 256, false, 0, {1, 0, {-3}, false}},
     {"Lumina2Pipeline Lumina2Text2ImgPipeline",
      DITI_CHAT_SUPERIOR,
      "",
@@ -42517,10 +42518,11 @@ static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_c
         axis = axis ? axis->next : NULL;
     }
     if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dim_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_LUMINA2_AXES);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+        "axes_dim_rope are even and add up to it",
+        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
 }
 
 static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
@@ -42530,11 +42532,11 @@ static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumin
         !config->head_dim || !config->kv_width) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Lumina-Image 2 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed           ? "layers"
-                         : !config->text                            ? "a caption embedder"
-                         : !config->time                            ? "a timestep embedder"
+                         !config->blocks || !config->feed         ? "layers"
+                         : !config->text                          ? "a caption embedder"
+                         : !config->time                          ? "a timestep embedder"
                          : !config->head_dim || !config->kv_width ? "queries and keys"
-                                                                    : "x_embedder or the last layer");
+                                                                  : "x_embedder or the last layer");
     }
     if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->kv_width % config->head_dim ||
         config->width % config->kv_width || config->head_dim > 256 || config->head_dim % 4 || config->time % 4 ||
@@ -42753,9 +42755,9 @@ static diti_tensor diti_lumina2_linear(const diti_pass *p, diti_tensor h, const 
     return diti_linear(p->graph, h, &layer->weight, &desc);
 }
 
-/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one at
-   a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a run is
-   an item that attends all of it. */
+/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one
+   at a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a
+   run is an item that attends all of it. */
 static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_block *w, diti_tensor h, uint32_t runs,
                                        diti_tensor keys, diti_tensor cosines, diti_tensor sines) {
     const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
@@ -42869,8 +42871,7 @@ static void diti_lumina2_prepare(diti_pass *p) {
     diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_prepare_active(p, &state->adaln, time, 1);
-    state->final =
-        diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->final = diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
     state->text = diti_lumina2_text(p);
 }
 
@@ -42968,7 +42969,8 @@ static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_su
             diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
-/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place. */
+/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
+ */
 static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_block *w = &model->blocks[p->index];
@@ -42995,8 +42997,7 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     diti_elementwise_desc opposite = DITI_ZERO;
-    p->modulation.rows =
-        diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
+    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
     x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
     opposite.scale = -1;
     opposite.out_f32 = true;
@@ -43063,7 +43064,8 @@ typedef struct diti_sana_config {
     uint32_t sample_size; /* latent size of the training */
     float interpolation;  /* 0: tokens have no positions */
     float eps, time_scale, guidance_scale;
-    bool guided, normed, biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
+    bool guided, normed,
+        biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
 } diti_sana_config;
 
 /* ---- key tables: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -43085,7 +43087,7 @@ static const char *const diti_sana_keys[][2] = {
 };
 static const char *const diti_sana_block_keys[][2] = {
     {"scale_shift_table", "scale_shift_table"},
-    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.qkv", "attn.qkv"},  /* rows q, k, v; three matrices in diffusers */
     {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
     {"attn1.norm_q", "attn.q_norm"},
     {"attn1.norm_k", "attn.k_norm"},
@@ -43212,8 +43214,7 @@ static void diti_sana_load_norms(diti_loader *loader, const diti_sana_config *co
 
 static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *block) {
     uint32_t i;
-    block->attention =
-        diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
     block->attention.eps = config->eps;
     block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
     block->cross.in = &block->text_q;
@@ -43406,8 +43407,7 @@ static dit_result diti_sana_write_inputs(const diti_transformer *transformer, di
     if (state->positions)
         result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
                                       config->interpolation, err);
-    if (result == DIT_OK && state->guidance)
-        result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
     if (result != DIT_OK) return result;
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
@@ -43479,8 +43479,7 @@ static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_sana_of(p->model)->last;
-    p->modulation.rows =
-        diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
@@ -44010,8 +44009,8 @@ typedef struct diti_family_row {
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which PixArt's
-   are told. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
+   PixArt's are told. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_SANA
     {diti_sana_family, "Sana", NULL},
@@ -44301,7 +44300,7 @@ typedef struct diti_vae_traits {
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
-    bool exact;         /* what the autoencoder encodes is the latent itself, and has no log-variance */
+    bool exact;         /* an encoder gives the latent itself, without a log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
     /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
@@ -44477,7 +44476,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
-    struct diti_dc *dc; /* AutoencoderDC; NULL: it is another one */
+    struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
@@ -48371,8 +48370,8 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
 
    Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
-   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the convolution.
-   The residual stream is F32; what is in it may be larger than halves can be. */
+   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the
+   convolution. The residual stream is F32; what is in it may be larger than halves can be. */
 
 #define DITI_DC_MAX_LEVELS 8u
 #define DITI_DC_MAX_BLOCKS 16u
@@ -48380,8 +48379,8 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
 
 typedef struct diti_dc_block {
     bool attends;
-    diti_layer conv1, conv2, norm; /* of convolutions: [C, 9C] each, the second one without a bias; RMS norm [C] */
-    diti_fused_linear qkv;         /* [3 inner, C], without biases */
+    diti_layer conv1, conv2, norm;         /* [C, 9C] each, the second one without a bias; RMS norm [C] */
+    diti_fused_linear qkv;                 /* [3 inner, C], without biases */
     diti_weight taps[DITI_DC_MAX_SCALES];  /* F32 [3 inner, k * k] */
     diti_weight mixes[DITI_DC_MAX_SCALES]; /* F32 [3 inner, head_dim] */
     uint32_t scales, inner;
@@ -48391,7 +48390,8 @@ typedef struct diti_dc_block {
     diti_layer norm_ff;
 } diti_dc_block;
 typedef struct diti_dc_level {
-    diti_layer resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
+    diti_layer
+        resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
     diti_dc_block blocks[DITI_DC_MAX_BLOCKS];
     uint32_t count, channels;
 } diti_dc_level;
@@ -48494,8 +48494,8 @@ static bool diti_dc_load_block(diti_loader *loader, diti_dc_block *block, uint32
 }
 
 /* Level `index` of a half, whose names count from the finest level on; other: channels of the level that is coarser. */
-static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index, uint32_t head_dim,
-                               uint32_t other) {
+static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index,
+                               uint32_t head_dim, uint32_t other) {
     const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks";
     uint32_t number, rows;
     for (number = 0; number <= DITI_DC_MAX_BLOCKS && !loader->error.result; number++) {
@@ -48528,8 +48528,7 @@ static uint32_t diti_dc_channels(diti_loader *loader, bool decoder, uint32_t ind
 
 static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *half, bool decoder) {
     uint32_t latent = vae->traits.latent_channels, i;
-    half->levels =
-        (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
+    half->levels = (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
     for (i = 0; i < DITI_DC_MAX_LEVELS; i++) {
@@ -48557,10 +48556,8 @@ static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *
 }
 
 DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader) {
-    if (diti_loader_find(loader, "decoder.conv_in.weight"))
-        diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
-    if (diti_loader_find(loader, "encoder.conv_in.weight"))
-        diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
     vae->traits.has_decoder = vae->dc->decoder.present;
     vae->traits.has_encoder = vae->dc->encoder.present;
 }
@@ -48578,7 +48575,8 @@ static bool diti_dc_fits(const diti_vae *vae, const diti_dc_half *half, bool dec
         if (rows && rows != given && rows != traded) return false;
         if (rows && 4 * level->channels % more) return false;
         for (k = 0; k < level->count; k++)
-            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim)) return false;
+            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim))
+                return false;
     }
     return !half->shortcut || last % latent == 0;
 }
@@ -48588,9 +48586,10 @@ DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err) {
     vae->traits.factor = half->level_count ? 1u << (half->level_count - 1) : 0;
     if (half->present && diti_dc_fits(vae, &vae->dc->decoder, true) && diti_dc_fits(vae, &vae->dc->encoder, false))
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
-                     "each other");
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
+        "each other");
 }
 
 /* ---- computing ---- */
@@ -48668,7 +48667,8 @@ static diti_tensor diti_dc_attend(diti_graph *graph, diti_tensor x, const diti_d
     return diti_dc_norm(graph, h, &block->norm_attention, x);
 }
 
-static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block, const diti_row_band *size) {
+static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
+                                const diti_row_band *size) {
     uint32_t rows = diti_tensor_rows(graph, x), hidden = block->ff_out.weight.columns;
     diti_linear_desc linear = DITI_ZERO;
     diti_depthwise_desc depth = DITI_ZERO;
@@ -48721,8 +48721,8 @@ static diti_block_desc diti_dc_trade(const diti_row_band *size, uint32_t side, u
     return block;
 }
 
-/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose channels
-   are repeated and then become pixels. */
+/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose
+   channels are repeated and then become pixels. */
 static diti_tensor diti_dc_up(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
                               diti_row_band *size) {
     diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_up"), shuffle = shortcut;
@@ -49884,7 +49884,8 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
     if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s", out->sampler,
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
+                         out->sampler,
                          out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
                                                                   : "any other, since scm is for Sana-Sprint alone");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
@@ -54833,7 +54834,8 @@ typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* weight of each token; NULL: brackets in prompts are text */
     uint32_t lengths[2]; /* before the padding, with what the encoder drops */
-    bool plain[2];       /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES) */
+    bool plain[2]; /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES)
+                    */
 } diti_prompt_tokens;
 
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
@@ -56938,7 +56940,8 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
-        if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
+        if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST)
+            encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
     }
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
@@ -58050,9 +58053,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        const char *text = clean                       ? clean
-                           : !*prompt && encoder->chat ? encoder->chat->empty
-                                                       : prompt;
+        const char *text = clean ? clean : !*prompt && encoder->chat ? encoder->chat->empty : prompt;
         size_t first = (size_t)branch * encoder->tokens;
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
@@ -60947,9 +60948,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
-    out->shape.norms_tokens =
-        out->shape.guided && !out->shape.mixed &&
-        (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
+                              (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;

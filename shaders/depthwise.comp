@@ -1,7 +1,7 @@
 #version 450
 // Convolutions that keep channels apart: depthwise ones, each channel by itself, with k x k taps and zeros around the
-// picture, and 1 x 1 ones of groups of channels. Rows are pixels, line by line and picture after picture. One invocation
-// makes four neighbouring channels of a pixel.
+// picture, and 1 x 1 ones of groups of channels. Rows are pixels, line by line and picture after picture. One
+// invocation makes four neighbouring channels of a pixel.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -13,7 +13,7 @@ layout(constant_id = 1) const uint OP = OP_DEPTHWISE;
 layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const bool BIAS = false;
-layout(constant_id = 5) const bool GATE = false; // the result is multiplied with silu of that of a second source
+layout(constant_id = 5) const bool GATE = false;  // the result is multiplied with silu of that of a second source
 layout(constant_id = 6) const bool VECTOR = true; // columns, offsets and pitches of x, gate and dst are multiples of 4
 
 layout(push_constant) uniform Push {
@@ -22,8 +22,8 @@ layout(push_constant) uniform Push {
     uint in_offset, in_pitch, gate_offset, gate_pitch, out_offset, out_pitch;
     uint weight_offset, bias_offset;
     uint first, gate_first; // channels of the weight at which those of x and of gate begin
-    uint height, width;                        // of a picture
-    uint size;                                 // taps of a side, odd; or channels of a group
+    uint height, width;     // of a picture
+    uint size;              // taps of a side, odd; or channels of a group
 };
 READABLE(0, x, readonly)
 READABLE(1, gate, readonly)

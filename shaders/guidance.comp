@@ -3,8 +3,8 @@
 // unconditional one falls short of it, the guided prediction is a * c + b * d. b = (scale - 1) * (limit / |d| where d
 // is longer), a takes out what of d points along c, and both are rescaled so that the deviation comes closer to that of
 // c. a and b go behind the row of coefficients, where solver.comp reads them. With SIDE the guided prediction of every
-// token, SIDE x SIDE pixels of all channels, or of every line of every channel, gets the length of c's and takes its place;
-// then a is 1, and b 0.
+// token, SIDE x SIDE pixels of all channels, or of every line of every channel, gets the length of c's and takes its
+// place; then a is 1, and b 0.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

@@ -1,8 +1,8 @@
 #version 450
-// Attention without a softmax: with k and q cut off below 0, the result of a query is the sum of v (k . q) over all keys,
-// divided by the sum of k . q. Sums over keys come first, so that the work grows with the number of rows and not with its
-// square. A table has a row for each head: head_dim rows of head_dim + 4 values, S[i, j] = sum of k[i] v[j] over keys, then
-// z[i] = sum of k[i] and three values of nothing. Every sum has a fixed order.
+// Attention without a softmax: with k and q cut off below 0, the result of a query is the sum of v (k . q) over all
+// keys, divided by the sum of k . q. Sums over keys come first, so that the work grows with the number of rows and not
+// with its square. A table has a row for each head: head_dim rows of head_dim + 4 values, S[i, j] = sum of k[i] v[j]
+// over keys, then z[i] = sum of k[i] and three values of nothing. Every sum has a fixed order.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -48,13 +48,13 @@ void fold(const uint index) {
     uint quads = HEAD * TABLE_ROW / 4u, head = index / quads, at = index % quads * 4u;
     if (head >= heads) return;
     vec4 sum = vec4(0.0);
-    for (uint part = 0u; part < parts; part++)
-        sum += sums_load4(sum_offset + (part * heads + head) * sum_pitch + at);
+    for (uint part = 0u; part < parts; part++) sum += sums_load4(sum_offset + (part * heads + head) * sum_pitch + at);
     dst_store4(OUT_FORMAT, out_offset + head * out_pitch + at, sum);
 }
 
 void apply(const uint index) {
-    uint quads = heads * HEAD / 4u, row = index / quads, head = index % quads / (HEAD / 4u), j = index % (HEAD / 4u) * 4u;
+    uint quads = heads * HEAD / 4u, row = index / quads, head = index % quads / (HEAD / 4u),
+         j = index % (HEAD / 4u) * 4u;
     if (row >= rows) return;
     uint from = in_offset + row * in_pitch + head * head_step, table = sum_offset + head * sum_pitch;
     vec4 sum = vec4(0.0);

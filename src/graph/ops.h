@@ -282,8 +282,8 @@ typedef struct diti_conv_desc {
 DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                    const diti_conv_desc *desc);
 
-/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps of
-   x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
+/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps
+   of x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
    gate_first of the weight. x and gate [batch * height * width, columns] of one format. */
 typedef struct diti_depthwise_desc {
     uint32_t height, width;
@@ -299,9 +299,10 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tens
 DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
                                            const char *name);
 
-/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over keys of
-   v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h * step, h *
-   step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows, heads * head_dim].
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
+   keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *
+   step, h * step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows,
+   heads * head_dim].
  */
 typedef struct diti_linear_attention_desc {
     uint32_t items, heads, head_dim; /* head_dim: a multiple of 4 */

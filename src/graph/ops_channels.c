@@ -1,5 +1,5 @@
-/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows with
-   the number of rows (shaders/linear_attention.comp). */
+/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows
+   with the number of rows (shaders/linear_attention.comp). */
 #include "graph/ops_internal.h"
 
 #define DITI_CHANNELS_GROUP 64u /* invocations */
@@ -44,8 +44,8 @@ static diti_tensor diti_channels_emit(diti_graph *graph, diti_dispatch *dispatch
     dispatch->constants[3] = out->format;
     dispatch->constants[4] = tensors[4] != 0;
     dispatch->constants[5] = tensors[1] != 0;
-    dispatch->constants[6] = diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) &&
-                             diti_op_vector(graph, tensors[2]);
+    dispatch->constants[6] =
+        diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) && diti_op_vector(graph, tensors[2]);
     dispatch->constant_count = 7;
     push[DITI_DEPTHWISE_ROWS] = x->rows;
     push[DITI_DEPTHWISE_COLUMNS] = out->columns;
@@ -76,8 +76,8 @@ static bool diti_depthwise_check(diti_graph *graph, diti_tensor x, diti_tensor g
         (!desc->bias || !desc->bias->part_count || desc->bias->rows * desc->bias->columns == channels))
         return true;
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name, info->name,
-                    info->rows, info->columns, desc->height, desc->width, channels);
+                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name,
+                    info->name, info->rows, info->columns, desc->height, desc->width, channels);
     return false;
 }
 
@@ -99,9 +99,9 @@ DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const 
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u taps are no square of an odd number", name,
                                desc->weight->columns);
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return 0;
-    tensors[2] = desc->out ? desc->out
-                           : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x),
-                                             name);
+    tensors[2] =
+        desc->out ? desc->out
+                  : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), name);
     tensors[3] = diti_channels_weight(graph, desc->weight, name);
     tensors[4] = diti_channels_weight(graph, desc->bias, name);
     push = dispatch.push;
@@ -111,7 +111,8 @@ DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const 
     push[DITI_DEPTHWISE_WIDTH] = desc->width;
     push[DITI_DEPTHWISE_SIZE] = side;
     dispatch.constants[1] = DITI_DEPTHWISE_OWN;
-    dispatch.flops = 2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
+    dispatch.flops =
+        2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
     return diti_channels_emit(graph, &dispatch, tensors, (uint64_t)side / 2 * (desc->width + 1));
 }
 
@@ -125,8 +126,9 @@ DIT_INTERNAL void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weig
     tensors[3] = diti_channels_weight(graph, weight, name);
     if (diti_graph_failed(graph)) return;
     if (weight->rows != columns || columns % size || diti_tensor_columns(graph, out) != columns) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u channels are no groups of %u, as the weight's %u are",
-                        name, columns, size, weight->rows);
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %u channels are no groups of %u, as the weight's %u are", name, columns, size,
+                        weight->rows);
         return;
     }
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return;
@@ -191,8 +193,10 @@ static bool diti_linear_begin(diti_graph *graph, diti_dispatch *dispatch, uint32
 }
 
 /* An item's rows. */
-static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out, const diti_linear_attention_desc *desc) {
-    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART, dim = desc->head_dim;
+static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out,
+                             const diti_linear_attention_desc *desc) {
+    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART,
+             dim = desc->head_dim;
     uint32_t entries = dim * (dim + 4), quads = desc->heads * dim / 4;
     diti_tensor sums = diti_tensor_new(graph, DITI_F32, parts * desc->heads, entries, "sums of parts"), folded = sums;
     diti_dispatch dispatch;
@@ -205,7 +209,8 @@ static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out, 
         folded = diti_tensor_new(graph, DITI_F32, desc->heads, entries, "sums");
         if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_FOLD, x, sums, folded, desc))
             return;
-        diti_op_emit(graph, &dispatch, ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+        diti_op_emit(graph, &dispatch,
+                     ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
                      DITI_LINEAR_PUSH_WORDS);
     }
     if (!diti_linear_begin(graph, &dispatch, DITI_LINEAR_APPLY, x, folded, out, desc)) return;
@@ -216,7 +221,8 @@ static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out, 
                  DITI_LINEAR_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x, const diti_linear_attention_desc *desc) {
+DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                               const diti_linear_attention_desc *desc) {
     const char *name = desc->name ? desc->name : "linear_attention";
     uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), items = desc->items, i, own;
     uint64_t last = (uint64_t)(desc->heads - 1) * desc->step + desc->head_dim +

@@ -135,7 +135,8 @@ typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* weight of each token; NULL: brackets in prompts are text */
     uint32_t lengths[2]; /* before the padding, with what the encoder drops */
-    bool plain[2];       /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES) */
+    bool plain[2]; /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES)
+                    */
 } diti_prompt_tokens;
 
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */

@@ -60,9 +60,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        const char *text = clean                       ? clean
-                           : !*prompt && encoder->chat ? encoder->chat->empty
-                                                       : prompt;
+        const char *text = clean ? clean : !*prompt && encoder->chat ? encoder->chat->empty : prompt;
         size_t first = (size_t)branch * encoder->tokens;
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;

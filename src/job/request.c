@@ -560,9 +560,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
-    out->shape.norms_tokens =
-        out->shape.guided && !out->shape.mixed &&
-        (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
+                              (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;

@@ -99,10 +99,11 @@ static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_c
         axis = axis ? axis->next : NULL;
     }
     if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dim_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_LUMINA2_AXES);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+        "axes_dim_rope are even and add up to it",
+        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
 }
 
 static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
@@ -112,11 +113,11 @@ static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumin
         !config->head_dim || !config->kv_width) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a Lumina-Image 2 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed           ? "layers"
-                         : !config->text                            ? "a caption embedder"
-                         : !config->time                            ? "a timestep embedder"
+                         !config->blocks || !config->feed         ? "layers"
+                         : !config->text                          ? "a caption embedder"
+                         : !config->time                          ? "a timestep embedder"
                          : !config->head_dim || !config->kv_width ? "queries and keys"
-                                                                    : "x_embedder or the last layer");
+                                                                  : "x_embedder or the last layer");
     }
     if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->kv_width % config->head_dim ||
         config->width % config->kv_width || config->head_dim > 256 || config->head_dim % 4 || config->time % 4 ||
@@ -335,9 +336,9 @@ static diti_tensor diti_lumina2_linear(const diti_pass *p, diti_tensor h, const 
     return diti_linear(p->graph, h, &layer->weight, &desc);
 }
 
-/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one at
-   a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a run is
-   an item that attends all of it. */
+/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one
+   at a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a
+   run is an item that attends all of it. */
 static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_block *w, diti_tensor h, uint32_t runs,
                                        diti_tensor keys, diti_tensor cosines, diti_tensor sines) {
     const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
@@ -451,8 +452,7 @@ static void diti_lumina2_prepare(diti_pass *p) {
     diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_prepare_active(p, &state->adaln, time, 1);
-    state->final =
-        diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->final = diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
     state->text = diti_lumina2_text(p);
 }
 
@@ -550,7 +550,8 @@ static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_su
             diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
-/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place. */
+/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
+ */
 static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_block *w = &model->blocks[p->index];
@@ -577,8 +578,7 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     diti_elementwise_desc opposite = DITI_ZERO;
-    p->modulation.rows =
-        diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
+    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
     x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
     opposite.scale = -1;
     opposite.out_f32 = true;

@@ -23,8 +23,8 @@ typedef struct diti_family_row {
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which PixArt's
-   are told. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
+   PixArt's are told. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_SANA
     {diti_sana_family, "Sana", NULL},

@@ -17,7 +17,8 @@ typedef struct diti_sana_config {
     uint32_t sample_size; /* latent size of the training */
     float interpolation;  /* 0: tokens have no positions */
     float eps, time_scale, guidance_scale;
-    bool guided, normed, biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
+    bool guided, normed,
+        biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
 } diti_sana_config;
 
 /* ---- key tables: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -39,7 +40,7 @@ static const char *const diti_sana_keys[][2] = {
 };
 static const char *const diti_sana_block_keys[][2] = {
     {"scale_shift_table", "scale_shift_table"},
-    {"attn1.qkv", "attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn1.qkv", "attn.qkv"},  /* rows q, k, v; three matrices in diffusers */
     {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
     {"attn1.norm_q", "attn.q_norm"},
     {"attn1.norm_k", "attn.k_norm"},
@@ -166,8 +167,7 @@ static void diti_sana_load_norms(diti_loader *loader, const diti_sana_config *co
 
 static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *block) {
     uint32_t i;
-    block->attention =
-        diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
     block->attention.eps = config->eps;
     block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
     block->cross.in = &block->text_q;
@@ -360,8 +360,7 @@ static dit_result diti_sana_write_inputs(const diti_transformer *transformer, di
     if (state->positions)
         result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
                                       config->interpolation, err);
-    if (result == DIT_OK && state->guidance)
-        result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
     if (result != DIT_OK) return result;
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
@@ -433,8 +432,7 @@ static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_sana_of(p->model)->last;
-    p->modulation.rows =
-        diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 

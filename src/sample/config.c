@@ -617,7 +617,8 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
     if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s", out->sampler,
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
+                         out->sampler,
                          out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
                                                                   : "any other, since scm is for Sana-Sprint alone");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))

@@ -24,7 +24,7 @@
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
-#define DITI_CHAT_SUPERIOR                                                                                             \
+#define DITI_CHAT_SUPERIOR                                                                                              \
     "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
     "on textual prompts or user prompts. <Prompt Start> "
 #define DITI_CHAT_ENHANCE                                                                                               \
@@ -93,15 +93,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      DITI_CHAT_KEEPS_AFTER,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
     {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, 0, {1, 0, {-1}, false}},
-    {"HunyuanVideoPipeline",
-     DITI_CHAT_VIDEO,
-     "<|eot_id|>",
-     DITI_CHAT_VIDEO,
-     "",
-     256,
-     false,
-     0,
-     {1, 0, {-3}, false}},
+    {"HunyuanVideoPipeline", DITI_CHAT_VIDEO, "<|eot_id|>", DITI_CHAT_VIDEO, "", 256, false, 0, {1, 0, {-3}, false}},
     {"Lumina2Pipeline Lumina2Text2ImgPipeline",
      DITI_CHAT_SUPERIOR,
      "",

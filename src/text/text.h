@@ -19,11 +19,13 @@ typedef struct diti_taps {
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
-enum {                           /* diti_chat.rules */
-    DITI_CHAT_KEEPS_AFTER = 1,  /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
-    DITI_CHAT_LOWERS = 2,       /* the prompt is lower-cased, and without white space at its ends */
-    DITI_CHAT_KEEPS_FIRST = 4,  /* the first and the last token of `dropped` are part of the text nevertheless */
-    DITI_CHAT_PLAIN_GUIDES = 8  /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+enum { /* diti_chat.rules */
+       DITI_CHAT_KEEPS_AFTER =
+           1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+       DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
+       DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
+       DITI_CHAT_PLAIN_GUIDES =
+           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */

@@ -4,8 +4,8 @@
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
 
    Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
-   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the convolution.
-   The residual stream is F32; what is in it may be larger than halves can be. */
+   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the
+   convolution. The residual stream is F32; what is in it may be larger than halves can be. */
 
 #define DITI_DC_MAX_LEVELS 8u
 #define DITI_DC_MAX_BLOCKS 16u
@@ -13,8 +13,8 @@
 
 typedef struct diti_dc_block {
     bool attends;
-    diti_layer conv1, conv2, norm; /* [C, 9C] each, the second one without a bias; RMS norm [C] */
-    diti_fused_linear qkv;         /* [3 inner, C], without biases */
+    diti_layer conv1, conv2, norm;         /* [C, 9C] each, the second one without a bias; RMS norm [C] */
+    diti_fused_linear qkv;                 /* [3 inner, C], without biases */
     diti_weight taps[DITI_DC_MAX_SCALES];  /* F32 [3 inner, k * k] */
     diti_weight mixes[DITI_DC_MAX_SCALES]; /* F32 [3 inner, head_dim] */
     uint32_t scales, inner;
@@ -24,7 +24,8 @@ typedef struct diti_dc_block {
     diti_layer norm_ff;
 } diti_dc_block;
 typedef struct diti_dc_level {
-    diti_layer resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
+    diti_layer
+        resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
     diti_dc_block blocks[DITI_DC_MAX_BLOCKS];
     uint32_t count, channels;
 } diti_dc_level;
@@ -127,8 +128,8 @@ static bool diti_dc_load_block(diti_loader *loader, diti_dc_block *block, uint32
 }
 
 /* Level `index` of a half, whose names count from the finest level on; other: channels of the level that is coarser. */
-static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index, uint32_t head_dim,
-                               uint32_t other) {
+static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index,
+                               uint32_t head_dim, uint32_t other) {
     const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks";
     uint32_t number, rows;
     for (number = 0; number <= DITI_DC_MAX_BLOCKS && !loader->error.result; number++) {
@@ -161,8 +162,7 @@ static uint32_t diti_dc_channels(diti_loader *loader, bool decoder, uint32_t ind
 
 static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *half, bool decoder) {
     uint32_t latent = vae->traits.latent_channels, i;
-    half->levels =
-        (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
+    half->levels = (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
     for (i = 0; i < DITI_DC_MAX_LEVELS; i++) {
@@ -190,10 +190,8 @@ static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *
 }
 
 DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader) {
-    if (diti_loader_find(loader, "decoder.conv_in.weight"))
-        diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
-    if (diti_loader_find(loader, "encoder.conv_in.weight"))
-        diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
     vae->traits.has_decoder = vae->dc->decoder.present;
     vae->traits.has_encoder = vae->dc->encoder.present;
 }
@@ -211,7 +209,8 @@ static bool diti_dc_fits(const diti_vae *vae, const diti_dc_half *half, bool dec
         if (rows && rows != given && rows != traded) return false;
         if (rows && 4 * level->channels % more) return false;
         for (k = 0; k < level->count; k++)
-            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim)) return false;
+            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim))
+                return false;
     }
     return !half->shortcut || last % latent == 0;
 }
@@ -221,9 +220,10 @@ DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err) {
     vae->traits.factor = half->level_count ? 1u << (half->level_count - 1) : 0;
     if (half->present && diti_dc_fits(vae, &vae->dc->decoder, true) && diti_dc_fits(vae, &vae->dc->encoder, false))
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
-                     "each other");
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
+        "each other");
 }
 
 /* ---- computing ---- */
@@ -301,7 +301,8 @@ static diti_tensor diti_dc_attend(diti_graph *graph, diti_tensor x, const diti_d
     return diti_dc_norm(graph, h, &block->norm_attention, x);
 }
 
-static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block, const diti_row_band *size) {
+static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
+                                const diti_row_band *size) {
     uint32_t rows = diti_tensor_rows(graph, x), hidden = block->ff_out.weight.columns;
     diti_linear_desc linear = DITI_ZERO;
     diti_depthwise_desc depth = DITI_ZERO;
@@ -354,8 +355,8 @@ static diti_block_desc diti_dc_trade(const diti_row_band *size, uint32_t side, u
     return block;
 }
 
-/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose channels
-   are repeated and then become pixels. */
+/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose
+   channels are repeated and then become pixels. */
 static diti_tensor diti_dc_up(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
                               diti_row_band *size) {
     diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_up"), shuffle = shortcut;

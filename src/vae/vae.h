@@ -193,7 +193,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
-    struct diti_dc *dc; /* AutoencoderDC; NULL: it is another one */
+    struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */

@@ -1,5 +1,5 @@
-/* AutoencoderDC: recorded latents decoded, whole and in tiles that are as large as all of it. Nothing is recorded of the
-   encoder: a reference in doubles, which must decode what is recorded, too, encodes pictures beside it. */
+/* AutoencoderDC: recorded latents decoded, whole and in tiles that are as large as all of it. Nothing is recorded of
+   the encoder: a reference in doubles, which must decode what is recorded, too, encodes pictures beside it. */
 #ifndef GOLDEN_DC_H
 #define GOLDEN_DC_H
 #include "golden_vae.h"
@@ -269,13 +269,13 @@ static inline void golden_run_dc_encode(golden *g, const golden_folder *folder, 
     latent = wanted.height * wanted.width;
     values = latent * wanted.channels;
     reference = (float *)calloc(values, sizeof *reference);
-    for (i = 0; i < values; i++)
-        reference[i % latent * wanted.channels + i / latent] = (float)wanted.at[i];
+    for (i = 0; i < values; i++) reference[i % latent * wanted.channels + i / latent] = (float)wanted.at[i];
     golden_graph_begin(&c.m, g, folder);
     diti_format(label, sizeof label, "a picture of %u x %u encoded", (unsigned)height, (unsigned)width);
-    golden_expect(&c.m, label,
-                  diti_vae_encode(vae, &c.m.graph, golden_give(&c.m, DITI_F32, (uint32_t)area, 3, rows), height, width, 0),
-                  reference, GOLDEN_MODEL);
+    golden_expect(
+        &c.m, label,
+        diti_vae_encode(vae, &c.m.graph, golden_give(&c.m, DITI_F32, (uint32_t)area, 3, rows), height, width, 0),
+        reference, GOLDEN_MODEL);
     golden_dc_plan(g, &c, "encoding");
     free(image.at);
     free(wanted.at);

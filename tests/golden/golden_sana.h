@@ -23,7 +23,8 @@ static inline bool golden_is_lumina2(const golden_folder *folder) {
 }
 
 /* The first `rows` rows of an item of a recorded tensor [items, at least rows, columns]; NULL: it is not recorded. */
-static inline float *golden_sana_rows(golden_sana *c, const char *rest, uint32_t item, uint32_t rows, uint32_t columns) {
+static inline float *golden_sana_rows(golden_sana *c, const char *rest, uint32_t item, uint32_t rows,
+                                      uint32_t columns) {
     const diti_stored_tensor *stored;
     char name[96];
     uint64_t count;
@@ -53,8 +54,7 @@ static inline void golden_sana_text(golden_sana *c, uint32_t columns, bool exact
     uint32_t *items = (uint32_t *)calloc((size_t)d->branches * DITI_ITEM_WORDS, sizeof *items);
     float *all;
     char name[96];
-    text = diti_checkpoint_find(c->base.m.folder->golden,
-                                golden_case_name(&c->base, "in.encoder_hidden_states", name));
+    text = diti_checkpoint_find(c->base.m.folder->golden, golden_case_name(&c->base, "in.encoder_hidden_states", name));
     tokens = (uint32_t)text->shape[1];
     all = (float *)calloc((size_t)d->branches * tokens * columns, sizeof *all);
     for (i = 0; i < d->branches; i++) {
@@ -186,10 +186,9 @@ static inline void golden_lumina2_run(golden *g, const golden_folder *folder, go
 }
 
 /* Every sample of a case in every mode. */
-static inline bool golden_run_samples(golden *g, const golden_folder *folder, const diti_transformer *model,
-                                      uint32_t index,
-                                      void (*run)(golden *, const golden_folder *, golden_sana *,
-                                                  const diti_transformer *)) {
+static inline bool
+golden_run_samples(golden *g, const golden_folder *folder, const diti_transformer *model, uint32_t index,
+                   void (*run)(golden *, const golden_folder *, golden_sana *, const diti_transformer *)) {
     golden_sana c;
     uint32_t item, mode, samples = 1;
     for (item = 0; item < samples; item++) {

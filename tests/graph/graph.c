@@ -297,9 +297,9 @@ static double host_length(const solver_run *run, const solver_case *c, int step,
     for (int k = image; k < image + CHANNELS * PIXELS; k++) {
         int at = k % PIXELS, here = i % PIXELS;
         double u = solver_prediction(run, c, step, 0, k, false), v = solver_prediction(run, c, step, 1, k, false);
-        bool same = c->side == DITI_SOLVER_LINES ? k / width == i / width
-                                                 : at / width / side == here / width / side &&
-                                                       at % width / side == here % width / side;
+        bool same = c->side == DITI_SOLVER_LINES
+                        ? k / width == i / width
+                        : at / width / side == here / width / side && at % width / side == here % width / side;
         if (!same) continue;
         own += v * v;
         all += pow(u + run->table[step].row.guidance * (v - u), 2);
@@ -370,9 +370,10 @@ static void check_solver(diti_device *device, const solver_case *c) {
             double error = fmax(fabs(got[0][i] - x[i]), fabs(got[1][i] - x0[i]));
             if (!(error <= worst)) worst = error;
         }
-        CHECK_MESSAGE(worst < 2e-5, "guided %d mixed %d y %d learned %d noisy %d h3 %d holds %d keeps %d side %u: off by %g",
-                      c->guided, c->mixed, c->has_y, c->learned, c->noisy, c->has_h3, c->holds, c->keeps,
-                      c->side, worst); /* float, values of about 10 over five steps */
+        CHECK_MESSAGE(worst < 2e-5,
+                      "guided %d mixed %d y %d learned %d noisy %d h3 %d holds %d keeps %d side %u: off by %g",
+                      c->guided, c->mixed, c->has_y, c->learned, c->noisy, c->has_h3, c->holds, c->keeps, c->side,
+                      worst); /* float, values of about 10 over five steps */
     }
     diti_plan_destroy(run.plan);
     free(run.prediction_values);

@@ -1,6 +1,6 @@
-/* Pipelines that ask a Gemma 2 (Sana, Sana-Sprint, Lumina-Image 2), whole: repositories of small weights make pictures, the
-   same ones again, and others for other prompts; what their templates keep of a text; and what they refuse. The original's
-   results of each part are in tests/golden.   test-runs: lavapipe sanitize, in test-all swiftshader */
+/* Pipelines that ask a Gemma 2 (Sana, Sana-Sprint, Lumina-Image 2), whole: repositories of small weights make pictures,
+   the same ones again, and others for other prompts; what their templates keep of a text; and what they refuse. The
+   original's results of each part are in tests/golden.   test-runs: lavapipe sanitize, in test-all swiftshader */
 #include "library.h"
 #include "files.h"
 #include "real_shapes.h"
@@ -94,13 +94,13 @@ typedef struct pipeline {
 } pipeline;
 
 static const pipeline pipelines[] = {
-    {"{\"_class_name\": \"SanaPipeline\"}", "tests/fixtures/sana", "tests/fixtures/vae_dcae", NULL, "sana", "sana", 2, 20,
-     4.5f, 4.5f},
+    {"{\"_class_name\": \"SanaPipeline\"}", "tests/fixtures/sana", "tests/fixtures/vae_dcae", NULL, "sana", "sana", 2,
+     20, 4.5f, 4.5f},
     {"{\"_class_name\": \"SanaSprintPipeline\"}", "tests/fixtures/sana_sprint", "tests/fixtures/vae_dcae",
-     "{\"_class_name\": \"SCMScheduler\", \"prediction_type\": \"trigflow\", \"sigma_data\": 0.5}", "sana", "sprint", 2, 2,
-     1, 4.5f},
-    {"{\"_class_name\": \"Lumina2Pipeline\"}", "tests/fixtures/lumina2", "tests/fixtures/pipe_zimage/vae", NULL, "lumina2",
-     "lumina2", 2, 30, 4, 0},
+     "{\"_class_name\": \"SCMScheduler\", \"prediction_type\": \"trigflow\", \"sigma_data\": 0.5}", "sana", "sprint", 2,
+     2, 1, 4.5f},
+    {"{\"_class_name\": \"Lumina2Pipeline\"}", "tests/fixtures/lumina2", "tests/fixtures/pipe_zimage/vae", NULL,
+     "lumina2", "lumina2", 2, 30, 4, 0},
 };
 
 static bool draw_desc(dit_job_desc desc, const dit_model *model, uint32_t steps, float *out) {
@@ -137,12 +137,11 @@ static bool draw_encoded(const dit_model *model, const char *prompt, uint32_t st
         blobs[i] = malloc(sizes[i] + 1);
         good = good && dit_encode_prompt(context, model, i ? "" : prompt, blobs[i], &sizes[i], &err) == DIT_OK;
     }
-    good = CHECK_MESSAGE(good, "%s", err.message) &&
-           draw_desc((dit_job_desc){.conditioning = blobs[0],
-                                    .conditioning_size = sizes[0],
-                                    .negative_conditioning = blobs[1],
-                                    .negative_conditioning_size = sizes[1]},
-                     model, steps, out);
+    good = CHECK_MESSAGE(good, "%s", err.message) && draw_desc((dit_job_desc){.conditioning = blobs[0],
+                                                                              .conditioning_size = sizes[0],
+                                                                              .negative_conditioning = blobs[1],
+                                                                              .negative_conditioning_size = sizes[1]},
+                                                               model, steps, out);
     free(blobs[0]), free(blobs[1]);
     return good;
 }

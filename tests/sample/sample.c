@@ -621,7 +621,8 @@ static void test_draws(const diti_env *env) {
     CHECK(fabs(diti_dynamic_guidance(6, 4, 999) - 4.7558802) < 1e-6);
 }
 
-/* Sana-Sprint: a trajectory as its pipeline and SCMScheduler compute it, on latents that are half as long as dit.h's. */
+/* Sana-Sprint: a trajectory as its pipeline and SCMScheduler compute it, on latents that are half as long as dit.h's.
+ */
 static void test_angles(const diti_env *env) {
     static const uint32_t steps[] = {1, 2, 3, 8};
     static const char config[] = "{\"_class_name\":\"SCMScheduler\",\"clip_sample\":true}";
@@ -635,13 +636,14 @@ static void test_angles(const diti_env *env) {
         double x = 0.7, latent = 0.35, x0 = 0;
         CHECK(same_schedules(env, config, &request, config, &chosen));
         CHECK(make(env, config, &other, &wrong, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "use scm"));
-        CHECK(make(env, EPSILON, &chosen, &wrong, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "use any other"));
+        CHECK(make(env, EPSILON, &chosen, &wrong, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+              strstr(err.message, "use any other"));
         if (!CHECK_MESSAGE(make(env, config, &request, &schedule, &err) == DIT_OK, "%s", err.message)) return;
         CHECK(schedule.count == steps[n] && schedule.initial == 1 && diti_equal(schedule.sampler, "scm"));
         for (i = 0; i < schedule.count; i++) {
             const diti_step *s = &schedule.steps[i];
-            double angle = 1.5708 * (1 - (double)i / steps[n]), next = 1.5708 * (1 - (i + 1.0) / steps[n]), t, shown, m, v,
-                   noise = 0.3 - 0.1 * i;
+            double angle = 1.5708 * (1 - (double)i / steps[n]), next = 1.5708 * (1 - (i + 1.0) / steps[n]), t, shown, m,
+                   v, noise = 0.3 - 0.1 * i;
             if (steps[n] == 2) angle = i ? 1.3 : 1.5708, next = i ? 0 : 1.3;
             t = sin(angle) / (cos(angle) + sin(angle));
             shown = latent / 0.5 * sqrt(t * t + (1 - t) * (1 - t));
@@ -656,7 +658,8 @@ static void test_angles(const diti_env *env) {
                        2 * x0) < 1e-5);
             x = (double)s->x_x * x + (double)s->x_m * m + (double)s->d0 * ((double)s->x0_x * x + (double)s->x0_m * m) +
                 (double)s->noise * noise;
-            CHECK_MESSAGE(fabs(x - 2 * latent) < 1e-5, "%u steps: %g behind step %u, not %g", steps[n], x, i, 2 * latent);
+            CHECK_MESSAGE(fabs(x - 2 * latent) < 1e-5, "%u steps: %g behind step %u, not %g", steps[n], x, i,
+                          2 * latent);
         }
         CHECK(fabs(x - x0 / 0.5) < 1e-5 && schedule.draws == (steps[n] > 1));
         diti_schedule_free(env, &schedule);

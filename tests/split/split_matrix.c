@@ -240,7 +240,8 @@ static const row quick[] = {
 
 /* Models whose devices do not divide rows. */
 #define UNDIVIDED(model, columns, rows)                                                                                \
-    {model, "cfg2", "2", columns, rows, 1, NULL, NULL, EXACT}, {model, "cfg2", "2", columns, rows, 2, NULL, NULL, EXACT}, \
+    {model, "cfg2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                         \
+        {model, "cfg2", "2", columns, rows, 2, NULL, NULL, EXACT},                                                     \
         {model, "tensor2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
         {model, "tensor2", "2", columns, rows, 2, NULL, NULL, EXACT},                                                  \
         {model, "cfg2,tensor2", "4", columns, rows, 1, NULL, NULL, EXACT},                                             \

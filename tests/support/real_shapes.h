@@ -964,8 +964,7 @@ static inline void real_lumina2_block(real_file *file, uint64_t width, uint64_t 
     if (modulated)
         real_layer(file, 4 * width, width < 1024 ? width : 1024, NAME(0, "norm1.linear"), NAME(1, "adaLN_modulation.1"),
                    i);
-    if (file->original)
-        real_matrix(file, width + 2 * kv, width, NULL, NAME(1, "attention.qkv"), i);
+    if (file->original) real_matrix(file, width + 2 * kv, width, NULL, NAME(1, "attention.qkv"), i);
     for (k = 0; k < 3 && !file->original; k++) {
         static const char *const parts[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
         real_matrix(file, k ? kv : width, width, NAME(0, parts[k]), NULL, i);
