@@ -175,7 +175,6 @@
        jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
 
    - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
-   - Models that repaint (dit_model_info.wants_mask) take init_image and mask as they are, and all steps.
    - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
      below one half.
    - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
@@ -263,7 +262,7 @@
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
-       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE: models of these names                   21 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE, DIT_NO_LUMINA2, DIT_NO_SANA: image models 36 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -686,7 +685,7 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,      /* a control net: dit_job_desc.adapters puts it to work */
+    DIT_ROLE_CONTROL,
     DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
@@ -778,8 +777,6 @@ typedef struct dit_model_info {
     uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
     float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
     bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
-    bool wants_mask;           /* dit_job_desc.init_image and mask are required: the model repaints (FLUX.1 Fill) */
-    bool wants_control;        /* dit_job_desc.control_image is required (FLUX.1 Canny, Depth) */
     bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
@@ -800,7 +797,6 @@ typedef struct dit_model_info {
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
     uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
-    uint32_t control_count;  /* control nets */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -908,20 +904,17 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic;       /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                           example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale;    /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
-                           the model's default where that is 0, too */
-    float length_limit; /* most lengths of the conditional prediction that a guided one may have; longer ones are
-                           shortened (Z-Image's cfg_normalization, 1); 0: any */
+    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                        the model's default where that is 0, too */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a control net at work */
-    uint32_t control;        /* its number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
-    float weight;            /* strength; 0: 1 */
-    float first, last;       /* fractions of the steps in which it works; 0, 0: all */
-    uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
-    dit_image image;         /* required: the control picture, of the size that is made, in rgba */
+typedef struct dit_adapter { /* a control model at run time */
+    const dit_model *model;  /* required */
+    float weight;            /* 0: 1 */
+    float first, last;       /* fraction of steps; 0, 0: all */
+    dit_image image;         /* the control picture; zero: none */
 } dit_adapter;
 
 /* Where noise comes from; the same seed gives the same numbers on every device. */
@@ -986,8 +979,6 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba:
-                                        required  by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -1004,14 +995,13 @@ typedef struct dit_job_desc {
         *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
-    const dit_adapter *adapters; /* control nets at work, each at most once; NULL: none */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
-    const char *cache;           /* "references": keys and values of references are computed once, for models that were
-                                    trained so (FLUX.2 klein 9B KV); NULL: the model's own way */
+    const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
@@ -1454,6 +1444,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_ZIMAGE) || \
      defined(DIT_NO_FLUX2) || \
      defined(DIT_NO_QWENIMAGE) || \
+     defined(DIT_NO_LUMINA2) || \
+     defined(DIT_NO_SANA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -6235,6 +6227,8 @@ typedef enum diti_kernel {
     DITI_KERNEL_PIXELS,
     DITI_KERNEL_GROUP_NORM,
     DITI_KERNEL_FRAMES,
+    DITI_KERNEL_DEPTHWISE,
+    DITI_KERNEL_LINEAR_ATTENTION,
     DITI_KERNEL_GEMM_COOP,
     DITI_KERNEL_ATTENTION_COOP,
     DITI_KERNEL_ATTENTION_DIRECT,
@@ -13959,6 +13953,9 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
+    if (rank == 4 && shape[0] == rows && (shape[2] > 1 || shape[1] > 1) &&
+        shape[1] * shape[2] * shape[3] == columns) /* a convolution that keeps channels apart */
+        return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
 }
 
@@ -17458,12 +17455,11 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)                                                                                               \
-    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
+    MEMBER(27, shown_x0)
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 29u
+#define DITI_COEFFICIENTS 28u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -17478,7 +17474,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_RELU,  /* products, of all that is added, the residual too, and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -17706,13 +17702,15 @@ typedef struct diti_solver_row {
 #undef DITI_SOLVER_MEMBER
 } diti_solver_row;
 DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float), solver_row);
+#define DITI_SOLVER_LINES 65535u
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
-                                   or limited; width: of x's planes */
+                                   or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
+                                   planes */
     bool has_y, has_h3;         /* with h3 there is room for y, too */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
@@ -17746,6 +17744,36 @@ typedef struct diti_conv_desc {
 } diti_conv_desc;
 DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                    const diti_conv_desc *desc);
+
+/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps
+   of x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
+   gate_first of the weight. x and gate [batch * height * width, columns] of one format. */
+typedef struct diti_depthwise_desc {
+    uint32_t height, width;
+    const diti_weight *weight, *bias; /* F32 [channels, k * k], k odd; F32 [channels], NULL: none */
+    uint32_t first, gate_first;
+    diti_tensor gate; /* 0: none */
+    diti_tensor out;  /* write here; 0: a new tensor, F32 */
+    const char *name;
+} diti_depthwise_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc);
+/* A 1 x 1 convolution in groups of as many channels as weight F32 [channels, size] has columns: y[r, c] = sum over i of
+   x[r, c / size * size + i] * weight[c, i], to out. */
+DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
+                                           const char *name);
+
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
+   keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *
+   step, h * step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows,
+   heads * head_dim].
+ */
+typedef struct diti_linear_attention_desc {
+    uint32_t items, heads, head_dim; /* head_dim: a multiple of 4 */
+    uint32_t step, key_offset, value_offset;
+    const char *name;
+} diti_linear_attention_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                                           const diti_linear_attention_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -20407,6 +20435,251 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
     if (most > 1) most--; /* bindings begin at aligned offsets */
     for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
         diti_place_some(graph, x, desc, first, part->frames - first < most ? part->frames - first : most);
+}
+
+/* ==== src/graph/ops_channels.c ==== */
+/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows
+   with the number of rows (shaders/linear_attention.comp). */
+
+#define DITI_CHANNELS_GROUP 64u /* invocations */
+
+/* Push words of depthwise.comp. */
+enum {
+    DITI_DEPTHWISE_ROWS = 1,
+    DITI_DEPTHWISE_COLUMNS,
+    DITI_DEPTHWISE_IN,
+    DITI_DEPTHWISE_IN_PITCH,
+    DITI_DEPTHWISE_GATE,
+    DITI_DEPTHWISE_GATE_PITCH,
+    DITI_DEPTHWISE_OUT,
+    DITI_DEPTHWISE_OUT_PITCH,
+    DITI_DEPTHWISE_WEIGHT,
+    DITI_DEPTHWISE_BIAS,
+    DITI_DEPTHWISE_FIRST,
+    DITI_DEPTHWISE_GATE_FIRST,
+    DITI_DEPTHWISE_HEIGHT,
+    DITI_DEPTHWISE_WIDTH,
+    DITI_DEPTHWISE_SIZE,
+    DITI_DEPTHWISE_PUSH_WORDS
+};
+enum { DITI_DEPTHWISE_OWN, DITI_DEPTHWISE_GROUPED };
+
+/* A weight of so many values as a tensor for a binding. */
+static diti_tensor diti_channels_weight(diti_graph *graph, const diti_weight *weight, const char *name) {
+    return weight ? diti_op_vector_weight(graph, weight, weight->rows * weight->columns, name) : 0;
+}
+
+/* Binds all, and emits: invocations make four columns of a row each. reach: rows of x around those of the result. */
+static diti_tensor diti_channels_emit(diti_graph *graph, diti_dispatch *dispatch, const diti_tensor tensors[5],
+                                      uint64_t reach) {
+    const diti_tensor_info *x, *out;
+    uint32_t *push = dispatch->push, quads;
+    if (diti_graph_failed(graph)) return 0;
+    x = diti_tensor_get(graph, tensors[0]);
+    out = diti_tensor_get(graph, tensors[2]);
+    if (!diti_op_writable(graph, tensors[2], x->rows, out->columns, dispatch->name)) return 0;
+    quads = (out->columns + 3) / 4;
+    dispatch->constants[2] = x->format;
+    dispatch->constants[3] = out->format;
+    dispatch->constants[4] = tensors[4] != 0;
+    dispatch->constants[5] = tensors[1] != 0;
+    dispatch->constants[6] =
+        diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) && diti_op_vector(graph, tensors[2]);
+    dispatch->constant_count = 7;
+    push[DITI_DEPTHWISE_ROWS] = x->rows;
+    push[DITI_DEPTHWISE_COLUMNS] = out->columns;
+    push[DITI_DEPTHWISE_IN_PITCH] = x->pitch;
+    push[DITI_DEPTHWISE_GATE_PITCH] = tensors[1] ? diti_tensor_get(graph, tensors[1])->pitch : 0;
+    push[DITI_DEPTHWISE_OUT_PITCH] = out->pitch;
+    diti_op_bind(graph, dispatch, 0, tensors[0], DITI_DEPTHWISE_IN, true, false);
+    diti_op_bind(graph, dispatch, 1, tensors[1], DITI_DEPTHWISE_GATE, true, false);
+    diti_op_bind(graph, dispatch, 2, tensors[2], DITI_DEPTHWISE_OUT, false, true);
+    diti_op_bind(graph, dispatch, 3, tensors[3], DITI_DEPTHWISE_WEIGHT, true, false);
+    diti_op_bind(graph, dispatch, 4, tensors[4], DITI_DEPTHWISE_BIAS, true, false);
+    diti_op_bind_rows(graph, dispatch, 0, quads, DITI_CHANNELS_GROUP, reach, reach);
+    if (tensors[1]) diti_op_bind_rows(graph, dispatch, 1, quads, DITI_CHANNELS_GROUP, reach, reach);
+    diti_op_bind_rows(graph, dispatch, 2, quads, DITI_CHANNELS_GROUP, 0, 0);
+    diti_op_emit(graph, dispatch, ((uint64_t)x->rows * quads + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+                 DITI_DEPTHWISE_PUSH_WORDS);
+    return tensors[2];
+}
+
+static bool diti_depthwise_check(diti_graph *graph, diti_tensor x, diti_tensor gate, const diti_depthwise_desc *desc,
+                                 const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x), *other = diti_tensor_get(graph, gate ? gate : x);
+    uint64_t area = (uint64_t)desc->height * desc->width;
+    uint32_t channels = desc->weight->rows, first = desc->first > desc->gate_first ? desc->first : desc->gate_first;
+    if (diti_graph_failed(graph)) return false;
+    if (diti_element_is_float(info->format) && other->format == info->format && other->rows == info->rows &&
+        other->columns == info->columns && area && info->rows % area == 0 && first + info->columns <= channels &&
+        (!desc->bias || !desc->bias->part_count || desc->bias->rows * desc->bias->columns == channels))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name,
+                    info->name, info->rows, info->columns, desc->height, desc->width, channels);
+    return false;
+}
+
+static uint32_t diti_depthwise_side(const diti_weight *weight) {
+    uint32_t side = 1;
+    while (side * side < weight->columns) side += 2;
+    return side;
+}
+
+DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc) {
+    const char *name = desc->name ? desc->name : "depthwise";
+    uint32_t side = diti_depthwise_side(desc->weight), *push;
+    diti_tensor tensors[5];
+    diti_dispatch dispatch;
+    tensors[0] = diti_guard_release(graph, x, name);
+    tensors[1] = desc->gate ? diti_guard_release(graph, desc->gate, name) : 0;
+    if (!diti_depthwise_check(graph, tensors[0], tensors[1], desc, name)) return 0;
+    if (side * side != desc->weight->columns)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u taps are no square of an odd number", name,
+                               desc->weight->columns);
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return 0;
+    tensors[2] =
+        desc->out ? desc->out
+                  : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), name);
+    tensors[3] = diti_channels_weight(graph, desc->weight, name);
+    tensors[4] = diti_channels_weight(graph, desc->bias, name);
+    push = dispatch.push;
+    push[DITI_DEPTHWISE_FIRST] = desc->first;
+    push[DITI_DEPTHWISE_GATE_FIRST] = desc->gate_first;
+    push[DITI_DEPTHWISE_HEIGHT] = desc->height;
+    push[DITI_DEPTHWISE_WIDTH] = desc->width;
+    push[DITI_DEPTHWISE_SIZE] = side;
+    dispatch.constants[1] = DITI_DEPTHWISE_OWN;
+    dispatch.flops =
+        2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
+    return diti_channels_emit(graph, &dispatch, tensors, (uint64_t)side / 2 * (desc->width + 1));
+}
+
+DIT_INTERNAL void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
+                               const char *name) {
+    uint32_t columns = diti_tensor_columns(graph, x), size = weight->columns;
+    diti_tensor tensors[5] = {0, 0, 0, 0, 0};
+    diti_dispatch dispatch;
+    tensors[0] = diti_guard_release(graph, x, name);
+    tensors[2] = out;
+    tensors[3] = diti_channels_weight(graph, weight, name);
+    if (diti_graph_failed(graph)) return;
+    if (weight->rows != columns || columns % size || diti_tensor_columns(graph, out) != columns) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %u channels are no groups of %u, as the weight's %u are", name, columns, size,
+                        weight->rows);
+        return;
+    }
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return;
+    dispatch.push[DITI_DEPTHWISE_HEIGHT] = dispatch.push[DITI_DEPTHWISE_WIDTH] = 1;
+    dispatch.push[DITI_DEPTHWISE_SIZE] = size;
+    dispatch.constants[1] = DITI_DEPTHWISE_GROUPED;
+    dispatch.flops = 2.0 * size * diti_tensor_rows(graph, x) * columns;
+    diti_channels_emit(graph, &dispatch, tensors, 0);
+}
+
+/* ---- attention without a softmax ---- */
+
+#define DITI_LINEAR_PART 256u /* rows that a workgroup sums up; sums depend on the shape alone */
+
+/* Push words of linear_attention.comp. */
+enum {
+    DITI_LINEAR_ROWS = 1,
+    DITI_LINEAR_HEADS,
+    DITI_LINEAR_PARTS,
+    DITI_LINEAR_PART_ROWS,
+    DITI_LINEAR_IN,
+    DITI_LINEAR_IN_PITCH,
+    DITI_LINEAR_OUT,
+    DITI_LINEAR_OUT_PITCH,
+    DITI_LINEAR_HEAD_STEP,
+    DITI_LINEAR_KEYS,
+    DITI_LINEAR_VALUES,
+    DITI_LINEAR_SUM,
+    DITI_LINEAR_SUM_PITCH,
+    DITI_LINEAR_EPS,
+    DITI_LINEAR_PUSH_WORDS
+};
+enum { DITI_LINEAR_SUM_UP, DITI_LINEAR_FOLD, DITI_LINEAR_APPLY };
+
+/* One of the three dispatches of an item's rows x. */
+static bool diti_linear_begin(diti_graph *graph, diti_dispatch *dispatch, uint32_t op, diti_tensor x, diti_tensor sums,
+                              diti_tensor out, const diti_linear_attention_desc *desc) {
+    uint32_t *push = dispatch->push, rows = diti_tensor_rows(graph, x);
+    if (!diti_op_begin(graph, dispatch, desc->name ? desc->name : "linear_attention", DITI_KERNEL_LINEAR_ATTENTION,
+                       DITI_CHANNELS_GROUP))
+        return false;
+    dispatch->constants[1] = op;
+    dispatch->constants[2] = diti_tensor_get(graph, x)->format;
+    dispatch->constants[3] = diti_tensor_get(graph, out)->format;
+    dispatch->constants[4] = desc->head_dim;
+    dispatch->constant_count = 5;
+    push[DITI_LINEAR_ROWS] = rows;
+    push[DITI_LINEAR_HEADS] = desc->heads;
+    push[DITI_LINEAR_PARTS] = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART;
+    push[DITI_LINEAR_PART_ROWS] = DITI_LINEAR_PART;
+    push[DITI_LINEAR_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
+    push[DITI_LINEAR_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    push[DITI_LINEAR_HEAD_STEP] = desc->step;
+    push[DITI_LINEAR_KEYS] = desc->key_offset;
+    push[DITI_LINEAR_VALUES] = desc->value_offset;
+    push[DITI_LINEAR_SUM_PITCH] = sums ? diti_tensor_get(graph, sums)->pitch : 0;
+    push[DITI_LINEAR_EPS] = diti_op_float(1e-15f);
+    if (op != DITI_LINEAR_FOLD) diti_op_bind(graph, dispatch, 0, x, DITI_LINEAR_IN, true, false);
+    diti_op_bind(graph, dispatch, 1, out, DITI_LINEAR_OUT, false, true);
+    diti_op_bind(graph, dispatch, 2, sums, DITI_LINEAR_SUM, true, false);
+    return true;
+}
+
+/* An item's rows. */
+static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out,
+                             const diti_linear_attention_desc *desc) {
+    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART,
+             dim = desc->head_dim;
+    uint32_t entries = dim * (dim + 4), quads = desc->heads * dim / 4;
+    diti_tensor sums = diti_tensor_new(graph, DITI_F32, parts * desc->heads, entries, "sums of parts"), folded = sums;
+    diti_dispatch dispatch;
+    if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_SUM_UP, x, 0, sums, desc)) return;
+    diti_op_bind_rows(graph, &dispatch, 0, desc->heads, DITI_LINEAR_PART, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, 1, 0, 0);
+    dispatch.flops = 2.0 * rows * desc->heads * entries;
+    diti_op_emit(graph, &dispatch, (uint64_t)parts * desc->heads, DITI_LINEAR_PUSH_WORDS);
+    if (parts > 1) {
+        folded = diti_tensor_new(graph, DITI_F32, desc->heads, entries, "sums");
+        if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_FOLD, x, sums, folded, desc))
+            return;
+        diti_op_emit(graph, &dispatch,
+                     ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+                     DITI_LINEAR_PUSH_WORDS);
+    }
+    if (!diti_linear_begin(graph, &dispatch, DITI_LINEAR_APPLY, x, folded, out, desc)) return;
+    diti_op_bind_rows(graph, &dispatch, 0, quads, DITI_CHANNELS_GROUP, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, quads, DITI_CHANNELS_GROUP, 0, 0);
+    dispatch.flops = 2.0 * rows * desc->heads * entries;
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * quads + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+                 DITI_LINEAR_PUSH_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                               const diti_linear_attention_desc *desc) {
+    const char *name = desc->name ? desc->name : "linear_attention";
+    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), items = desc->items, i, own;
+    uint64_t last = (uint64_t)(desc->heads - 1) * desc->step + desc->head_dim +
+                    (desc->key_offset > desc->value_offset ? desc->key_offset : desc->value_offset);
+    diti_tensor out;
+    if (diti_graph_failed(graph)) return 0;
+    if (!items || rows % items || !desc->heads || !desc->head_dim || desc->head_dim % 4 || desc->step % 4 ||
+        desc->key_offset % 4 || desc->value_offset % 4 || last > columns)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "op %s: %u columns of %u rows hold no %u heads of %u for %u items", name, columns, rows,
+                               desc->heads, desc->head_dim, items);
+    x = diti_op_align(graph, diti_guard_release(graph, x, name), name);
+    out = diti_tensor_new(graph, DITI_F32, rows, desc->heads * desc->head_dim, name);
+    own = rows / items;
+    for (i = 0; i < items && !diti_graph_failed(graph); i++)
+        diti_linear_item(graph, diti_tensor_view(graph, x, i * own, own, 0, columns),
+                         diti_tensor_view(graph, out, i * own, own, 0, desc->heads * desc->head_dim), desc);
+    return out;
 }
 
 /* ==== src/graph/ops_norm.c ==== */
@@ -27303,6 +27576,14 @@ typedef struct diti_taps {
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
+enum { /* diti_chat.rules */
+       DITI_CHAT_KEEPS_AFTER =
+           1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+       DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
+       DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
+       DITI_CHAT_PLAIN_GUIDES =
+           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+};
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
@@ -27310,7 +27591,7 @@ typedef struct diti_chat {
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    uint32_t rules;             /* any of the enum above */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -27323,6 +27604,8 @@ typedef enum diti_chat_model {
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
     DITI_CHAT_HUNYUANVIDEO,
+    DITI_CHAT_LUMINA2,
+    DITI_CHAT_SANA,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */
@@ -30623,9 +30906,29 @@ DITI_ONCE_BEGIN
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
+#define DITI_CHAT_SUPERIOR                                                                                              \
+    "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
+    "on textual prompts or user prompts. <Prompt Start> "
+#define DITI_CHAT_ENHANCE                                                                                               \
+    "Given a user prompt, generate an 'Enhanced prompt' that provides detailed visual descriptions suitable for image " \
+    "generation. Evaluate the level of detail in the user prompt:\n"                                                    \
+    "- If the prompt is simple, focus on adding specifics about colors, shapes, sizes, textures, and spatial "          \
+    "relationships to create vivid and concrete scenes.\n"                                                              \
+    "- If the prompt is already detailed, refine and enhance the existing details slightly without "                    \
+    "overcomplicating.\n"                                                                                               \
+    "Here are examples of how to transform or refine prompts:\n"                                                        \
+    "- User Prompt: A cat sleeping -> Enhanced: A small, fluffy white cat curled up in a round shape, sleeping "        \
+    "peacefully on a warm sunny windowsill, surrounded by pots of blooming red flowers.\n"                              \
+    "- User Prompt: A busy city street -> Enhanced: A bustling city street scene at dusk, featuring glowing street "    \
+    "lamps, a diverse crowd of people in colorful clothing, and a double-decker bus passing by towering glass "         \
+    "skyscrapers.\n"                                                                                                    \
+    "Please generate only the enhanced description for the prompt below and avoid including any additional "            \
+    "commentary or evaluations:\n"                                                                                      \
+    "User Prompt: "
+
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"", "", "", "", "", 512, false, 0, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, 0, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
@@ -30633,7 +30936,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      512,
      true,
-     false,
+     0,
      {3, 36, {9, 18, 27}, false}},
     {"QwenImagePipeline",
      DITI_CHAT_DESCRIBE,
@@ -30642,7 +30945,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImageEditPipeline QwenImageEditPlusPipeline",
      DITI_CHAT_EDIT,
@@ -30651,7 +30954,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
@@ -30660,7 +30963,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      " ",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, true}},
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
@@ -30669,18 +30972,28 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      512,
      false,
-     true,
+     DITI_CHAT_KEEPS_AFTER,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
-    {"HunyuanVideoPipeline",
-     DITI_CHAT_VIDEO,
-     "<|eot_id|>",
-     DITI_CHAT_VIDEO,
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, 0, {1, 0, {-1}, false}},
+    {"HunyuanVideoPipeline", DITI_CHAT_VIDEO, "<|eot_id|>", DITI_CHAT_VIDEO, "", 256, false, 0, {1, 0, {-3}, false}},
+    {"Lumina2Pipeline Lumina2Text2ImgPipeline",
+     DITI_CHAT_SUPERIOR,
+     "",
+     "",
      "",
      256,
      false,
+     DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-2}, false}},
+    {"SanaPipeline SanaSprintPipeline",
+     DITI_CHAT_ENHANCE,
+     "",
+     DITI_CHAT_ENHANCE,
+     "",
+     300,
      false,
-     {1, 0, {-3}, false}}};
+     DITI_CHAT_LOWERS | DITI_CHAT_KEEPS_FIRST | DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-1}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 
@@ -32429,13 +32742,10 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
-                                  and the others are those of the picture without what is repainted; 0: in models of
-                                  pictures all are the picture's that is followed */
-    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
+    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -32453,6 +32763,7 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
+    bool norms_lines;         /* each line of each channel of it does */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
@@ -32460,12 +32771,6 @@ typedef struct diti_model_traits {
     const char *expert_scheduler;
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
-    bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
-                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
-    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
-    bool caches_references;  /* diti_denoise.keeps_references is understood */
-    bool keeps_references;   /* the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -32491,6 +32796,7 @@ typedef struct diti_model_traits {
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool whole_rows;       /* devices do not divide rows: no ulysses, ring or pipefusion */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
@@ -32536,29 +32842,12 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
-   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
-typedef struct diti_reference_kv {
-    diti_tensor kept[DITI_MAX_BLOCKS];
-    bool fills; /* the evaluation at hand makes them */
-} diti_reference_kv;
-
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
-
-/* Control nets that add to the blocks of an evaluation. */
-#define DITI_MOST_CONTROLS 4u
-typedef struct diti_control_use {
-    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
-    const struct diti_transformer *model; /* the net */
-    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
-    uint32_t done, made;
-} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -32601,13 +32890,7 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;        /* 0 where traits.references is 0 */
-    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
-    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
-    diti_control_use *controls;
-    uint32_t control_count;
-    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
-    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
+    uint32_t reference_count; /* 0 where traits.references is 0 */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -32715,15 +32998,7 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
-    const diti_layer
-        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
-    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
-/* A control net for a model: the error names why it does not fit. */
-DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
-                                          const diti_json *config, const diti_checkpoint *checkpoint,
-                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
-                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -33047,8 +33322,6 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
-/* Patches of a control net's picture, [tokens, C * p * p]. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
@@ -34500,51 +34773,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
-/* ---- pictures that are referred to, whose keys and values were kept ---- */
-
-/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
-   ones: of `all` heads those from `first` on. */
-static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                          uint32_t first, uint32_t all, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
-    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t lead = diti_tensor_rows(graph, kept);
-    if (diti_graph_failed(graph)) return 0;
-    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
-                         "keys and values");
-    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
-                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
-        for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
-                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
-                      "keys and values of references");
-    }
-    return kv;
-}
-
-static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                   diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
-    if (diti_graph_failed(graph)) return;
-    *kept =
-        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
-    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
-}
-
-/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
-typedef struct diti_attend_references {
-    const diti_denoise *denoise; /* NULL: there are none */
-    uint32_t first, all;
-} diti_attend_references;
-
-static bool diti_attend_refers(const diti_denoise *denoise) {
-    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
-}
-
-/* ---- rings ---- */
-
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
     diti_tensor parts[2];
@@ -34574,10 +34802,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
-   references, and they join its own. rows: of an item with each member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
+   member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
+                                    const uint32_t *rows, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -34600,13 +34828,7 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise) {
-            diti_tensor joined =
-                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
-            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
-        } else {
-            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
-        }
+        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -34775,19 +34997,6 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
-/* Every item attends all its rows, which are here, and kept references. */
-static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
-                                   const diti_attend_references *references, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
-    return diti_attend_keys(
-        graph, desc, q,
-        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
-        0);
-}
-
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -34796,23 +35005,19 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
-    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
-    if (diti_attend_refers(denoise)) references.denoise = denoise;
-    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
-        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
     else
-        o = diti_attend_all(graph, &local, &references, qkv);
+        o = diti_attend(graph, NULL, &local, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -34847,14 +35052,13 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    diti_attend_references references = DITI_ZERO;
-    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_tensor_rows(graph, qkv);
+    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
-    if (diti_attend_refers(denoise)) references.denoise = denoise;
-    references.all = desc->heads;
-    return diti_attend_all(graph, desc, &references, qkv);
+    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -35014,17 +35218,6 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
-}
-
-DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
-    diti_patches patches = DITI_ZERO;
-    patches.batch = 1;
-    patches.channels = p->model->traits.latent_channels;
-    patches.height = p->denoise->height;
-    patches.width = p->denoise->width;
-    patches.patch = p->model->traits.patch;
-    patches.channels_last = p->model->traits.channels_last;
-    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
 }
 
 /* ---- pictures that are referred to ---- */
@@ -35267,72 +35460,6 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
-/* ---- control nets: models whose blocks add to those of another ---- */
-
-/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
-   3.3.1, 3.4.2). */
-static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
-    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
-    bool single = index >= doubles;
-    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
-    uint32_t i = single ? index - doubles : index;
-    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
-    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
-    return 1 + i + (single ? own : 0);
-}
-
-static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
-    use->denoise->first_branch = denoise->first_branch;
-    use->denoise->latent = denoise->latent;
-    use->denoise->input_scale = denoise->input_scale;
-    use->denoise->patch = denoise->patch;
-    diti_transformer_begin(use->model, graph, use->denoise);
-    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
-    use->x = diti_transformer_embed(use->model, graph, use->denoise);
-    use->done = use->made = 0;
-}
-
-/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
-static void diti_control_make(const diti_pass *p, diti_control_use *use) {
-    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
-    const diti_layer *outlet = &use->model->outlets[use->done - 1];
-    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
-    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.bias = &outlet->bias;
-        desc.gate = use->scale;
-        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
-        desc.name = "control";
-        diti_linear(p->graph,
-                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
-                    &outlet->weight, &desc);
-    }
-    use->made = use->done;
-}
-
-/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
-   block first needs them, so that what one of them adds is there at a time. */
-static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                             uint32_t index, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, denoise);
-    uint32_t i, item;
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
-        diti_control_use *use = &denoise->controls[i];
-        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
-        if (!wanted) continue;
-        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
-            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
-        if (use->made != wanted) diti_control_make(&p, use);
-        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
-            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
-            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
-                          "control");
-        }
-    }
-}
-
-/* ---- a patch, or all ---- */
-
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -35340,13 +35467,10 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
-        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
-        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
@@ -35391,6 +35515,10 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     if (stages->index + 1 < stages->count)
         x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
                             diti_denoise_plane(denoise), "prediction");
+    if (stages->index + 1 == stages->count && (traits->norms_tokens || traits->norms_lines)) { /* guidance changes it */
+        diti_broadcast(graph, stages, stages->index, diti_add_rows(graph, x, 0, 0, "prediction"));
+        return x;
+    }
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }
@@ -35489,7 +35617,6 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
-        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
@@ -40443,8 +40570,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
-   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
+   share all weights, and attention and feed-forward are one layer's input. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -40454,12 +40580,9 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
-    bool control;             /* the file is a control net's */
-    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
-    uint32_t text, pooled;    /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
-    bool guided;                   /* distilled guidance is an input */
+    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
+    bool guided;                                       /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -40518,9 +40641,6 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
-    diti_layer control;  /* a control net's [D, 4 * channels] */
-    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
-    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -40547,41 +40667,27 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
-   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
-static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
-                                        dit_error *err) {
-    const uint32_t mask = 64;
-    config->channels = out / 4;
-    if (in == out) return DIT_OK;
-    config->condition = config->channels;
-    if (in == 2 * out) return DIT_OK;
-    config->mask = mask;
-    config->condition += mask;
-    if (in == 2 * out + 4 * mask) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
-        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
-        file, (unsigned)in, (unsigned)out);
-}
-
-static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
+static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
-        !config->pooled || !in || !out || !config->head_dim) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
-            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
-            : !config->text                                            ? "context_embedder (txt_in)"
-            : !config->pooled                                          ? "text_embedder (vector_in)"
-            : !config->head_dim                                        ? "norms of queries"
-                                : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
+                         file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->pooled                    ? "text_embedder (vector_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
-    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    if (in != out) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
+                         "depth map or edges, take more than a latent and are not supported",
+                         file, (unsigned)in, (unsigned)out);
+    }
+    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -40603,20 +40709,17 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
-    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
-    if (config->control) out = in;
-    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    if (config->singles)
-        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
-                                             ".norm.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -40627,24 +40730,10 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
-    const diti_flux_config *config = &model->config;
-    uint32_t i, width = config->width;
-    char name[48];
-    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
-    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
-    for (i = 0; i < config->doubles + config->singles; i++) {
-        bool single = i >= config->doubles;
-        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
-                    (unsigned)(single ? i - config->doubles : i));
-        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
-    }
-}
-
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -40654,10 +40743,6 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
-    if (config->control) {
-        diti_flux_load_control(loader, model);
-        return;
-    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -40666,7 +40751,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
+    traits->variant = config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -40683,14 +40768,11 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
+    traits->default_steps = config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
+    traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
-    traits->condition_channels = config->condition;
-    traits->repaint_channels = config->mask;
-    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
-    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -40702,14 +40784,9 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (config->control)
-        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
-                                                            sizeof *model->outlets);
-    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
+    if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
-    model->base.outlets = model->outlets;
-    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -40719,8 +40796,6 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
-    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
-    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -40737,28 +40812,6 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
-/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
-   prompt: its denoise->text_tokens count that row. */
-static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
-    const diti_flux *model = diti_flux_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
-    diti_tensor text, mode, joined;
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
-    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
-    if (!lead) return text;
-    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
-    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
-    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
-    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
-        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
-        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
-                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
-    }
-    return joined;
-}
-
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -40766,7 +40819,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor time, pooled;
+    diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -40779,10 +40832,8 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    state->text = diti_flux_text(p, state);
-    if (config->control)
-        state->control =
-            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -40824,8 +40875,6 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
-    if (result == DIT_OK && state->mode)
-        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -40840,8 +40889,7 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    const diti_flux_state *state = diti_flux_at(p->denoise);
-    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
+    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -40880,7 +40928,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel FluxControlNetModel",
+        {"FluxTransformer2DModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
@@ -41769,7 +41817,6 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
-    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -41801,7 +41848,6 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
-    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -41828,7 +41874,6 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
-    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -41837,7 +41882,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -41850,56 +41895,6 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
-static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
-
-/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
-static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
-    diti_graph *graph = p->graph;
-    diti_denoise *denoise = p->denoise, own = *denoise;
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
-    diti_tensor x = denoise->lead_rows;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
-    own.token_range.unit = 1;
-    own.batch = own.branches = own.text_batch = 1;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = denoise->reference_kv = &state->references;
-    state->references.fills = true;
-    here = diti_pass_at(p->model, graph, &own);
-    for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
-                                          diti_tensor_columns(graph, state->modulation[i]));
-    state->here_cosines =
-        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
-    state->here_sines =
-        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        diti_flux2_run_block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    state->references.fills = false;
-    denoise->lead = 0;
-    denoise->lead_rows = 0;
-}
-
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -41908,8 +41903,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -41921,17 +41915,14 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
-    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). References whose keys and values are kept stand behind the image. */
+   0). */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
-    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
-             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -41939,17 +41930,16 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < texts) {
+        if (row < denoise->text_tokens) {
             position[3] = (int32_t)row;
-        } else if (row >= first && row < first + lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            uint32_t token = row - texts - (first == texts ? lead : 0);
-            position[1] = (int32_t)(token / denoise->width);
-            position[2] = (int32_t)(token % denoise->width);
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -41966,7 +41956,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -42426,6 +42416,1119 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
 
 #endif
 
+#ifndef DIT_NO_LUMINA2
+
+/* ==== src/model/lumina2.c ==== */
+/* Lumina-Image 2: docs/models.md 3.18. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_lumina2.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Heads of queries share heads of keys and
+   values. Every sublayer has a norm before and one behind it. */
+
+#define DITI_LUMINA2_MAX_BLOCKS 128u
+#define DITI_LUMINA2_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_lumina2_config {
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t shared;                       /* heads of queries that share one of keys and values */
+    uint32_t kv_width;                     /* columns of all keys */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time;                   /* columns of the text, of the vector that modulates */
+    uint32_t axes[DITI_LUMINA2_AXES];      /* channels of a head that rotate with each coordinate */
+    float theta, eps;
+} diti_lumina2_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_lumina2_keys[][2] = {
+    {"x_embedder", "x_embedder"},
+    {"time_caption_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_caption_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_caption_embed.caption_embedder", "cap_embedder"},
+    {"norm_out.linear_1", "final_layer.adaLN_modulation.1"},
+    {"norm_out.linear_2", "final_layer.linear"},
+};
+static const char *const diti_lumina2_block_keys[][2] = {
+    {"attn.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.to_out.0", "attention.out"},
+    {"attn.norm_q", "attention.q_norm"},
+    {"attn.norm_k", "attention.k_norm"},
+    {"norm1.linear", "adaLN_modulation.1"},
+    {"norm1.norm", "attention_norm1"},
+    {"norm1", "attention_norm1"},
+    {"norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward.linear_1", "feed_forward.w1"},
+    {"feed_forward.linear_2", "feed_forward.w2"},
+    {"feed_forward.linear_3", "feed_forward.w3"},
+};
+
+static const diti_key_table diti_lumina2_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
+    {NULL, NULL, diti_lumina2_keys, DITI_COUNT(diti_lumina2_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_lumina2_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_layer q, k, v;              /* [D, D], [kv width, D] each */
+    diti_weight norms[2];            /* F32 [head_dim]: of q, of k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;   /* attention is divided in whole groups of heads that share keys */
+} diti_lumina2_block;
+
+typedef struct diti_lumina2 {
+    diti_transformer base;
+    diti_lumina2_config config;
+    diti_layer patch;            /* [D, 4 * channels] */
+    diti_weight text_norm;       /* F32 [text] */
+    diti_layer text;             /* [D, text] */
+    diti_embedder time;          /* [time, 256], [time, time] */
+    diti_lumina2_block *blocks;  /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation; /* [D, time]: scale */
+    diti_layer proj_out;         /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_lumina2;
+
+static const diti_lumina2 *diti_lumina2_of(const diti_transformer *transformer) {
+    return (const diti_lumina2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, a third of a head each. */
+static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dim_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_LUMINA2_AXES; i++) {
+        double given = axis ? axis->number : config->head_dim / 3.0;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+        "axes_dim_rope are even and add up to it",
+        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
+}
+
+static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
+                                     uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim || !config->kv_width) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Lumina-Image 2 transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed         ? "layers"
+                         : !config->text                          ? "a caption embedder"
+                         : !config->time                          ? "a timestep embedder"
+                         : !config->head_dim || !config->kv_width ? "queries and keys"
+                                                                  : "x_embedder or the last layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->kv_width % config->head_dim ||
+        config->width % config->kv_width || config->head_dim > 256 || config->head_dim % 4 || config->time % 4 ||
+        config->blocks + 2 * config->refiners > DITI_LUMINA2_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Lumina-Image 2 transformer of %u + %u blocks, heads of %u in widths of %u and %u, that "
+                         "takes %u columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->kv_width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lumina2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                    dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_lumina2_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_lumina2_config, text), "time_caption_embed.caption_embedder.1.weight", 1},
+        {offsetof(diti_lumina2_config, time), "time_caption_embed.timestep_embedder.linear_2.weight", 0},
+        {offsetof(diti_lumina2_config, feed), "layers.0.feed_forward.linear_1.weight", 0},
+        {offsetof(diti_lumina2_config, head_dim), "layers.0.attn.norm_q.weight", 0},
+        {offsetof(diti_lumina2_config, kv_width), "layers.0.attn.to_k.weight", 0}};
+    diti_lumina2_config *config = &((diti_lumina2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1),
+             out = diti_loader_dimension(loader, "norm_out.linear_2.weight", 0),
+             fused = diti_loader_dimension(loader, "layers.0.attn.qkv.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    if (fused > config->width) config->kv_width = (fused - config->width) / 2;
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "layers.", ".ffn_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "num_refiner_layers", "noise_refiner.", ".ffn_norm1.weight");
+    DITI_TRY(diti_lumina2_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->shared = config->width / config->kv_width;
+    config->theta = 10000;
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    if (diti_setting_size(&settings, "num_kv_heads", config->heads / config->shared, 1024) !=
+        config->heads / config->shared)
+        diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "num_kv_heads", "the matrices of keys have another number");
+    return diti_lumina2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_lumina2_load_heads(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config) {
+    uint32_t width = config->width, own = config->kv_width, all = width + 2 * own;
+    if (diti_loader_find(loader, "attn.qkv.weight")) {
+        diti_load_bare_rows(loader, &block->q, 0, width, all, width, "attn.qkv");
+        diti_load_bare_rows(loader, &block->k, width, own, all, width, "attn.qkv");
+        diti_load_bare_rows(loader, &block->v, width + own, own, all, width, "attn.qkv");
+    } else {
+        diti_load_bare(loader, &block->q, width, width, "attn.to_q");
+        diti_load_bare(loader, &block->k, own, width, "attn.to_k");
+        diti_load_bare(loader, &block->v, own, width, "attn.to_v");
+    }
+    diti_load_vector(loader, &block->norms[0], 1, config->head_dim, "attn.norm_q.weight");
+    diti_load_vector(loader, &block->norms[1], 1, config->head_dim, "attn.norm_k.weight");
+}
+
+static void diti_lumina2_load_block(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config,
+                                    const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const char *const behind[] = {"norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "norm1.linear");
+    diti_lumina2_load_heads(loader, block, config);
+    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.linear_1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.linear_3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.linear_2");
+    diti_load_vector(loader, &block->before[0].weight, 1, width, modulated ? "norm1.norm.weight" : "norm1.weight");
+    diti_load_vector(loader, &block->before[1].weight, 1, width, "ffn_norm1.weight");
+    for (i = 0; i < 2; i++) diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, NULL, &block->out, width, config->shared * config->head_dim);
+    block->attention.in = &block->q;
+    block->attention.in_name = "q";
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_lumina2_load_weights(diti_loader *loader, diti_lumina2 *model) {
+    const diti_lumina2_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "time_caption_embed.caption_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "time_caption_embed.caption_embedder.1");
+    diti_load_embedder(loader, &model->time, config->time, config->time, 256, "time_caption_embed.timestep_embedder");
+    for (i = 0; i < config->refiners; i++)
+        diti_lumina2_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE,
+                                false);
+    for (i = 0; i < config->refiners; i++)
+        diti_lumina2_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_lumina2_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "norm_out.linear_1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "norm_out.linear_2");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_lumina2_set_traits(diti_lumina2 *model) {
+    const diti_lumina2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "lumina2";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_LUMINA2);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_GEMMA2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":6.0}";
+    traits->uniform_sigmas = true;
+    traits->norms_lines = true;
+    traits->whole_rows = true;
+    traits->default_steps = 30;
+    traits->default_guidance = 4;
+    traits->joint = traits->channels_last = true;
+}
+
+static void diti_lumina2_load(diti_component *component, diti_loader *loader) {
+    diti_lumina2 *model = (diti_lumina2 *)(void *)component;
+    model->blocks = (diti_lumina2_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_lumina2_load_weights(loader, model);
+    diti_lumina2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_lumina2_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_lumina2_state;
+
+static diti_lumina2_state *diti_lumina2_at(const diti_denoise *denoise) {
+    return (diti_lumina2_state *)denoise->family;
+}
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_lumina2_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_lumina2_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                             diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* RMS norm of each head, then rotation: in place. */
+static void diti_lumina2_turn(const diti_pass *p, diti_tensor x, const diti_weight *norm, diti_tensor cosines,
+                              diti_tensor sines, const char *name) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_qkv_desc post = DITI_ZERO;
+    post.head_dim = config->head_dim;
+    post.heads = diti_tensor_columns(p->graph, x) / post.head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = norm;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = diti_tensor_rows(p->graph, cosines);
+    post.name = name;
+    diti_qk_norm_rope(p->graph, x, &post);
+}
+
+static diti_tensor diti_lumina2_linear(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                       const diti_column_shard *shard, const char *name) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_linear_desc desc = DITI_ZERO;
+    if (shard->count < shard->all) {
+        desc.first = shard->first / config->shared;
+        desc.count = shard->count / config->shared;
+    }
+    desc.name = name;
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one
+   at a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a
+   run is an item that attends all of it. */
+static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_block *w, diti_tensor h, uint32_t runs,
+                                       diti_tensor keys, diti_tensor cosines, diti_tensor sines) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    diti_column_shard shard = diti_column_shard_of(p, &w->attention);
+    diti_tensor q, k, v, out;
+    uint32_t rows, items, i;
+    q = diti_sublayer_in(p, h, &w->attention, 0);
+    k = diti_lumina2_linear(p, h, &w->k, &shard, "k");
+    v = diti_lumina2_linear(p, h, &w->v, &shard, "v");
+    if (diti_graph_failed(graph)) return 0;
+    diti_lumina2_turn(p, q, &w->norms[0], cosines, sines, "q_turn");
+    diti_lumina2_turn(p, k, &w->norms[1], cosines, sines, "k_turn");
+    rows = diti_tensor_rows(graph, q) / runs;
+    items = keys ? diti_tensor_rows(graph, keys) / runs : 1;
+    out = diti_tensor_new(graph, graph->activation, runs * rows, shard.count, "attention");
+    for (i = 0; i < runs && !diti_graph_failed(graph); i++) {
+        diti_attention_desc desc = DITI_ZERO;
+        desc.batch = items;
+        desc.heads = shard.count / config->head_dim;
+        desc.kv_heads = desc.heads / config->shared;
+        desc.head_dim = config->head_dim;
+        desc.scale = 1.0f / sqrtf((float)config->head_dim);
+        if (keys) desc.items = diti_tensor_view(graph, keys, i * items, items, 0, DITI_ITEM_WORDS);
+        desc.most_keys = rows / items;
+        desc.out = diti_tensor_view(graph, out, i * rows, rows, 0, shard.count);
+        desc.name = "attention";
+        diti_attention(graph, diti_tensor_view(graph, q, i * rows, rows, 0, shard.count),
+                       diti_tensor_view(graph, k, i * rows, rows, 0, shard.count / config->shared),
+                       diti_tensor_view(graph, v, i * rows, rows, 0, shard.count / config->shared), &desc);
+    }
+    return out;
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_lumina2_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A pass whose rows are those of the texts alone, one item for each prompt. */
+static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
+    diti_pass here = *p;
+    here.items = here.prompts = p->denoise->text_batch;
+    here.text = p->denoise->text_tokens;
+    here.image = 0;
+    memset(&here.modulation, 0, sizeof here.modulation);
+    return here;
+}
+
+/* A block of the text's own, docs/models.md 3.18 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w, diti_tensor x, diti_tensor cosines,
+                                diti_tensor sines) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_norm_desc norm = DITI_ZERO;
+    diti_pass here = diti_lumina2_text_pass(p);
+    diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
+    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->denoise)->order.items, cosines, sines);
+    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
+    memset(&norm, 0, sizeof norm);
+    h = diti_sublayer_norm(&here, x, &norm, &w->feed);
+    h = diti_sublayer_in(&here, h, &w->feed, 0);
+    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], zeros in front of it. */
+static diti_tensor diti_lumina2_text(diti_pass *p) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    const diti_lumina2_config *config = &model->config;
+    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), cosines, sines;
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = config->eps;
+    norm.name = "text_norm";
+    text = diti_layer_f32(graph, diti_norm(graph, text, &norm), &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    text = diti_text_order_rows(p, &state->order, text);
+    cosines = diti_lumina2_text_table(p, state->cosines);
+    sines = diti_lumina2_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_lumina2_refine(p, &model->blocks[config->refiners + config->blocks + i], text, cosines, sines);
+    return text;
+}
+
+static void diti_lumina2_prepare(diti_pass *p) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    const diti_lumina2_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2), i, end;
+    diti_lumina2_state *state = diti_lumina2_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    if (!state->order.keys) /* another device may have the longer text */
+        state->order.keys =
+            diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "modulation_silu");
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_lumina2_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 0 on, the picture at the next place. */
+static void diti_lumina2_place(const diti_lumina2_config *config, const diti_denoise *denoise, uint32_t prompt,
+                               float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, 1);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_LUMINA2_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(row - (texts - length));
+        if (row >= texts) {
+            position[0] = (int32_t)length;
+            position[1] = (int32_t)((row - texts) / columns);
+            position[2] = (int32_t)((row - texts) % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_LUMINA2_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_lumina2_write_places(const diti_lumina2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                            const diti_lumina2_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_lumina2_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_lumina2 *model = diti_lumina2_of(transformer);
+    const diti_lumina2_state *state = (const diti_lumina2_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    uint32_t image = denoise->height / 2 * (denoise->width / 2), i;
+    float *times;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, 1, image, err));
+    DITI_TRY(diti_lumina2_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = 1 - timesteps[i] / 1000;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_lumina2_begin(diti_pass *p) {
+    diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    uint32_t stream, items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_lumina2_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_lumina2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_lumina2_at(p->denoise)->text, &diti_lumina2_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_lumina2_gates(const diti_pass *p) {
+    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_lumina2_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                                const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_lumina2_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_lumina2_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
+ */
+static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    const diti_lumina2_block *w = &model->blocks[p->index];
+    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h, keys = stream == DITI_JOINT_TEXT ? diti_text_order_keys(p, &state->order) : 0;
+    if (p->image != p->denoise->token_range.all)
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "Lumina-Image 2 wants all rows on one device: no ulysses, ring or pipefusion");
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    gates = diti_lumina2_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MSA, &w->attention);
+    h = diti_lumina2_attend(p, w, h, p->items, keys, state->tables[0][stream], state->tables[1][stream]);
+    diti_lumina2_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_lumina2_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_LUMINA2_USUAL "Alpha-VLLM/Lumina-Image-2.0"
+static const diti_place diti_lumina2_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LUMINA2_USUAL ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_LUMINA2_USUAL ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_LUMINA2_USUAL ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_LUMINA2_USUAL ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_LUMINA2_USUAL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
+    static const diti_family family = {
+        "lumina2",
+        "Lumina-Image 2",
+        {"Lumina2Transformer2DModel",
+         NULL,
+         {"time_caption_embed.caption_embedder.1.weight", "layers.0.norm1.linear.weight", NULL, NULL},
+         {"cap_embedder.1.weight", "layers.0.attention.qkv.weight", "layers.0.adaLN_modulation.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_lumina2), diti_lumina2_read, diti_lumina2_load, NULL},
+        diti_lumina2_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Gemma 2", NULL, NULL},
+        diti_lumina2_places,
+        sizeof(diti_lumina2_state),
+        diti_lumina2_prepare,
+        diti_lumina2_begin,
+        diti_lumina2_embed,
+        diti_lumina2_run_block,
+        diti_lumina2_final,
+        diti_lumina2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_SANA
+
+/* ==== src/model/sana.c ==== */
+/* Sana and Sana-Sprint: docs/models.md 3.19. Originals: https://github.com/NVlabs/Sana and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/sana_transformer.py
+
+   Blocks are modulated as PixArt's are, by a table of their own plus what the timestep says. Attention of the image to
+   itself has no softmax, so that its work grows with the number of tokens; the feed-forward is a convolution over the
+   picture of which each channel keeps to itself, between two products. */
+
+#define DITI_SANA_MAX_BLOCKS 128u
+
+/* ---- configuration ---- */
+
+typedef struct diti_sana_config {
+    uint32_t blocks, head_dim, text_head_dim, width, hidden; /* width: D; hidden: half of what the convolution has */
+    uint32_t channels, patch, caption;
+    uint32_t sample_size; /* latent size of the training */
+    float interpolation;  /* 0: tokens have no positions */
+    float eps, time_scale, guidance_scale;
+    bool guided, normed,
+        biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
+} diti_sana_config;
+
+/* ---- key tables: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_sana_keys[][2] = {
+    {"patch_embed.proj", "x_embedder.proj"},
+    {"time_embed.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_embed.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_embed.guidance_embedder.linear_1", "cfg_embedder.mlp.0"},
+    {"time_embed.guidance_embedder.linear_2", "cfg_embedder.mlp.2"},
+    {"time_embed.linear", "t_block.1"},
+    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
+    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
+    {"caption_norm", "attention_y_norm"},
+    {"scale_shift_table", "final_layer.scale_shift_table"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_sana_block_keys[][2] = {
+    {"scale_shift_table", "scale_shift_table"},
+    {"attn1.qkv", "attn.qkv"},  /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
+    {"attn1.norm_q", "attn.q_norm"},
+    {"attn1.norm_k", "attn.k_norm"},
+    {"attn1.to_out.0", "attn.proj"},
+    {"attn2.to_q", "cross_attn.q_linear"},
+    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+    {"attn2.norm_q", "cross_attn.q_norm"},
+    {"attn2.norm_k", "cross_attn.k_norm"},
+    {"attn2.to_out.0", "cross_attn.proj"},
+    {"ff.conv_inverted", "mlp.inverted_conv.conv"},
+    {"ff.conv_depth", "mlp.depth_conv.conv"},
+    {"ff.conv_point", "mlp.point_conv.conv"},
+};
+
+static const diti_key_table diti_sana_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_sana_block_keys, DITI_COUNT(diti_sana_block_keys)},
+    {NULL, NULL, diti_sana_keys, DITI_COUNT(diti_sana_keys)},
+    {NULL, NULL, NULL, 0},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_sana_block {
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_layer out;                  /* [D, D] */
+    diti_weight norms[2];            /* F32 [1, D]: of queries, of keys, over all heads; or none */
+    diti_layer text_q;               /* [D, D] */
+    diti_fused_linear text_kv;       /* [2D, D] */
+    diti_layer text_out;             /* [D, D] */
+    diti_weight text_norms[2];       /* F32 [1, D] or none */
+    diti_layer ff_in[2];             /* [hidden, D]: what passes, and what gates it */
+    diti_weight ff_depth, ff_biases; /* F32 [2 hidden, 9], [1, 2 hidden]: of both */
+    diti_layer ff_out;               /* [D, hidden], without a bias */
+    diti_weight table;               /* F32 [6, D] */
+    diti_sublayer attention, cross, feed[2];
+} diti_sana_block;
+
+typedef struct diti_sana {
+    diti_transformer base;
+    diti_sana_config config;
+    diti_layer patch;                   /* [D, C * p * p] */
+    diti_embedder time, guidance;       /* [D, 256], [D, D] each */
+    diti_layer modulation;              /* [6D, D] */
+    diti_layer caption_in, caption_out; /* [D, caption], [D, D] */
+    diti_weight caption_norm;           /* F32 [1, D] */
+    diti_weight final_table;            /* F32 [2, D] */
+    diti_layer proj_out;                /* [p * p * C, D] */
+    diti_sublayer last;
+    diti_sana_block *blocks;
+} diti_sana;
+
+static const diti_sana *diti_sana_of(const diti_transformer *transformer) {
+    return (const diti_sana *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_sana_check(const diti_loader *loader, const diti_sana_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks || !config->hidden)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Sana transformer without %s: the file is incomplete",
+                         file,
+                         !config->blocks    ? "blocks"
+                         : !config->caption ? "caption_projection"
+                         : !config->hidden  ? "feed-forwards"
+                                            : "patch embedding");
+    if (config->width % 4 || config->hidden % 8 || config->patch > 16 || config->channels > 1024 ||
+        config->blocks > DITI_SANA_MAX_BLOCKS || config->head_dim % 4 || config->width % config->head_dim ||
+        config->width % config->text_head_dim || config->head_dim > 128 || config->text_head_dim > 256)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Sana transformer of %u blocks, heads of %u and, to the text, of %u in a width of %u, "
+                         "patches of %u and %u channels, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->text_head_dim,
+                         (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
+    return DIT_OK;
+}
+
+static dit_result diti_sana_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_sana_config, width), "patch_embed.proj.weight", 0},
+        {offsetof(diti_sana_config, channels), "patch_embed.proj.weight", 1},
+        {offsetof(diti_sana_config, patch), "patch_embed.proj.weight", 2},
+        {offsetof(diti_sana_config, caption), "caption_projection.linear_1.weight", 1},
+        {offsetof(diti_sana_config, hidden), "transformer_blocks.0.ff.conv_point.weight", 1}};
+    diti_sana_config *config = &((diti_sana *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    const char *norm = diti_setting_text(&settings, "qk_norm", NULL);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    config->guided = diti_loader_find(loader, "time_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->normed = diti_loader_find(loader, "transformer_blocks.0.attn1.norm_q.weight") != NULL;
+    config->biased = diti_loader_find(loader, "transformer_blocks.0.attn1.to_q.bias") != NULL;
+    config->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 1024);
+    /* as published, 20 heads of 112 or 16 of 72 */
+    config->text_head_dim =
+        diti_setting_size(&settings, "cross_attention_head_dim", config->width % 112 ? 72 : 112, 1024);
+    config->sample_size = diti_setting_size(&settings, "sample_size", 32, 4096);
+    config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", 0, 0, 1e3);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "timestep_scale", 1, 1e-3, 1e6);
+    if (config->guided) config->time_scale = 1; /* Sprint's pipeline tells the time as it is */
+    config->guidance_scale = (float)diti_setting_number(&settings, "guidance_embeds_scale", 0.1, 1e-6, 1e6);
+    if (norm && !diti_equal(norm, "rms_norm_across_heads"))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "qk_norm", "only rms_norm_across_heads is known");
+    if (settings.result != DIT_OK) return settings.result;
+    return diti_sana_check(loader, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+
+static void diti_sana_load_norms(diti_loader *loader, const diti_sana_config *config, diti_weight norms[2],
+                                 const char *attention) {
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < 2 && config->normed; i++) {
+        diti_format(name, sizeof name, "%s.norm_%s.weight", attention, i ? "k" : "q");
+        diti_load_vector(loader, &norms[i], 1, config->width, name);
+    }
+}
+
+static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *block) {
+    uint32_t i;
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->attention.eps = config->eps;
+    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
+    block->cross.in = &block->text_q;
+    block->cross.in_name = "text_q";
+    block->cross.out_name = "text_out";
+    if (config->normed) {
+        block->attention.heads = diti_sana_heads;
+        block->cross.heads = diti_sana_text_heads;
+    }
+    for (i = 0; i < 2; i++) {
+        block->feed[i] = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out);
+        block->feed[i].activation = DITI_ACTIVATION_SILU;
+        block->feed[i].eps = config->eps;
+    }
+    block->feed[1].in_name = "ff_gate";
+}
+
+static void diti_sana_load_block(diti_loader *loader, const diti_sana_config *config, diti_sana_block *block,
+                                 uint32_t index) {
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
+    uint32_t width = config->width, hidden = config->hidden;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->table, 6, width, "scale_shift_table");
+    if (config->biased)
+        diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    else
+        diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_sana_load_norms(loader, config, block->norms, "attn1");
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+    diti_load_fused(loader, &block->text_kv, &kv, width, width);
+    diti_sana_load_norms(loader, config, block->text_norms, "attn2");
+    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    diti_load_layer_rows(loader, &block->ff_in[0], 0, hidden, 2 * hidden, width, "ff.conv_inverted");
+    diti_load_layer_rows(loader, &block->ff_in[1], hidden, hidden, 2 * hidden, width, "ff.conv_inverted");
+    diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "ff.conv_depth.weight");
+    diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "ff.conv_depth.bias");
+    diti_load_bare(loader, &block->ff_out, width, hidden, "ff.conv_point");
+    diti_loader_scope(loader, "%s", "");
+    diti_sana_pair(config, block);
+}
+
+static void diti_sana_load_weights(diti_loader *loader, diti_sana *model) {
+    const diti_sana_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "patch_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    if (config->guided) diti_load_embedder(loader, &model->guidance, width, width, 256, "time_embed.guidance_embedder");
+    diti_load_embedder(loader, &model->time, width, width, 256,
+                       config->guided ? "time_embed.timestep_embedder" : "time_embed.emb.timestep_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "time_embed.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    diti_load_vector(loader, &model->caption_norm, 1, width, "caption_norm.weight");
+    for (i = 0; i < config->blocks; i++) diti_sana_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+static const char diti_sana_scheduler[] =
+    "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"
+    "\"flow_shift\":3.0}";
+static const char diti_sana_sprint_scheduler[] = "{\"_class_name\":\"SCMScheduler\"}";
+
+static void diti_sana_set_traits(diti_sana *model) {
+    const diti_sana_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = config->guided ? "sprint" : "sana";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->width / config->head_dim;
+    traits->feed = config->hidden;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->chat = diti_chat_of(DITI_CHAT_SANA);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_GEMMA2;
+    traits->whole_rows = true;
+    traits->default_steps = config->guided ? 2 : 20;
+    traits->default_guidance = config->guided ? 1 : 4.5f;
+    traits->default_distilled = 4.5f;
+    traits->wants_guidance = config->guided;
+    traits->scheduler = config->guided ? diti_sana_sprint_scheduler : diti_sana_scheduler;
+}
+
+static void diti_sana_load(diti_component *component, diti_loader *loader) {
+    diti_sana *model = (diti_sana *)(void *)component;
+    model->blocks =
+        (diti_sana_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_sana_load_weights(loader, model);
+    diti_sana_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_sana_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;        /* inputs F32 [steps, 256], [1, 256] or 0 */
+    diti_tensor positions;                  /* input F32 [tokens, D] or 0 */
+    diti_tensor modulation;                 /* F32 [steps, 8D]: six rows for all blocks, two for the last norm */
+    diti_tensor caption;                    /* F32 [text rows, D] */
+    diti_tensor text[DITI_SANA_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+    diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
+} diti_sana_state;
+
+static diti_sana_state *diti_sana_at(const diti_denoise *denoise) { return (diti_sana_state *)denoise->family; }
+
+/* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
+static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,
+                           const char *name) {
+    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = 1;
+    desc.head_dim = p->width;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-5f;
+    desc.weight = weight;
+    desc.name = name;
+    diti_qk_norm_rope(p->graph, all, &desc);
+    if (own) diti_copy(p->graph, own, x, name);
+}
+
+static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
+    diti_sana_norm(p, x, &w->attention, &w->norms[kind], kind ? "k_norm" : "q_norm");
+}
+
+static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
+    diti_sana_norm(p, x, &w->cross, &w->text_norms[kind], kind ? "text_k_norm" : "text_q_norm");
+}
+
+/* Caption projection and its norm, then keys and values of every block's cross attention. */
+static void diti_sana_project_text(diti_pass *p, diti_sana_state *state) {
+    const diti_sana *model = diti_sana_of(p->model);
+    diti_norm_desc norm = DITI_ZERO;
+    uint32_t i, end;
+    norm.rms = norm.out_f32 = true;
+    norm.eps = 1e-5f;
+    norm.weight = &model->caption_norm;
+    norm.name = "caption_norm";
+    state->caption = diti_norm(p->graph, diti_table_text(p, &model->caption_in, &model->caption_out), &norm);
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_sana_block *w = &model->blocks[i];
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_fused(p, state->caption, &w->text_kv, 2, &w->cross, "text_kv");
+        if (w->cross.heads)
+            w->cross.heads(p,
+                           diti_tensor_view(p->graph, state->text[i], 0, diti_tensor_rows(p->graph, state->text[i]), 0,
+                                            diti_column_shard_of(p, &w->cross).count),
+                           1);
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_sana_prepare(diti_pass *p) {
+    const diti_sana *model = diti_sana_of(p->model);
+    const diti_sana_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
+    diti_sana_state *state = diti_sana_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    if (config->interpolation > 0)
+        state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
+    time = diti_embed(p->graph, &model->time, state->sinusoids, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(p->graph, DITI_F32, 1, 256, "guidance");
+        time = diti_add_rows(p->graph, time, diti_embed(p->graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    state->modulation = diti_table_rows(p, time, &model->modulation, &model->final_table);
+    diti_sana_project_text(p, state);
+}
+
+static dit_result diti_sana_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_sana *model = diti_sana_of(transformer);
+    const diti_sana_config *config = &model->config;
+    const diti_sana_state *state = (const diti_sana_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    float guidance = denoise->guidance * config->guidance_scale, *times;
+    uint32_t i;
+    dit_result result = DIT_OK;
+    if (state->positions)
+        result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
+                                      config->interpolation, err);
+    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    if (result != DIT_OK) return result;
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = timesteps[i] * config->time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_sana_begin(diti_pass *p) {
+    diti_sana_state *state = diti_sana_at(p->denoise);
+    if (p->denoise->same_timestep) return;
+    state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+}
+
+/* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
+static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *attention, diti_tensor h) {
+    uint32_t columns = diti_column_shard_of(p, attention).count, rows, kind;
+    diti_linear_attention_desc desc = DITI_ZERO;
+    h = diti_sublayer_in(p, h, attention, 0);
+    rows = diti_tensor_rows(p->graph, h);
+    for (kind = 0; kind < 2 && attention->heads; kind++)
+        attention->heads(p, diti_tensor_view(p->graph, h, 0, rows, kind * columns, columns), kind);
+    desc.items = p->items;
+    desc.heads = columns / attention->head_dim;
+    desc.head_dim = desc.step = attention->head_dim;
+    desc.key_offset = columns;
+    desc.value_offset = 2 * columns;
+    desc.name = "linear_attention";
+    return diti_linear_attention(p->graph, h, &desc);
+}
+
+/* docs/models.md 3.19 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
+static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_block *w) {
+    diti_token_grid grid = diti_transformer_grid(p->model, p->denoise);
+    diti_depthwise_desc depth = DITI_ZERO;
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed[0]), passes;
+    passes = diti_sublayer_in(p, h, &w->feed[0], 0);
+    depth.gate = diti_sublayer_in(p, h, &w->feed[1], 0);
+    depth.height = grid.rows;
+    depth.width = grid.columns;
+    depth.weight = &w->ff_depth;
+    depth.bias = &w->ff_biases;
+    depth.first = diti_column_shard_of(p, &w->feed[0]).first;
+    depth.gate_first = w->feed[0].columns + depth.first;
+    depth.name = "ff_depth";
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed[0], diti_depthwise(p->graph, passes, &depth));
+}
+
+/* SanaTransformerBlock.forward; x F32 [items * rows, D] is changed in place. */
+static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
+    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
+    const diti_sana_state *state = diti_sana_at(p->denoise);
+    diti_tensor h;
+    if (p->image != p->denoise->token_range.all)
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "Sana's convolutions want all rows on one device: no ulysses, ring or pipefusion");
+    diti_table_modulate(p, &w->table, state->row, 0);
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, diti_sana_attend(p, &w->attention, h));
+    h = diti_sublayer_in(p, x, &w->cross, 0);
+    if (w->cross.heads) w->cross.heads(p, h, 0);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, state->text[p->index]));
+    diti_sana_feed(p, x, w);
+    return x;
+}
+
+static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_sana_of(p->model)->last;
+    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+static diti_tensor diti_sana_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_at(p->denoise)->positions);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_SANA_USUAL "Efficient-Large-Model/Sana_1600M_1024px_BF16_diffusers"
+#define DITI_SANA_SPRINT "Efficient-Large-Model/Sana_Sprint_1.6B_1024px_diffusers"
+static const diti_place diti_sana_places[] = {
+    {"sprint", DIT_ROLE_TRANSFORMER, DITI_SANA_SPRINT ": transformer/"},
+    {"sprint", DIT_ROLE_SCHEDULER, DITI_SANA_SPRINT ": scheduler/"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_SANA_USUAL ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_SANA_USUAL ": text_encoder/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_SANA_USUAL ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_SANA_USUAL ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_SANA_USUAL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_sana_family(void) {
+    static const diti_family family = {
+        "sana",
+        "Sana",
+        {"SanaTransformer2DModel",
+         NULL,
+         {"caption_norm.weight", "patch_embed.proj.weight", "transformer_blocks.0.ff.conv_depth.weight", NULL},
+         {"x_embedder.proj.weight", "attention_y_norm.weight", "blocks.0.mlp.depth_conv.conv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_sana), diti_sana_read, diti_sana_load, NULL},
+        diti_sana_names,
+        {32, 0.41407f, 0, true},
+        NULL,
+        {"Gemma 2", NULL, NULL},
+        diti_sana_places,
+        sizeof(diti_sana_state),
+        diti_sana_prepare,
+        diti_sana_begin,
+        diti_sana_embed,
+        diti_sana_run_block,
+        diti_sana_final,
+        diti_sana_write_inputs};
+    return &family;
+}
+
+#endif
+
 #ifndef DIT_NO_SD3
 
 /* ==== src/model/sd3.c ==== */
@@ -42434,8 +43537,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
-   smaller model whose blocks add to those of another; none of them leaves the text. */
+   image attends itself as well. The last block leaves the text as it is. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -42449,8 +43551,6 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
-    bool control;          /* the file is a control net's */
-    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -42519,8 +43619,6 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
-    diti_layer control;  /* a control net's [D, C * p * p] */
-    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -42553,29 +43651,9 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
-    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
-}
-
-/* Control nets that are made another way than those of docs/models.md 3.3.1. */
-static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
-    if (!config->control) return DIT_OK;
-    if (!config->text || !config->channels)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
-            "SD3.5 large are), is not supported; use one that has both",
-            file);
-    if (channels == config->channels) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
-        "supported; use one that follows a picture",
-        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -42607,8 +43685,6 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
-    DITI_TRY(diti_sd3_check_control(loader, config, err));
-    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -42679,7 +43755,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -42689,18 +43765,6 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
-}
-
-static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
-    const diti_sd3_config *config = &model->config;
-    uint32_t i, width = config->width, patch = config->patch;
-    char name[32];
-    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
-    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
-    for (i = 0; i < config->blocks; i++) {
-        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
-        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
-    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -42713,10 +43777,6 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
-    if (config->control) {
-        diti_sd3_load_control(loader, model);
-        return;
-    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -42745,21 +43805,14 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
-    traits->control_by = "pos_embed_input.proj.weight";
-    traits->spreads_control = true;
-    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (model->config.control)
-        model->outlets =
-            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
-    if (!model->blocks || (model->config.control && !model->outlets)) return;
+    if (!model->blocks) return;
     diti_sd3_load_weights(loader, model);
-    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -42769,7 +43822,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
+    diti_tensor positions;      /* F32 [tokens, D] */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -42790,17 +43843,6 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
-/* F32 [prompts, D]. */
-static diti_tensor diti_sd3_pooled(const diti_pass *p) {
-    const diti_sd3 *model = diti_sd3_of(p->model);
-    diti_tensor pooled = p->denoise->pooled;
-    if (model->config.zero_pooled) {
-        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
-        diti_fill_zeros(p->graph, pooled);
-    }
-    return diti_embed(p->graph, &model->pooled, pooled, 0);
-}
-
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -42819,13 +43861,9 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
-    if (config->control) {
-        diti_tensor picture =
-            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
-        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
-    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
+    state->modulation.active =
+        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -42922,7 +43960,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel SD3ControlNetModel",
+        {"SD3Transformer2DModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
@@ -42963,14 +44001,22 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_lumina2_family(void);
+DIT_INTERNAL const diti_family *diti_sana_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
+   PixArt's are told. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
+#ifndef DIT_NO_SANA
+    {diti_sana_family, "Sana", NULL},
+#else
+    {NULL, "Sana", "DIT_NO_SANA"},
+#endif
 #ifndef DIT_NO_PIXART
     {diti_pixart_family, "PixArt", NULL},
 #else
@@ -43041,6 +44087,11 @@ static const diti_family_row diti_families[] = {
     {diti_qwenimage_family, "Qwen-Image", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
+#ifndef DIT_NO_LUMINA2
+    {diti_lumina2_family, "Lumina-Image 2", NULL},
+#else
+    {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -43197,11 +44248,6 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
-/* Names that control nets of diffusers have, whatever their family. */
-static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
-}
-
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -43224,12 +44270,6 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
-    if (diti_control_is(checkpoint, from.prefix))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
-            "file as a component with the role DIT_ROLE_CONTROL",
-            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -43237,58 +44277,6 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
-}
-
-/* A net adds to the residual stream of a model that reads the same text and latent. */
-static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
-                                     dit_error *err) {
-    const diti_model_traits *a = &model->traits, *b = &net->traits;
-    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
-        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
-        return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
-        "text, the model %u and %u; use one that was made for it",
-        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
-        (unsigned)a->text_columns);
-}
-
-DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
-                                          const diti_json *config, const diti_checkpoint *checkpoint,
-                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
-                                          dit_error *err) {
-    const diti_family *family = model->family;
-    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
-    diti_component_source from = DITI_ZERO;
-    dit_result result;
-    *out = NULL;
-    if (!model->traits.control_by)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
-                         file, model->traits.family, model->traits.variant);
-    if (!diti_control_is(checkpoint, prefix))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
-                         "have it, and others must be converted to its names first",
-                         file);
-    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
-            "for %s",
-            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
-    from.device = device;
-    from.env = env;
-    from.config = config;
-    from.checkpoint = checkpoint;
-    from.prefix = prefix;
-    from.options = options;
-    result = diti_family_load(family, &from, out, err);
-    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
-    if (result == DIT_OK) return DIT_OK;
-    diti_transformer_destroy(*out);
-    *out = NULL;
-    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -43311,7 +44299,8 @@ typedef struct diti_vae_traits {
     bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
-    bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
+    bool tiny;          /* AutoencoderTiny */
+    bool exact;         /* an encoder gives the latent itself, without a log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
     /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
@@ -43341,7 +44330,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
@@ -43487,6 +44476,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
+    struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
@@ -43597,6 +44587,12 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name);
+DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err);
+DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
+DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
 /* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
@@ -44467,6 +45463,7 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                       diti_row_band row_band) {
+    if (vae->dc) return decode ? diti_dc_decode(vae, graph, x, row_band) : diti_dc_encode(vae, graph, x, row_band);
     if (vae->traits.tiny)
         return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
     return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
@@ -44553,7 +45550,7 @@ static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, c
    too. group NULL: all are run here. */
 static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
     const diti_vae_traits *traits = &tiles->vae->traits;
-    uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
+    uint32_t channels = tiles->decode ? 3 : traits->exact ? traits->latent_channels : 2 * traits->latent_channels;
     uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
     if (!group || group->index == 0)
         tiles->out = diti_tensor_new(graph, DITI_F32,
@@ -44593,7 +45590,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video || vae->dc) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -44605,6 +45602,8 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     diti_group members = diti_vae_members(group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
+    if (vae->dc) /* attention at several sizes reads all lines: the first device alone computes */
+        return group && group->index ? 0 : diti_vae_run(vae, graph, x, true, diti_row_band_whole(height, width));
     if (group && group->index >= diti_group_count(&members)) return 0;
     row_band = diti_row_band_of(&members, height, width, &first);
     if (row_band.group)
@@ -47365,6 +48364,435 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
     return &kind;
 }
 
+/* ==== src/vae/dc.c ==== */
+
+/* AutoencoderDC, DC-AE (docs/models.md 4.6). Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
+
+   Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
+   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the
+   convolution. The residual stream is F32; what is in it may be larger than halves can be. */
+
+#define DITI_DC_MAX_LEVELS 8u
+#define DITI_DC_MAX_BLOCKS 16u
+#define DITI_DC_MAX_SCALES 3u
+
+typedef struct diti_dc_block {
+    bool attends;
+    diti_layer conv1, conv2, norm;         /* [C, 9C] each, the second one without a bias; RMS norm [C] */
+    diti_fused_linear qkv;                 /* [3 inner, C], without biases */
+    diti_weight taps[DITI_DC_MAX_SCALES];  /* F32 [3 inner, k * k] */
+    diti_weight mixes[DITI_DC_MAX_SCALES]; /* F32 [3 inner, head_dim] */
+    uint32_t scales, inner;
+    diti_layer out, norm_attention; /* [C, inner * (1 + scales)], [C] */
+    diti_layer ff_in, ff_out;       /* [2 hidden, C], [C, hidden] */
+    diti_weight ff_depth, ff_biases;
+    diti_layer norm_ff;
+} diti_dc_block;
+typedef struct diti_dc_level {
+    diti_layer
+        resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
+    diti_dc_block blocks[DITI_DC_MAX_BLOCKS];
+    uint32_t count, channels;
+} diti_dc_level;
+typedef struct diti_dc_half {
+    diti_layer conv_in, norm_out, conv_out; /* an encoder has no norm */
+    diti_dc_level *levels;                  /* from the finest on */
+    uint32_t level_count;
+    bool present, shortcut;
+} diti_dc_half;
+struct diti_dc {
+    diti_dc_half decoder, encoder;
+    uint32_t head_dim;
+};
+
+DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name) {
+    return diti_equal(class_name, "AutoencoderDC") ||
+           (diti_equal(class_name, "AutoencoderTiny") &&
+            (diti_loader_find(loader, "decoder.up_blocks.0.1.conv1.weight") ||
+             diti_loader_find(loader, "encoder.down_blocks.0.0.conv1.weight")));
+}
+
+/* ---- reading ---- */
+
+/* Every element of a setting that may be a list is one of the words that are known. */
+static void diti_dc_check_words(diti_settings *settings, const char *key, const char *known) {
+    const diti_json *value = diti_setting(settings, key), *item = value;
+    if (value && value->kind == DITI_JSON_ARRAY) item = value->first;
+    for (; item; item = item == value ? NULL : item->next) {
+        const char *word = item->kind == DITI_JSON_STRING ? item->text : "";
+        if (!*word || !strstr(known, word)) {
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "it is of another kind than Sana's");
+            return;
+        }
+    }
+}
+
+DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0);
+    vae->dc = (struct diti_dc *)diti_component_array(&vae->base, loader, 1, sizeof *vae->dc);
+    if (!vae->dc) return loader->error.result;
+    diti_dc_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
+    diti_dc_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
+    diti_dc_check_words(&settings, "decoder_norm_types", "rms_norm");
+    diti_dc_check_words(&settings, "decoder_act_fns", "silu");
+    diti_dc_check_words(&settings, "decoder_conv_act_fn", "relu");
+    vae->dc->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 128);
+    vae->dc->encoder.shortcut = diti_setting_bool(&settings, "encoder_out_shortcut", true);
+    vae->dc->decoder.shortcut = diti_setting_bool(&settings, "decoder_in_shortcut", true);
+    vae->traits.latent_channels = diti_setting_size(&settings, "latent_channels", latent, DITI_VAE_MAX_CHANNELS);
+    vae->traits.exact = true;
+    if (settings.result != DIT_OK) return settings.result;
+    if (latent && latent == vae->traits.latent_channels && vae->dc->head_dim % 4 == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: an AutoencoderDC with %u channels of latents and heads of %u is out of range",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)latent, (unsigned)vae->dc->head_dim);
+}
+
+/* ---- loading ---- */
+
+static void diti_dc_load_attention(diti_loader *loader, diti_dc_block *block, uint32_t channels, uint32_t head_dim) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t i, hidden = diti_loader_dimension(loader, "conv_out.conv_point.weight", 1);
+    char name[96];
+    block->inner = diti_loader_dimension(loader, "attn.to_q.weight", 0);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, block->inner, channels, false);
+    for (i = 0; i < DITI_DC_MAX_SCALES; i++) {
+        uint32_t side;
+        diti_format(name, sizeof name, "attn.to_qkv_multiscale.%u.proj_in.weight", (unsigned)i);
+        side = diti_loader_dimension(loader, name, 3);
+        if (!side) break;
+        diti_load_vector(loader, &block->taps[i], 3 * block->inner, side * side, name);
+        diti_format(name, sizeof name, "attn.to_qkv_multiscale.%u.proj_out.weight", (unsigned)i);
+        diti_load_vector(loader, &block->mixes[i], 3 * block->inner, head_dim, name);
+    }
+    block->scales = i;
+    diti_load_bare(loader, &block->out, channels, block->inner * (1 + block->scales), "attn.to_out");
+    diti_load_norm(loader, &block->norm_attention, channels, "attn.norm_out");
+    diti_load_layer(loader, &block->ff_in, 2 * hidden, channels, 1, "conv_out.conv_inverted");
+    diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "conv_out.conv_depth.weight");
+    diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "conv_out.conv_depth.bias");
+    diti_load_bare(loader, &block->ff_out, channels, hidden, "conv_out.conv_point");
+    diti_load_norm(loader, &block->norm_ff, channels, "conv_out.norm");
+}
+
+/* The block in the loader's scope, if there is one. */
+static bool diti_dc_load_block(diti_loader *loader, diti_dc_block *block, uint32_t channels, uint32_t head_dim) {
+    block->attends = diti_loader_find(loader, "attn.to_q.weight") != NULL;
+    if (block->attends) {
+        diti_dc_load_attention(loader, block, channels, head_dim);
+    } else if (diti_loader_find(loader, "conv1.weight")) {
+        diti_load_layer(loader, &block->conv1, channels, 9 * channels, 3, "conv1");
+        diti_load_conv(loader, &block->conv2, channels, channels, 1, 3, false, "conv2");
+        diti_load_norm(loader, &block->norm, channels, "norm");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Level `index` of a half, whose names count from the finest level on; other: channels of the level that is coarser. */
+static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index,
+                               uint32_t head_dim, uint32_t other) {
+    const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks";
+    uint32_t number, rows;
+    for (number = 0; number <= DITI_DC_MAX_BLOCKS && !loader->error.result; number++) {
+        diti_loader_scope(loader, "%s.%u.%u.", list, (unsigned)index, (unsigned)number);
+        rows = diti_loader_dimension(loader, "conv.weight", 0);
+        if (rows)
+            diti_load_layer(loader, &level->resample, rows, 9 * (decoder ? other : level->channels), 3, "conv");
+        else if (level->count == DITI_DC_MAX_BLOCKS ||
+                 !diti_dc_load_block(loader, &level->blocks[level->count], level->channels, head_dim))
+            break;
+        else
+            level->count++;
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Channels of a level, which its first block tells. */
+static uint32_t diti_dc_channels(diti_loader *loader, bool decoder, uint32_t index) {
+    static const char *const names[] = {"conv1.weight", "attn.to_out.weight"};
+    uint32_t number, i, channels = 0;
+    for (number = 0; number < 2; number++)
+        for (i = 0; i < DITI_COUNT(names) && !channels; i++) {
+            char name[96];
+            diti_format(name, sizeof name, "%s.%u.%u.%s", decoder ? "decoder.up_blocks" : "encoder.down_blocks",
+                        (unsigned)index, (unsigned)number, names[i]);
+            channels = diti_loader_dimension(loader, name, 0);
+        }
+    return channels;
+}
+
+static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *half, bool decoder) {
+    uint32_t latent = vae->traits.latent_channels, i;
+    half->levels = (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
+    if (!half->levels) return;
+    half->present = true;
+    for (i = 0; i < DITI_DC_MAX_LEVELS; i++) {
+        half->levels[i].channels = diti_dc_channels(loader, decoder, i);
+        if (!half->levels[i].channels) break;
+    }
+    half->level_count = i;
+    if (!i) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: an AutoencoderDC without blocks at its finest level is not known",
+                  diti_checkpoint_name(loader->checkpoint));
+        return;
+    }
+    if (decoder) {
+        diti_load_layer(loader, &half->conv_in, half->levels[i - 1].channels, 9 * latent, 3, "decoder.conv_in");
+        diti_load_norm(loader, &half->norm_out, half->levels[0].channels, "decoder.norm_out");
+        diti_load_layer(loader, &half->conv_out, 3, 9 * half->levels[0].channels, 3, "decoder.conv_out");
+    } else {
+        diti_load_layer(loader, &half->conv_in, half->levels[0].channels, 27, 3, "encoder.conv_in");
+        diti_load_layer(loader, &half->conv_out, latent, 9 * half->levels[i - 1].channels, 3, "encoder.conv_out");
+    }
+    for (i = 0; i < half->level_count; i++)
+        diti_dc_load_level(loader, &half->levels[i], decoder, i, vae->dc->head_dim,
+                           i + 1 < half->level_count ? half->levels[i + 1].channels : 0);
+}
+
+DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader) {
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
+    vae->traits.has_decoder = vae->dc->decoder.present;
+    vae->traits.has_encoder = vae->dc->encoder.present;
+}
+
+/* Shortcuts repeat channels, or take means of them, as often as one number of channels is in the other. */
+static bool diti_dc_fits(const diti_vae *vae, const diti_dc_half *half, bool decoder) {
+    uint32_t i, last, head_dim = vae->dc->head_dim, latent = vae->traits.latent_channels;
+    if (!half->present) return true;
+    last = half->levels[half->level_count - 1].channels;
+    for (i = 0; i < half->level_count; i++) {
+        const diti_dc_level *level = &half->levels[i];
+        uint32_t rows = level->resample.weight.rows, more = i + 1 < half->level_count ? level[1].channels : 0, k;
+        uint32_t given = decoder ? level->channels : more, traded = decoder ? 4 * given : given / 4;
+        if (level->channels % 4 || !level->count || (rows != 0) != (more != 0)) return false;
+        if (rows && rows != given && rows != traded) return false;
+        if (rows && 4 * level->channels % more) return false;
+        for (k = 0; k < level->count; k++)
+            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim))
+                return false;
+    }
+    return !half->shortcut || last % latent == 0;
+}
+
+DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err) {
+    const diti_dc_half *half = vae->dc->decoder.present ? &vae->dc->decoder : &vae->dc->encoder;
+    vae->traits.factor = half->level_count ? 1u << (half->level_count - 1) : 0;
+    if (half->present && diti_dc_fits(vae, &vae->dc->decoder, true) && diti_dc_fits(vae, &vae->dc->encoder, false))
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
+        "each other");
+}
+
+/* ---- computing ---- */
+
+/* 3x3, padding of 1. */
+static diti_tensor diti_dc_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_row_band *size,
+                                diti_conv_desc *desc, const char *name) {
+    desc->batch = 1;
+    desc->height = size->height;
+    desc->width = size->width;
+    desc->bias = &layer->bias;
+    desc->pad_before = desc->pad_after = 1;
+    desc->name = name;
+    return diti_conv(graph, x, &layer->weight, desc);
+}
+
+/* RMS(x) * weight + bias, plus residual. */
+static diti_tensor diti_dc_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_tensor residual) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = desc.out_f32 = true;
+    desc.eps = 1e-5f;
+    desc.weight = &layer->weight;
+    desc.bias = &layer->bias;
+    desc.residual = residual;
+    desc.name = "dc_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* A layer without a bias. */
+static diti_tensor diti_dc_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_dc_resnet(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
+                                  const diti_row_band *size) {
+    diti_conv_desc first = DITI_ZERO, second = DITI_ZERO;
+    diti_tensor h;
+    first.activation = DITI_ACTIVATION_SILU;
+    second.out_f32 = true;
+    h = diti_dc_conv(graph, x, &block->conv1, size, &first, "dc_conv1");
+    return diti_dc_norm(graph, diti_dc_conv(graph, h, &block->conv2, size, &second, "dc_conv2"), &block->norm, x);
+}
+
+/* Queries, keys and values as they are, and as every scale has mixed them with their neighbours. */
+static diti_tensor diti_dc_attend(diti_graph *graph, diti_tensor x, const diti_dc_block *block, uint32_t head_dim,
+                                  const diti_row_band *size) {
+    uint32_t rows = diti_tensor_rows(graph, x), columns = 3 * block->inner, i;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, rows, columns * (1 + block->scales), "dc_qkv"), own, h;
+    diti_linear_attention_desc attention = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    own = diti_tensor_view(graph, all, 0, rows, 0, columns);
+    linear.out = own;
+    linear.name = "dc_qkv";
+    diti_linear_fused(graph, x, &block->qkv, &linear);
+    for (i = 0; i < block->scales && !diti_graph_failed(graph); i++) {
+        diti_depthwise_desc depth = DITI_ZERO;
+        depth.height = size->height;
+        depth.width = size->width;
+        depth.weight = &block->taps[i];
+        depth.name = "dc_scale";
+        diti_grouped(graph, diti_depthwise(graph, own, &depth), &block->mixes[i],
+                     diti_tensor_view(graph, all, 0, rows, (i + 1) * columns, columns), "dc_scale_mix");
+    }
+    attention.items = 1;
+    attention.heads = (1 + block->scales) * block->inner / head_dim;
+    attention.head_dim = attention.key_offset = head_dim;
+    attention.step = 3 * head_dim;
+    attention.value_offset = 2 * head_dim;
+    attention.name = "dc_attention";
+    h = diti_linear_attention(graph, all, &attention);
+    h = diti_dc_linear(graph, h, &block->out, "dc_attention_out");
+    return diti_dc_norm(graph, h, &block->norm_attention, x);
+}
+
+static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
+                                const diti_row_band *size) {
+    uint32_t rows = diti_tensor_rows(graph, x), hidden = block->ff_out.weight.columns;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_depthwise_desc depth = DITI_ZERO;
+    diti_tensor h;
+    linear.bias = &block->ff_in.bias;
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.out_f32 = true;
+    linear.name = "dc_ff_in";
+    h = diti_linear(graph, x, &block->ff_in.weight, &linear);
+    depth.height = size->height;
+    depth.width = size->width;
+    depth.weight = &block->ff_depth;
+    depth.bias = &block->ff_biases;
+    depth.gate = diti_tensor_view(graph, h, 0, rows, hidden, hidden);
+    depth.gate_first = hidden;
+    depth.name = "dc_ff_depth";
+    h = diti_depthwise(graph, diti_tensor_view(graph, h, 0, rows, 0, hidden), &depth);
+    return diti_dc_norm(graph, diti_dc_linear(graph, h, &block->ff_out, "dc_ff_out"), &block->norm_ff, x);
+}
+
+static diti_tensor diti_dc_run_blocks(diti_graph *graph, diti_tensor x, const diti_dc_level *level, uint32_t head_dim,
+                                      const diti_row_band *size) {
+    uint32_t i;
+    for (i = 0; i < level->count && !diti_graph_failed(graph); i++) {
+        const diti_dc_block *block = &level->blocks[i];
+        if (!block->attends) {
+            x = diti_dc_resnet(graph, x, block, size);
+            continue;
+        }
+        x = diti_dc_attend(graph, x, block, head_dim, size);
+        x = diti_dc_feed(graph, x, block, size);
+    }
+    return x;
+}
+
+/* How channels and blocks of side x side pixels are traded: number channel * side^2 + dy * side + dx. clip: of x. */
+static diti_block_desc diti_dc_trade(const diti_row_band *size, uint32_t side, uint32_t columns, const char *name) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = 1;
+    block.clip.height = size->height;
+    block.clip.width = size->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = side;
+    block.channel_step = block.time_step = side * side;
+    block.line_step = side;
+    block.pixel_step = 1;
+    block.out_f32 = true;
+    block.name = name;
+    return block;
+}
+
+/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose
+   channels are repeated and then become pixels. */
+static diti_tensor diti_dc_up(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
+                              diti_row_band *size) {
+    diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_up"), shuffle = shortcut;
+    diti_conv_desc conv = DITI_ZERO;
+    conv.upsample = layer->weight.rows == channels;
+    conv.out_f32 = true;
+    shortcut.more = diti_dc_conv(graph, x, layer, size, &conv, "dc_up");
+    if (!conv.upsample) shortcut.more = diti_spread_frames(graph, shortcut.more, &shuffle);
+    if (diti_graph_failed(graph)) return 0;
+    shortcut.repeats = 4 * channels / diti_tensor_columns(graph, x);
+    size->height *= 2;
+    size->width *= 2;
+    return diti_spread_frames(graph, x, &shortcut);
+}
+
+/* Half the size, in the same way: pixels become channels, and means of these are taken. */
+static diti_tensor diti_dc_down(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
+                                diti_row_band *size) {
+    diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_down"), shuffle = shortcut;
+    diti_conv_desc conv = DITI_ZERO;
+    conv.stride = layer->weight.rows == channels ? 2 : 1;
+    conv.out_f32 = true;
+    shortcut.more = diti_dc_conv(graph, x, layer, size, &conv, "dc_down");
+    if (conv.stride == 1) shortcut.more = diti_gather_frames(graph, shortcut.more, &shuffle);
+    if (diti_graph_failed(graph)) return 0;
+    shortcut.repeats = 4 * diti_tensor_columns(graph, x) / channels;
+    size->height /= 2;
+    size->width /= 2;
+    return diti_gather_frames(graph, x, &shortcut);
+}
+
+DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size) {
+    const diti_dc_half *half = &vae->dc->decoder;
+    uint32_t i, last = half->levels[half->level_count - 1].channels;
+    diti_block_desc repeat = diti_dc_trade(&size, 1, last, "dc_conv_in");
+    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
+    diti_elementwise_desc relu = DITI_ZERO;
+    in.out_f32 = out.out_f32 = true;
+    repeat.more = diti_dc_conv(graph, x, &half->conv_in, &size, &in, "dc_conv_in");
+    repeat.repeats = last / vae->traits.latent_channels;
+    x = half->shortcut ? diti_spread_frames(graph, x, &repeat) : repeat.more;
+    for (i = half->level_count; i-- > 0 && !diti_graph_failed(graph);) {
+        const diti_dc_level *level = &half->levels[i];
+        if (level->resample.weight.part_count) x = diti_dc_up(graph, x, &level->resample, level->channels, &size);
+        x = diti_dc_run_blocks(graph, x, level, vae->dc->head_dim, &size);
+    }
+    relu.activation = DITI_ACTIVATION_RELU;
+    relu.name = "dc_relu";
+    x = diti_elementwise(graph, diti_dc_norm(graph, x, &half->norm_out, 0), &relu);
+    return diti_dc_conv(graph, x, &half->conv_out, &size, &out, "dc_conv_out");
+}
+
+DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size) {
+    const diti_dc_half *half = &vae->dc->encoder;
+    uint32_t i, last = half->levels[half->level_count - 1].channels, latent = vae->traits.latent_channels;
+    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
+    diti_block_desc mean;
+    in.out_f32 = out.out_f32 = true;
+    x = diti_dc_conv(graph, x, &half->conv_in, &size, &in, "dc_conv_in");
+    for (i = 0; i < half->level_count && !diti_graph_failed(graph); i++) {
+        const diti_dc_level *level = &half->levels[i];
+        x = diti_dc_run_blocks(graph, x, level, vae->dc->head_dim, &size);
+        if (level->resample.weight.part_count) x = diti_dc_down(graph, x, &level->resample, level[1].channels, &size);
+    }
+    mean = diti_dc_trade(&size, 1, latent, "dc_conv_out");
+    mean.more = diti_dc_conv(graph, x, &half->conv_out, &size, &out, "dc_conv_out");
+    mean.repeats = last / latent;
+    return half->shortcut ? diti_gather_frames(graph, x, &mean) : mean.more;
+}
+
 /* ==== src/vae/vae.c ==== */
 
 /* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
@@ -47430,7 +48858,8 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
-    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    if (diti_dc_is(loader, name)) return diti_dc_read(vae, loader, config, err);
+    vae->traits.tiny = vae->traits.exact = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
 }
 
@@ -47438,6 +48867,8 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
     diti_vae *vae = (diti_vae *)(void *)component;
     if (vae->kind)
         vae->kind->load(vae, loader);
+    else if (vae->dc)
+        diti_dc_load(vae, loader);
     else if (vae->traits.tiny)
         diti_tiny_load(vae, loader);
     else
@@ -47447,6 +48878,7 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
 static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
     diti_vae *vae = (diti_vae *)(void *)component;
     dit_result result = vae->kind          ? vae->kind->finish(vae, config, err)
+                        : vae->dc          ? diti_dc_check(vae, err)
                         : vae->traits.tiny ? diti_tiny_check(vae, err)
                                            : diti_kl_check(vae, config, err);
     if (vae->traits.by_channel) vae->traits.scale = 1;
@@ -47621,6 +49053,7 @@ typedef enum diti_solver_kind {
     DITI_SOLVER_DDIM,
     DITI_SOLVER_DDPM,
     DITI_SOLVER_LCM,
+    DITI_SOLVER_SCM,
     DITI_SOLVER_UNIPC
 } diti_solver_kind;
 typedef enum diti_prediction {
@@ -47628,7 +49061,8 @@ typedef enum diti_prediction {
     DITI_PREDICT_V,
     DITI_PREDICT_SAMPLE,
     DITI_PREDICT_FLOW,
-    DITI_PREDICT_RECTIFIED /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
+    DITI_PREDICT_RECTIFIED, /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
+    DITI_PREDICT_TRIGFLOW   /* a flow's velocity, on the circle x = cos(s) x0 + sin(s) noise (Sana-Sprint) */
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
 typedef enum diti_spacing {
@@ -47683,6 +49117,8 @@ typedef struct diti_sampling {
     diti_variance variance;
     /* LCM */
     uint32_t distilled_steps;
+    /* SCM: the first angle, and the second one of two steps; 0: there is none of its own */
+    double first_angle, second_angle;
     double timestep_scaling;
     /* DDIM; final_alpha_one is PNDM's, too, and clip DDPM's, LCM's and Heun's */
     bool final_alpha_one, use_clipped_model_output;
@@ -47860,6 +49296,7 @@ static const diti_sampler_entry diti_samplers[] = {
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
     {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
     {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
+    {"scm", " scm scmscheduler ", DITI_SOLVER_SCM, 1, true},
 };
 
 /* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
@@ -48297,6 +49734,15 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    if (class_name && diti_equal(class_name, "SCMScheduler")) {
+        const char *word = diti_setting_text(settings, "prediction_type", "trigflow");
+        out->prediction = DITI_PREDICT_TRIGFLOW;
+        out->first_angle = diti_setting_number(settings, "max_timesteps", 1.5708, 1e-3, 1.5708);
+        out->second_angle = diti_setting_number(settings, "intermediate_timesteps", 1.3, 0, 1.5708);
+        if (!diti_equal(word, "trigflow"))
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "only trigflow is known");
+        return;
+    }
     if (class_name && diti_equal(class_name, "rflow")) {
         out->prediction = DITI_PREDICT_RECTIFIED;
         out->flow = true;
@@ -48437,6 +49883,11 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
+    if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
+                         out->sampler,
+                         out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
+                                                                  : "any other, since scm is for Sana-Sprint alone");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "sampler pndm needs some signal from the first step on, which %s: use ipndm",
@@ -48468,6 +49919,7 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
     case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
     case DITI_SOLVER_LCM: diti_config_read_lcm(settings, out); break;
+    case DITI_SOLVER_SCM: break;
     case DITI_SOLVER_HEUN: diti_config_read_clip(settings, out, false); break;
     case DITI_SOLVER_EULER:
         if (own_class) diti_config_check_euler(settings);
@@ -49049,12 +50501,36 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
+/* --- Sana-Sprint (docs/models.md 7.15): angles on a circle, equally far from each other --- */
+static diti_noise_level diti_level_from_angle(double angle) {
+    diti_noise_level level;
+    level.alpha = cos(angle);
+    level.noise = sin(angle);
+    level.sigma = level.noise / (level.alpha + level.noise); /* the time of a flow with as much noise */
+    return level;
+}
+
+static void diti_intervals_angles(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    for (i = 0; i < n; i++) {
+        double angle = diti_linspace(sampling->first_angle, 0, i, n + 1);
+        if (n == 2 && i == 1 && sampling->second_angle > 0) angle = sampling->second_angle;
+        out[i].from = diti_level_from_angle(angle);
+        out[i].timestep = out[i].from.sigma;
+    }
+    diti_chain_intervals(out, n, diti_level_from_angle(0));
+}
+
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
     double *alphas;
     dit_result result;
     if (sampling->flow) {
         diti_intervals_flow(sampling, out);
+        return DIT_OK;
+    }
+    if (sampling->solver == DITI_SOLVER_SCM) {
+        diti_intervals_angles(sampling, out);
         return DIT_OK;
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
@@ -49080,12 +50556,26 @@ static diti_mixture diti_mixture_of(double x, double m) {
     return mixture;
 }
 
+/* Sana-Sprint is shown the latent times this: the model has learnt a flow, whose latents are shorter than those on a
+   circle. */
+static double diti_trigflow_input(diti_noise_level level) {
+    return sqrt(level.sigma * level.sigma + (1 - level.sigma) * (1 - level.sigma));
+}
+
+/* The output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
+static diti_mixture diti_trigflow_x0(diti_noise_level level) {
+    double t = level.sigma;
+    return diti_mixture_of(level.alpha - level.noise * (1 - 2 * t),
+                           -level.noise * (1 - 2 * t + 2 * t * t) / diti_trigflow_input(level));
+}
+
 static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_level level) {
     switch (prediction) {
     case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
     case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, level.noise);
+    case DITI_PREDICT_TRIGFLOW: return diti_trigflow_x0(level);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, -level.noise);
@@ -49097,6 +50587,7 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
     case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, -level.alpha);
+    case DITI_PREDICT_TRIGFLOW:
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, level.alpha);
@@ -49312,6 +50803,14 @@ static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_int
     double skip = data * data / (time * time + data * data);
     update.x_x = interval->to.alpha * skip;
     update.d[0] = interval->to.alpha * sqrt(1 - skip);
+    update.noise = interval->to.noise;
+    return update;
+}
+
+/* --- SCM (docs/models.md 7.15): x0, then noised again to the next angle --- */
+static diti_update diti_scm_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    update.d[0] = interval->to.alpha;
     update.noise = interval->to.noise;
     return update;
 }
@@ -49542,6 +51041,7 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
     case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_SCM: return diti_scm_update(&intervals[i]);
     case DITI_SOLVER_UNIPC: return diti_unipc_update(sampling, intervals, i);
     case DITI_SOLVER_DPM: break;
     }
@@ -49583,6 +51083,7 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     diti_mixture picture = diti_predicted_x0(sampling->prediction, level), x0;
     diti_update update = diti_solver_update(sampling, intervals, i);
     picture.x *= input;
+    if (sampling->prediction == DITI_PREDICT_TRIGFLOW) input = diti_trigflow_input(level);
     x0 = diti_solver_remembers(sampling, level, picture);
     step->timestep = (float)intervals[i].timestep;
     step->sigma = (float)level.sigma;
@@ -53238,8 +54739,7 @@ struct dit_context {
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
-    DITI_PART_CONTROL, /* one for each control net */
-    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
+    DITI_PART_VAE,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -53290,8 +54790,6 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
-    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
-    uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
@@ -53335,7 +54833,9 @@ typedef enum diti_step_kind {
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* weight of each token; NULL: brackets in prompts are text */
-    uint32_t lengths[2]; /* before the padding */
+    uint32_t lengths[2]; /* before the padding, with what the encoder drops */
+    bool plain[2]; /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES)
+                    */
 } diti_prompt_tokens;
 
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
@@ -53378,10 +54878,7 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool keeps_references;  /* keys and values of references are computed once */
-    bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
-    uint32_t controls;      /* bit i: control net i works */
-    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
+    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -53459,8 +54956,6 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
-    const dit_image *control_image;                          /* the desc's, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -53577,10 +55072,6 @@ typedef struct diti_program {
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
-    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
-    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
-    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
@@ -53680,9 +55171,6 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
-/* The part that component `index` alone is. */
-DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                                    const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
@@ -53755,21 +55243,7 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
-/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
-/* --- control.c: pictures that steer a picture --- */
-DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
-DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
-/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
-   shifted: false: they are scaled alone. */
-DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
-                                          uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
@@ -53802,9 +55276,11 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
                                          diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
-/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
+/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. negative: guidance leads
+   away from it. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
+                                                uint32_t branch, bool negative, diti_prompt_tokens *tokens,
+                                                dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
 /* Whether some token of a branch counts more or less than others. */
@@ -53858,13 +55334,6 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
-/* A picture in memory, of the size that is made. */
-DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
-                                              dit_error *err);
-DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
-                                              dit_error *err);
-/* 1 where a mask is white, else 0. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
@@ -53946,8 +55415,6 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
-/* What families made for their evaluations. */
-DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
  * ended.
@@ -55192,16 +56659,6 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
     return result;
 }
 
-DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                                    const diti_model_want *want, diti_model_part *part,
-                                                    dit_error *err) {
-    memset(part, 0, sizeof *part);
-    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
-    DITI_TRY(diti_model_look(model, want, true, part, err));
-    if (part->checkpoint) model->used[index + 1] = true;
-    return DIT_OK;
-}
-
 /* --- tokenizers --- */
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
@@ -55284,6 +56741,9 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -55480,6 +56940,8 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+        if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST)
+            encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
     }
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
@@ -55983,51 +57445,6 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
-/* Control nets are evaluated with the transformer, and streamed as it is. */
-static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                          dit_error *err) {
-    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(
-        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
-    diti_model_part part;
-    dit_result result;
-    options.adapts = false;
-    options.merges = NULL;
-    result = diti_model_locate_component(model, desc, index, &want, &part, err);
-    if (result >= 0 && !part.checkpoint)
-        result = diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
-            "nor in a folder controlnet; name its file or folder",
-            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
-    if (result >= 0) {
-        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
-                                   part.config, part.checkpoint, part.prefix, &options,
-                                   &model->controls[model->control_count], err);
-        result = diti_model_name_config(&part, result, err);
-    }
-    if (result >= 0) model->control_count++;
-    diti_json_free(&model->env, part.config);
-    return result;
-}
-
-static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint32_t i;
-    for (i = 0; i < desc->component_count; i++) {
-        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
-        if (!model->transformer)
-            return diti_fail(
-                err, DIT_ERROR_UNSUPPORTED_MODEL,
-                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
-                (unsigned)i);
-        if (model->control_count == DITI_MOST_CONTROLS)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
-                             (unsigned)i, DITI_MOST_CONTROLS);
-        DITI_TRY(diti_model_load_control(model, desc, i, err));
-    }
-    return DIT_OK;
-}
-
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -56188,11 +57605,6 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
-    for (i = 0; i < model->control_count; i++)
-        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
-    model->info.control_count = model->control_count;
-    model->info.wants_mask = traits->repaint_channels > 0;
-    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -56298,7 +57710,6 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
-    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -56312,7 +57723,6 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -56400,9 +57810,6 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
-    for (part = 0; part < (int)model->control_count; part++)
-        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
-            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -56463,7 +57870,6 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
@@ -56621,32 +58027,50 @@ static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *en
     return DIT_OK;
 }
 
+/* The prompt without the text around it; rows that are dropped stand behind it. */
+static dit_result diti_prompt_encode_plain(const diti_env *env, const diti_encoder *encoder, const char *prompt,
+                                           diti_tokens *out, dit_error *err) {
+    uint32_t i;
+    out->capacity -= encoder->dropped;
+    DITI_TRY(diti_prompt_encode(env, encoder, prompt, out, err));
+    for (i = out->capacity; i < encoder->tokens; i++) {
+        out->ids[i] = out->ids[out->capacity - 1];
+        if (out->weights) out->weights[i] = 1;
+    }
+    out->count += encoder->dropped;
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
+                                                uint32_t branch, bool negative, diti_prompt_tokens *tokens,
+                                                dit_error *err) {
+    const diti_chat *chat = model->encoders[0].chat;
     dit_result result = DIT_OK;
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
+    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model))
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
+        const char *text = clean ? clean : !*prompt && encoder->chat ? encoder->chat->empty : prompt;
         size_t first = (size_t)branch * encoder->tokens;
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        if (encoder->chat) {
-            out.before = encoder->chat->before;
-            out.after = encoder->chat->after;
-            out.keeps_after = encoder->chat->keeps_after;
+        tokens[i].plain[branch] = negative && encoder->chat && encoder->chat->rules & DITI_CHAT_PLAIN_GUIDES;
+        if (tokens[i].plain[branch]) {
+            result = diti_prompt_encode_plain(env, encoder, text, &out, err);
+        } else {
+            if (encoder->chat) {
+                out.before = encoder->chat->before;
+                out.after = encoder->chat->after;
+                out.keeps_after = (encoder->chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
+            }
+            result = diti_prompt_encode(env, encoder, text, &out, err);
         }
-        result = diti_prompt_encode(env, encoder,
-                                    clean                       ? clean
-                                    : !*prompt && encoder->chat ? encoder->chat->empty
-                                                                : prompt,
-                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -56813,11 +58237,20 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
     diti_row_weight *weights;
 } diti_prompt_input;
 
+/* The row of a branch's encoded ones that is row i of its text. */
+static uint32_t diti_prompts_row(const diti_encoder *encoder, const diti_prompt_tokens *tokens, uint32_t branch,
+                                 uint32_t i) {
+    if (tokens->plain[branch]) return i;
+    if (i == 0 && encoder->dropped && encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) return 0;
+    return encoder->dropped + i;
+}
+
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
     uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    uint32_t apart; /* 1: the first row stands apart from the others */
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
@@ -56826,13 +58259,16 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = masks ? tokens->lengths[branch] : count;
-        for (i = dropped; out->weights && i < count; i++) {
-            out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first + dropped;
-            out->weights[first + i].rows = count - dropped;
+        item[3] = masks ? tokens->lengths[branch] - (tokens->plain[branch] ? dropped : 0) : count;
+        apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, 0) == 0;
+        for (i = apart; out->weights && i < count - dropped; i++) {
+            uint32_t row = diti_prompts_row(encoder, tokens, branch, i);
+            out->weights[first + row].weight = tokens->weights[(size_t)branch * room + row];
+            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, apart);
+            out->weights[first + row].rows = count - dropped - apart;
         }
-        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
+        for (i = 0; out->kept && i < count - dropped; i++)
+            out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, i);
         first += count;
         next++;
     }
@@ -57151,7 +58587,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     dit_result result;
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
-    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
+    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, !prompt || !*prompt, tokens, err);
     if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);
@@ -57492,12 +58928,11 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
-                                              dit_error *err) {
-    if (image->image)
+static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
+    if (mask->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
-    return diti_start_check_image(name, image, shape, err);
+                         "mask.image: this version reads masks from memory only; give mask.rgba");
+    return diti_start_check_image("mask", mask, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -57516,11 +58951,11 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
-    out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
+    out->shape.draws_start = !diti_vae_get_traits(model->vae)->exact;
     out->start = desc->init_image;
     out->mask = desc->mask;
     return DIT_OK;
@@ -57663,30 +59098,30 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
-                                              dit_error *err) {
+static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
+    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "a picture");
+    if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
+/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
+   for: diffusers' binarize and nearest. */
+static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
- */
+/* Every plane has the same mask. */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -57698,7 +59133,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -57709,8 +59144,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start)
-        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
+    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -58232,7 +59666,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -58268,7 +59702,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -58291,7 +59725,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_job_needs_encoder(model, "references", err));
+    DITI_TRY(diti_given_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -58435,7 +59869,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -58499,12 +59933,6 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
-    if (desc->cache)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
-            "must be NULL",
-            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -58859,13 +60287,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
-    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
-                         desc->reference_count ? "whose keys change from step to step with this model"
-                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
-    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -58875,7 +60297,10 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    DITI_TRY(diti_job_needs_encoder(model, "references", err));
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
@@ -58884,40 +60309,37 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
 
 /* --- ops --- */
 
-DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
-                                          uint32_t width, uint32_t height, bool shifted) {
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = height / vae->factor;
-    places.width = width / vae->factor;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a picture";
+    desc.name = "mean of a reference";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale picture";
+    desc.name = "scale reference";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
-}
-
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
-    const diti_reference_shape *shape = &share->job->request.shape.references[index];
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -58964,293 +60386,6 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     return DIT_OK;
 }
 
-/* ==== src/job/control.c ==== */
-/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
-   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
-   writes. */
-
-/* --- requests --- */
-
-DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err) {
-    if (!desc->init_image || !desc->mask)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
-            "and mask, which is white in that part",
-            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
-    if (desc->strength != 0 && desc->strength != 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
-                         (double)desc->strength, model->info.family, model->info.variant);
-    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
-    DITI_TRY(diti_job_check_memory("init_image", desc->init_image, &out->shape, err));
-    DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
-    out->shape.repaints = true;
-    out->start = desc->init_image;
-    out->mask = desc->mask;
-    return DIT_OK;
-}
-
-static dit_result diti_control_request_picture(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                               dit_error *err) {
-    const diti_model_traits *traits = &model->transformer->traits;
-    bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
-    if (!wanted && desc->control_image)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
-            model->info.family, model->info.variant,
-            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
-    if (!wanted) return DIT_OK;
-    if (!desc->control_image)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) follows edges or a depth map; give control_image",
-                         model->info.family, model->info.variant);
-    DITI_TRY(diti_job_needs_encoder(model, "control_image", err));
-    DITI_TRY(diti_job_check_memory("control_image", desc->control_image, &out->shape, err));
-    out->shape.follows = true;
-    out->control_image = desc->control_image;
-    return DIT_OK;
-}
-
-static dit_result diti_control_request_net(const dit_model *model, uint32_t index, const dit_adapter *adapter,
-                                           diti_job_request *out, dit_error *err) {
-    char name[32];
-    uint32_t net = adapter->control, modes;
-    diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
-    if (net >= model->control_count)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
-            "role DIT_ROLE_CONTROL when it is loaded",
-            (unsigned)index, net, (unsigned)model->control_count);
-    if (out->shape.controls >> net & 1u)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
-                         (unsigned)index, net);
-    if (!(adapter->weight >= -100 && adapter->weight <= 100))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
-                         "100 either way",
-                         (unsigned)index, (double)adapter->weight);
-    if ((adapter->first != 0 || adapter->last != 0) &&
-        !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u]: first %g and last %g must be rising fractions of the steps, 0 to 1",
-                         (unsigned)index, (double)adapter->first, (double)adapter->last);
-    modes = model->controls[net]->modes;
-    if (modes ? adapter->mode >= modes : adapter->mode > 0)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
-            "be %s",
-            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
-    if (!adapter->image.width || !adapter->image.height)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
-    DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
-    out->shape.controls |= 1u << net;
-    out->net_adapters[net] = *adapter;
-    if (adapter->weight == 0) out->net_adapters[net].weight = 1;
-    if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err) {
-    uint32_t i;
-    DITI_TRY(diti_control_request_picture(model, desc, out, err));
-    if (!desc->adapter_count) return DIT_OK;
-    if (!desc->adapters)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: adapters is NULL, adapter_count is %u",
-                         desc->adapter_count);
-    if (!model->transformer->traits.control_by)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) takes no control net; adapter_count must be 0",
-                         model->info.family, model->info.variant);
-    if (desc->reference_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: control nets know nothing of references; give adapters or references");
-    DITI_TRY(diti_job_needs_encoder(model, "adapters", err));
-    for (i = 0; i < desc->adapter_count; i++)
-        DITI_TRY(diti_control_request_net(model, i, &desc->adapters[i], out, err));
-    return DIT_OK;
-}
-
-/* --- ops --- */
-
-/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
-   repainted, then the mask. */
-static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_model_traits *traits = &job->model->transformer->traits;
-    uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
-             channels = traits->condition_channels, masks = traits->repaint_channels;
-    diti_tensor rows, latent, mask = 0;
-    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
-    if (share->assignment.share == 0) {
-        if (masks) {
-            rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
-            mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
-        } else {
-            share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
-        }
-        latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
-        for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
-            diti_copy(graph, latent,
-                      diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
-                      "condition");
-            if (masks)
-                diti_copy(
-                    graph, mask,
-                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
-                    "condition");
-        }
-    }
-    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
-}
-
-/* The latent of a control net's picture, F32 [C, h * w]. */
-static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *graph, uint32_t net) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_transformer *model = job->model->controls[net];
-    diti_tensor planes;
-    if (share->assignment.share) {
-        planes = diti_tensor_new(graph, DITI_F32, model->traits.latent_channels,
-                                 (uint32_t)diti_request_plane(&job->request), "control picture");
-    } else {
-        share->program.net_pixels[net] =
-            diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
-                                  shape->width, shape->height, !model->traits.unshifted_control);
-    }
-    if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
-        diti_broadcast(graph, &share->assignment.all, 0, planes);
-    return planes;
-}
-
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    uint32_t net;
-    if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
-    for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
-        if (shape->controls >> net & 1u)
-            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
-}
-
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    diti_denoise *denoise = &share->program.denoise;
-    uint32_t net;
-    denoise->controls = share->program.nets;
-    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
-        diti_control_use *use = &share->program.nets[denoise->control_count];
-        diti_denoise *own = &share->program.net_denoise[net];
-        diti_tensor control = own->control;
-        if (!(job->request.shape.controls >> net & 1u)) continue;
-        *own = share->program.low; /* what all evaluations have in common */
-        own->control = control;
-        own->control_mode = job->request.net_adapters[net].mode;
-        use->denoise = own;
-        use->model = job->model->controls[net];
-        if (use->model->modes) own->text_tokens++;
-        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
-        share->program.net_scales[net] = use->scales;
-        diti_transformer_prepare(use->model, graph, own);
-        denoise->control_count++;
-    }
-}
-
-/* --- host inputs --- */
-
-/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
- */
-static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
-    const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
-    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, values;
-    uint32_t x, y, c;
-    float *pixels, *at;
-    dit_result result;
-    values = (size_t)image->width * image->height * 3;
-    pixels = at = (float *)diti_alloc_array(&job->env, values, sizeof *pixels);
-    if (!pixels) return diti_fail_memory(err, "init_image");
-    for (y = 0; y < image->height; y++)
-        for (x = 0; x < image->width; x++) {
-            float keeps = 1 - diti_mask_at(job->request.mask, x, y);
-            for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
-        }
-    result =
-        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
-    diti_free(&job->env, pixels);
-    return result;
-}
-
-/* Plane dy * side + dx has pixel (side * y + dy, side * x + dx) of the mask at (y, x). */
-static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
-    const dit_job *job = share->job;
-    uint32_t width = job->request.latent_width, height = job->request.latent_height, x, y, plane,
-             side = diti_model_factor(job->model), planes = job->model->transformer->traits.repaint_channels;
-    size_t values = (size_t)width * height * planes;
-    float *mask = (float *)diti_alloc_array(&job->env, values, sizeof *mask), *at = mask;
-    dit_result result;
-    if (!mask) return diti_fail_memory(err, "the mask");
-    for (plane = 0; plane < planes; plane++)
-        for (y = 0; y < height; y++)
-            for (x = 0; x < width; x++)
-                *at++ = diti_mask_at(job->request.mask, x * side + plane % side, y * side + plane / side);
-    result = diti_plan_write(share->program.plan, share->program.condition_mask, mask, values * sizeof *mask, err);
-    diti_free(&job->env, mask);
-    return result;
-}
-
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
- */
-static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
-    const dit_job *job = share->job;
-    const dit_adapter *adapter = &job->request.net_adapters[net];
-    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
-    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
-    dit_result result;
-    if (!scales) return diti_fail_memory(err, "the strengths of control");
-    for (i = 0; i < steps; i++) {
-        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
-        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
-    }
-    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
-                             (size_t)steps * width * sizeof *scales, err);
-    diti_free(&job->env, scales);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    bool first = share->assignment.share == 0;
-    uint32_t net;
-    if (first && shape->repaints && job->request.start) {
-        DITI_TRY(diti_control_write_kept(share, err));
-        DITI_TRY(diti_control_write_mask(share, err));
-    }
-    if (first && shape->follows && job->request.control_image)
-        DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
-    for (net = 0; net < job->model->control_count; net++) {
-        const diti_transformer *model = job->model->controls[net];
-        const dit_image *image = &job->request.net_adapters[net].image;
-        if (!(shape->controls >> net & 1u)) continue;
-        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
-        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
-        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
-        DITI_TRY(diti_control_write_scales(share, net, err));
-        DITI_TRY(
-            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
-    }
-    return DIT_OK;
-}
-
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -59259,9 +60394,12 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->cache && !diti_equal(desc->cache, "references"))
+    if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
+    if (desc->cache)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version skips no work; cache must be NULL");
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -59289,9 +60427,6 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
-    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
-                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -59555,7 +60690,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     if (out->shape.encodes[branch]) {
         DITI_TRY(diti_model_check_encoders(model, member, err));
         DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-                                         out->tokens, err));
+                                         !conditional, out->tokens, err));
     }
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
@@ -59698,21 +60833,15 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
     if (by_frame && ranks > request->shape.latent_frames)
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->whole_rows && (ranks > 1 || diti_patches_used(&request->shape)))
+        return "this model's blocks read all rows of a picture at once, so that no ulysses, ring or pipefusion divides "
+               "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
-    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
-        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
-               "ring and tensor do not";
-    if (request->shape.keeps_references && diti_patches_used(&request->shape))
-        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
-               "another split, or leave cache away";
-    if (request->shape.controls && split->shard)
-        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
-               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -59808,11 +60937,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    if (model->transformer->traits.repaint_channels)
-        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
-    else
-        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
-    DITI_TRY(diti_job_request_control(model, desc, out, err));
+    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -59821,9 +60946,10 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
-                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
-    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
+    out->shape.mixed =
+        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
+                              (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
@@ -60458,7 +61584,10 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
-    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    if (shape->norms_tokens) {
+        const diti_model_traits *traits = &job->model->transformer->traits;
+        solver->token_side = traits->norms_lines ? DITI_SOLVER_LINES : traits->patch;
+    }
     solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
@@ -60508,7 +61637,6 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
-    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -60521,7 +61649,6 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
-    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -60661,7 +61788,6 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
-    diti_control_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
@@ -60788,7 +61914,6 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
-        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
@@ -60826,7 +61951,6 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
-    if (result >= 0) result = diti_control_write(share, timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -60890,8 +62014,6 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
-    job->request.control_image = NULL;
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
@@ -61528,18 +62650,11 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
-DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
-    uint32_t i;
-    diti_free(env, program->denoise.family);
-    diti_free(env, program->low.family);
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
-}
-
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_program_free_families(&job->env, &share->program);
-    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
+    diti_free(&job->env, share->program.denoise.family);
+    diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -61573,7 +62688,8 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_program_free_families(&device->env, program);
+    diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->low.family);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -63381,7 +64497,8 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
@@ -65712,35 +66829,35 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/@a$p][;BOaFrODXx;O(M4wgmC0kj[MPYD-A5l9V_mc/e8'Di_DbH<dmrfY:phl4=E+v/+VHNc]HYr*B2U5Bi-4Y>B2jm>o&Vf%RnppX^:mu="
-    "/TS3:SiD)MSWCg#^Nr$mJ:j-t(2W]ZHTBRGdt=T^/J4qYeb:lOpHC[a]v=-YY*oI9*9$TLM>d-4V,nKbWPpy*urPNKHiF*0%QmKs)Xe^Zj^Z%so#sl0Te2"
-    ".(G<$8].OpNLqbZ*3<pP6r[`*dm%t-k+C3HX81$[W+5I>ja7';1v.3,d=&iu4&4+R;<KC'$O_^1LX=E102nMIofun@k(B/*@Gl9$Xkn)Wa]V_94.cA2-O>"
-    "$y@3+n)@)E<4&yqQh%&AjH_-9n=B0M(yprR:Px2Z4q;8iTXdM$Qwi,Ql`B-^t`IN&vxYIg1=)k9L<(o%s3.7HVX#,:AqIoI+M&Fg]QM[)'Om:J^X+mOG7D"
-    "[elF^GJ4bKStFx3+X9rkUbe:)l+>sQoi#v3Wor$Edu_te5J]q5`nLZj%[)m1j9r-7%jG9cPs1JfGggvg00_#GEkscjgVfg&j).f&Y8%(29f%ruFot@^=9Y"
-    "%GGMh6Ah6vXk/a7L(LbMb7]w/XQdaG:@YmVG9S(J#S/G*9X$4G:&SIly@w>Dqxk0m0'(ouwrmXaJ9$+W[LL8cZU&DtsGi*$+.:IV%S+Od8BsK@E2K(ut,t"
-    "bLXCW^&6M9V@s08Ut25'_&p*#_('f..0ut_>'NTPS'7rNZHBmXFAMT%sdAb/c3>9d6Wc9X=Sqpg5hi=]4U$8H24+Yx-fNEc^AI[DFsp$-^(aS/iPwnI&NF"
-    "n;nnvTW]9Ik9#[*49;hSACFrBq_Q>`]sCJC4FpKI@-)6=jfA'u;SYG8v<7oBr:X76InPKI$8iKwlaT_f2RljUOXerE<8oIEhvw(uuI1JDEZc6]m-'^+3=A"
-    "ogE0Y(0x_1E#LstS;4;&e^N^u&V_jbOjxMUADHk6$oIMSb3KkD2;G--mY:$_ZId=ulIux3`=HrXn)n-;]ybvg#.@OnAnCdq'P4[s-+l5/O@//XYb*NOA8J"
-    "1Y:DPTwR(t^D6a7]QCE3o(_T$0qY1f&,svjm<+Lxo7&M>u6:xXrLd$.3eB8rUZ[NI55Sb.OPX1_2NF%(vKkO`2wCLh=q(gVpbue_XSNN+X,/<FV+H[TWhT"
-    "WL%VCjf_-@,x,;]AWbUv#EpR)Pb+Rl$D0j9jo*1$k.u.u0Y09kK*xT<Os(C49En%nXXo('V/f3EOwb^cAZvGngSy2jm-Sph$/XEbqjne)]BXnVLUm-5Kg$"
-    "OVRKEq4c;k(K0;*LK@RTsXQA./1<HyiKMZZs6aT7r]uT]>O78]rTBFD)vu5gC9[x9>sG;%v$KsT6@CwRMom7a;BgPhVD>w$YNVYG'NNBT<%A<jl-uX2O-1"
-    "DeA,/3KN:wd$&E`)8S<sxam^QQK%]C]6O6TQI+X;</K2jp<]@ORbisa<=S*lmq.2C$E'Oa;#W&_8n`;asEao:>4Iom+h$1i*`*BI1Oio'i-ZAUslk:lI&r"
-    "PMDwCGT83+N<Qt_Mc5R]PN=7uB[.,(V%a$<Z`,r*vdt9-FoRoRg,^olh(>w7V*qi(j:1SquPvv;M;`=fI;oQu-Ouk&TAJhh&Q@XHc28>dAYdqY=SJ0/(tJ"
-    "u.&`w<)psZ(uE>$;;h%KRLWWa31M7sN&Gj4%4N3JiSYoKb:4]mI$o2O-lA1VOr44s1FO1^;)1MV80$s/asUq^L&R9n/1P^)Pf$]%y/&YNWQYFR]&&O3QM]"
-    "r]E`Q&ysvS8p__lm/vcTe]R(k[@[#k>IShiHuLC<Iu&al1PSapv=)8;J6[*MZ%Qni2ik7bHFNfHkW^uS$A0pk:B@K6I_mLnjjv7Fn1GsU;2yF3cr`$jHlE"
-    "S1+iArB/`'m=1H-)<GKL^px+)0B.D^AaNw;`]osBECM0D;*wiB:@=*@Q>=XSsSvP>='.k$.O(G>f6l.Y-B3>jTHJVsJqaMg95WQowQRV2ujW&JHY3`ge0c"
-    "c;;ahM7vv3nW,9si+W>(i;,X`#/V@-1.iZ$1QiK(gSd5_H>5FSE@rrK.=nlb4/fba3V]7e&qQt6'0jACoZ*>7[*'6`Br3XI+8Vef+gF0MMDi+='`2tY^/i"
-    "0e404p>)ZoKqs)B,JQOBXPSe1MBPEYk(`19;pevyhC7Q%%TWeGtWwTd##(C8gxQJ$4y0;RE$MXx/8$T)p-LnmiN,)0La-I7mtMjynyi,H^c4=q'*Z+Rf<h"
-    "]0pLXt16I5PIU<4L#m3)yO$GYT5Yc5w_&Z2L@QaYx`MXlj1=jv2Gn>'3]U$E[xo09W85LPrq/wk#@S3F.^((hndJ$w8<1y]S.1a`E,(CukT+@y6OKcHH)%"
-    "^LUnoyBA=#%KL_=Bowcqj^+-Hx(p:SqqCw*Vk>93*#f5nXY0rH^_W.f$&Kb+AxLhPgq]u$78L<U-x:Pb2BDVpF-Z5&tTpaq@Ns1[/o+W72T$v**eR-<t>d"
-    "LVI&':j08@e0EKCa=Wx$UJn>.vk%<&7i:55NV:dR>s1w`h#;)-v*LE@F5uHP`e<0fPiSY,k`0j(%LjFnr`n[gW9C8qJDqmQRsa<+,DZ63jtsL<UU:O.d`E"
-    "q2P^lLVVm8pZLCvmK&^Hr+;R5j^ml_`ubYnh,Cvlq+q>TH9UX,v:5ecsnAk6sG08y8nBkr0oQ>:/[F&2;@u,eI[2ljk-&v.xv%Z'O/r&FGF^nT>fO9TLq("
-    "w`y6_ISV5W8,T4if)7lEPros@:gam<Md$H%Hv$besrV>yHp4;VPC$VPaHw_[S>#AP'S9)'@sWC9G^)GxqAF/&/0p@yjJXK(QX,mylmik88nw%&RYtd^:rr"
-    "vN9]S&6THss-]S:$Q_<Q744s-l$i87/Y=&[5^l$gER]r+fQuC0b)v''PYAc#oa3hnN5(VB]A*5-F0'0Q6)X0Ht@[MYUr5*,C,;V=T#LsY-lG;84;Y_0bUq"
-    "qq#ZsQFbV@&Q2oi<WE;3kF$q7ZDL:f;x#n4_3#,&xu2S%yUY`.pP/HEsrX.m`VOHHg:[vbi-b*kRmAGiAj7V<5>2#+TwvdM7r6j^v,MYvEHma2LGi/mr=+"
-    ",88sZUjF1Y0j&XR#'/qSv1P*NZf#LlPFo):o8J-SEJKj&sU[Rvq(el35S.Uoyt[7SWFr)['<:x'##",
+    "n0C9%1VZI/KoPGa<KAOaFrODXY+l+'RZvF8)dSDDU.0qL2cO3T)m^)6.7W=m+'o<hMPdPT#P>E*xSG*OPEk4d.9,SJ#CmaW.MJ,1]hCc&H42'8N_`UW`=,"
+    "L'*W>'/nw1N&`k,+Qt=roV8y7Mji.^@1<F3S%S'grrM#gq2&9Fmc'NAP8p1T#'VFjRua[sCHU<<F$*-EPh`>GR^4pSdpmB>72&svU@&nbUK)muOh31Gc^t"
+    ".%2bXaSZ4;rVlHmCIODY0Eo']#Z>E2AFVI>@6-&5e3SD4NJAWSSEyBqj4<hj2cAES'843-LM*oU$<TNJ4RXpmX4-p_P(VV&:,*&^+-)&y`L>75dKe#l=+i"
+    "MjHUjZyc)%d3aU)AHbS^D'&:7'Qbe7:(QQ0XtTJLc`^ANQgROCUNH$t@CiqtS.R2b()G^Rp9I_Z3J++l]MQ*Hex@WfNumFqT]j4Ev87-FKPWo9MEsI,d.b"
+    "_u,1(%N.%R7rmKW8OdSVRZ@Q)Z)#'>%)587=@-4P%hGA.yQtnM[[P%`U8e6k_*`P_aXCS&om&=<E4h,qc3pcwZcZVsmn/=)`mTC(G>&lcG-,jl*3jL,@+f"
+    "80-xhCo)-L]^ky&VwiiR8m$3^Z#hU;l9YGDw^yt>wgD5l->EX@,L04dn>08YY,Cl1o^7^&;E^%(&Bl/IZ.fb.CLun[)c6duDX3<fO[k8UBiCG*b(OYXoB6"
+    "jNWa=IHA_DyreWq3>_v/x:R`)jsHGl&B_^$))>LY<,SGAl3_O3Tfn6B4TX1Hvq0EX7-rF_]ecdLr^lQGy%irQUnBw$nnchbYB-=I.$9ED*If-rb`U7FIMK"
+    "(.HVd7]R@nT94mUW1RnV/k-v];BL:H>kYIAPi;,Nj=HEtOL'gW0VrqI4Ucr$-=E%&EKRi2oN=OGMpE-2NmVEMpI)Mc%Y<YLf+WZxX@miSY43N<m-LhY#9k"
+    "B3w33/0RXLUhT6gqIP7TbC&kbM.G&mUrG4Qb03fHM[`*mbN.Y^7hF+JC4J]e[Eyj%v5yrTi.9H(3)nb$LE0a*Im,F%kyCg+]0#N3'q&WMplP&``e^kdhq7"
+    "O39PW9N7`2qQ0yTJPW]69.,cb5h-#bc2aM9<jCODSm]-9DR_MN=.8nM77A:_v=CN_p4&bxgE:r6fn,&vgF#vYr9;m0I@b#=RBE%G8$NIg4+^i[Z$+B_>=M"
+    "t7ql9DFujup&';O9/8LUQvxXi0<<rk/i:H3:LvIaEg9l_qsK(ae#^ir&VoRNorb8mTrm9R)C),JS=vl.eD<6MEtcw:fBe5#6D8aVmB8TDLAnM-aC=uhI+R"
+    "ancMQS>04.@oNmA[Qfn.m4u^RtPmISZFu#-.C)QZZ$<(<6eg$E^M/$Ju#Y`rt`RPurjYrD9$E>8Y^a['Sfq(pJ;_5q$2R/pMvc_hDZGcrJOuvaa%lWeL$W"
+    "rZ3gfBHNvuvUc$C<C_>rSgD0H-8%(SxEUXyoq'`v$Jql%2f8b2+uHg00u@(b-V[BC.6r0aYaojLG/i)bI7Z%F':<8VQsAq'qY:GSQfK=CRkr(Nc0O@49%r"
+    "DYWiE)%'GM)y-u6wu9kSh;Z^SEq1i'_`>xYklxedA%K.6S6_mN+R<:8CCZ.#T9<^7`k6MxK_wY`/nP_h`FUX6Zv#WNcJSH&GgYyH%HqIO#Gvf[_#OTdD:-"
+    "LR-+R+.'w=YlB7Mp_7Yw&Rrw>>F]:D#^Vsx%_2Uvx-QKx/T5qJkD^JVxt$(<jMYJQ%/&@Y]%(kgq'9%hf[chN7kS=Q1o+5)69fFf_4EWx=X(*3$/HQWlee"
+    "p@b>`IKA8O/9hVET>ny(IkX3i#qS]EE]5M9R/ItZN.sP3e_=^ACZ,V#C;F.n2_rulYL1$i7mCj8foJPOf/Q<tWHL9J.Q:Ti#[Ao$ZM_uWg3mJ6f^G:CQ/L"
+    "%,&oa]&ZPk#a%3wkVX,*vU#q:4UL2bH_:*;OM%6kMZ*Dt$&AM;_<4`Fa^+fuWR'x8BC^blAWtDih9Yx'yTcPf*t>lJ2dknpqV4r&>+@;xNURV^Qg:Up0nf"
+    "dN8&f8tCKE$hJ8(1p`p/j(-5v5nq(Ip91-v,e==0Uy-jC^ql<1&@#v%6A<k[ol,+kHt+eudb8fDVhyShQW-SvR@gc:L<o4Du&b9[yH:6Zv]:ckCOt:ayQf"
+    "pYRM5)'3=<QH=iLY/<#[VAqggqVyeT=&CIQA6<kwiEXFqAl]RimMlXL@vb`>t_f4TQOm+0kb7y1RA*lGkIvnr-6N_DRJGk'G<-oGK_*]r+<blaad6d8txO"
+    "D5IWfk%b>E.nVB@n7mGF+Jd#5vZ`*9UUpAM5&^o`5cq'f3UgJ-Sr5eoq/DFcio:f0)QsTD^017ZP][+7U6GQoDEiL[Q-Hww83_[b@:J$rnj_$#8qLbU[4s"
+    "rk(mIq#C@at^Pnr`(ElnE6FqM@$r(;3>duf;;Ew6PhIaX=AppKy'D4>3^-%]3a2:*2bgvFbnM2a;9Z>C#s/*&kOfvhEbZCm(gNeaIY;Fih=DRN+XVNZ1$/"
+    "9q@RGO[CIuxD,On8iMLQ7333k/ck7-XO+C#$mHAH`EGBr0c4w$ZK`JPs`.*]]/Gq$bC;ct6qS$.nEY-L_0]673M8mbh1^H5oeKb[g&Eg8NNfJx+sY`J/De"
+    "wE[R*i3%wJE7sbH(=)Pe(QG>JM'PjcVUlHU0XKVF7A.So2Q[u9EFq-EJG6do3s;2gNBU`*=Y>4uc5ZF2OGu))q9O`(U8snw%,b4O.9U)l(WOOvrl2YvcL*"
+    "R,nW)E+i8@/@H(wp6-*bEkKQ02H(p&,bYg4a:H8u=e%uum,;'3KuF-)Q&;8B@1h;u)j'b%bhG=P8,ItSe).*+o=xj8Cf=YB8E)e+H<)epf$.]G2Ri60rl5"
+    "-%].Qx^Q(QYxDM)>x))hRIRT:C]'o5Nj>xHe5&%Y^R%T2VHH]oLK9PiE$0d6lj9X4FlVV[xs:Qe;M*l;i%,$$)&>1XS$3Dtc0R%5&j^,RA/@LaSb=ROnZ*"
+    "&FJ;ID_--REy73@8Enic=_o^6na=yM6n,YvGU';SM(c4')^hF14JpxIaW7##+^]dWwH&O=dVvH+e(xVAmy.prTtSHBNg&4lsl51Ox6c=2(WfHe6.'p3/nV"
+    "KO2$7DE#3bYF<s)5L@7-5aNOb^pma)wDD7tH.Oy`x:g'x1K).kj<MJxV/He'>dT$txjeCZ5.pbd&1^81]KLWs4*xx3WZSYMw/T5&TQ7)Z8tqv*##",
     0};
-#define DITI_SPIRV_SIZES_map 2640u, 4870u
+#define DITI_SPIRV_SIZES_map 2681u, 4952u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -65753,55 +66870,55 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI/qh>=miXrWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z42+7oaRy7X<0oOUf#fKrTf.g7O2d`VWWW%=pv@oCGx=&(l$*[::M6=f;(yv"
-    "^=(/^bYw5k1n;h`y/.S(^LieVSq-wfX<*uvUVu&K#7k>&<%&RZ:c.iM&Q+T+4]r>+@HL0@X&Sh)8uK1O7.l.E*>OEon8T<m;1Q3^48*^`S1dF[OWZ4K+As"
-    "EjxsC>GeghEADiyyF@SQ4M>1lmk4)8R*JRmh$/1#e^8pQ1>u'[v,y(Vmu4F[pVv8wsXp6954-FRyI%_XjRs&#bR:nhK0h%:PRG@THwkvjfCxgB-N<kdLD1"
-    "q75X/#)f+BP4eTVI)s2L@nHZ%jXjMA3AjZO>BIj]n)IwP(C,-SC.a^$NmpOMF'M+<6_@FQQg:_UD;EXJYB/fR4F;+n27r-0>G](Fply<2jV5=)Gp=<GZV["
-    "dm]m7k<=@;Xr60GqooqA#8JOT]Zn1o]7QGn^gS_f.)o^kvgh9Pm%2Y5-Xg_YxREcJkB-A%sfm6cIO1nAK/KwfEXasUBe@bG^V2vrly;njFJLs`n%v+gB6o"
-    "EwEL_a404&p2$9v)PkTN5NwWrx[66qjMy&q$kl61=Gm:_Ua9<FfQ,Z*DT,/ZDmF2TWvEmOBjVcS@=IX<Q#.5:7gYN>i00b_]uiLmR'[*RlM`s5)%#u1b'D"
-    "j*cYE&5[VN]o%V/%s0^s9(hJ9,$O9=g^LoTt8$9*58qc+BBo/bTNd848;qxTJ;FDGt-G,q@m:O#5ffa'Df=w9JNpX[5S^P&-bpjWBPfXJob8Ou$tXKlJ'T"
-    "j<bb/hk1Dwp,c$cP)$fWUjuZS<j9'kUlSCJdXR[r_VE4Ri@yJB*N3hKLvN&QP&y_E'4Bia6QY0V=ZOL8bFBN=+Sy4pdXWSQeLJ1MEB>5%Oy$>@Hai&VpXC"
-    "vxW,DY6)/9j#S$$ujPn%uA>Pmk4+X%F'Kgb&if^tp:hg)c:GS<J$O>c0&DeG;Dg)(UtKKI)03DV4N75BkX4520G(rE/7]TT*P$<nrCStW56+$jU+VX)dch"
-    "v8bWePd:GaJo8M=G<2o,6'0doa`/bk<3$ang$P#:iNQecBrd9*1=/HgUyJ*InLuhDx]0eJ+mk*o2A^sARrPjR.uR_H&ea@>yV<Yjb/8;o[kUIQJkug;HXt"
-    "nkxgJ[m^HF6`:%RD(:jQYRx`+Fe`&Hwbt=SgTFT>S/e`f7v^vkk_pNB.y--Y&^ur1ZUw=TxJ]jEZ.#m6J)Dj1w:FcV3OoxS33pW%1S7QG_#Fm7fWcG2S]x"
-    "#=L^;]2k;OS>[-m#ZF>XiXM+TGH9l$/ik#,6C/6KA,v_YI6wk'e=:+S1iq=nV(4S9XOgViF8McoIE8or%&x`s6fnLg_5jmZD<2m.LcWfSG]AoaWFb]1Y:T"
-    "`9`Rpu&8aOTUYo3K5_eVYMh>+sGGL#UG5'W$FH$)BHN^YDQALP.`#1DKIjUv0gG[0cSr9UXPCi2>8)59<67*dlN+[B,WUi3Bj]-D03g>iINLT_DN_um'.,"
-    "5624]tlLmmt'@g]`aa.c_g7aF]FaXLL,*GP^TbPRvvB>t0P<%wG_P_5KbO>p;totI#W=/m9918roT[J)6dh-hUs&&Xdw$1C[Acu;puNcW$a-Kb(:J)2%TV"
-    "EvuRi+=@7)Tm[&T;y//QsDUsLc/Z5BLr^54.Q'U^D6`[(XaG+C5Uq+88U%E1LH,niC9<Rn`,pOeHj0i[c13=tD/(9Q2@UH+kiOr)E<W&Hp%uOxuU/1rVQ6"
-    "Jt'u'1EMI(y<*@[.Q1)Tk@su1AvZiac.$kr]>)$pWQ:&:P/>)g;V-(.TDmi4g2<)[3*imhn-RSXU$Grk*27;CD6ad8hC%@Ae;6q=tdE=33b_4QOOY-m3q_"
-    "BT$WQK_0EtiM:xe8VeHDMf_+$R#=q`D/$Q-lMiV+1i@YQiMcdE[<16M/OEHJ#9K;>rbaY6VN^9;3I1P.,j#Q+Di4n:OK]Bj4:08$g$KGe#-7kFr=nEd;--"
-    "<23n'2iPCB%%t=]7WRq:pk%)nfWu2REq%,4sfc3(k`[s3(QYdr#ne3&s;BZK%A9`<0bqhg:R'Qm13(d^Q`5rgG*MZYZd#GRWSVaniuiMEMU&0-KDlvWI]e"
-    "o&ol='Ci+-k`nZUVG<y0h&G$YNPji>POu0)%BaqH+Kt:9#>=&F4t[g:W&^[rW:r*gkXAKbn:aKf;u$f-I5ZbkUi3_][Lp%Ria-9,)T@jMHHxAIK2XHC0uB"
-    "L[cWeZT,DPgWMaBe+L*hZqHno*guC:@4w_53eK<b$6a*<UjBnh'WPYtbC8mK`3qPN),fDh/=Dj*/QZ:bO0K4fSD+Xh#_j382_<Kw(-VVUL5`YxGw57G)##",
+    "n0C9%1VZI/v>srn/esWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z42+7oaRy7X<0oOUf#fKrTf.g7O2d`VWWW%=pv@oCGx=&(l$*[::M6=f;(yv"
+    "^=(/^bYw5k1n;h`y/.S(^LieVSq-wfX<T6Xi+q#FQj`>(0Dosy2V;L]$iR6-$*4b@D8RvnyXq[bst,:q&8-Y^T#rYWJ,ILAp%vkmpE,3rm4hLU4G7Y;r)H"
+    "p+jAEZLFP1Kr_YqR9K:b',BeI0G)Ubf*#.jEIi%8]`3o*Y.@-2t7/l0R$STdg^RSe>&FhXpfKeY.YUX=F1l5*vE/`w)-<e147k3')G)(KWZF/Yo_ko$.[9"
+    "Jjwot(jGl2E(r;A4`igb(Iqosb%wc'j%`_AjSarn4f-ERZ(%h@YO0#tP62gJ=lDqbY,O6(A7x*1IH+dTvMjKki_w:brx*X,@%ulwmi%-asC3t19ZiGeN^&"
+    "TjQVE:e$Q'N_WsP84E1P^'IEm2aUNeZj#rNrG9F6fT*'F>F&n6f*qxP66PCYA_GfXM-US0u2eaF(Jpwx0AR-Ia+#f6w69E^Mw>M1m<mKr1`,%QDVgOu]yN"
+    "Re5x_DVxub*0,a&dIex1^1V(PsgJ4`$)G'ln^,r[eHk..S^Qr1I*L-Zn;TF]YA-FOnbf=Q.ppcKPC/@Mf.wTWQK56`VgOPZupd,9blr+#bro_jD:ROI>QI"
+    "Wk2m083RgeQ-[:e=@5wXA'O=)BUhv>]W*hYR3LA,&Z@Fw%k.yno&<2gJQR=E9sJ:07>;&cfq6cOfLIni`9vZk'Cd-Uw5,VbajLZDm>D:fCg[BeIMpqk49i"
+    "='J71nhh%q*L'p+&Qh5al9pMupRJ^NyI)&XI#J$;i9jO25]r;sbmPY'4r<';Qr%*yyE0<'W>Z;Wb@j^#w$DO=XN(Pn;S1eYv<UKBq;nkUJa`XJKqim9v#-"
+    "@U^Fn-k+&i@uZCWElq)J=n5/57#]I3_m'R=*[M$BJC*;dOkh(H_PHa0)2.jiW_4gY=du=V*j/8;`lOMmvb9OL+Q5#Q&k.QH^[N/kkFDm)s]&]n8uYr[rtZ"
+    "a0GM2@.9@o5a^Ows>D9nX*w>ogJm'I%5;7qg[;a%'UX`YPFAye78NAJwb251kp/fHev;QQx[l,m4tis0<Wd4hif`-=)%7sm[E7sPVpv-&%3HFvG.Z_UkNu"
+    "n3iN1tX.6m0&CX%(ar,s+lOkvCsZ.6/`>X/;n$SSD&2.`v-j51qR/@_jYbuEO:$GcswE&6G0XmmGUTS$l.ea$VS(_*wQE7&G0sMKh4Pe5@,03=/d`]5S)s"
+    "0$XA/s708XdB=L0&643q]Ds1w-ij`@:Vp1Y9:iHpTQ$,s>]2e2P2]#BE.s)r-k_&Z0J]P%S%)K.4<yWc-H1,bs;&Im^K.DOo=27,@-$r4J@hkjYu)pt]O&"
+    "O]431.PKhbZ8n@'y;f88R1fbStc$Fv.k:Fg:$FA2m7jMdZ+o+FeNlj=.T.@gAwg(I13W777<*8]E,4SogmBS9Y8Rei#>jr6s8t9+4NAE7sy#fb`Ei8`Rgd"
+    "vFlgXt2T5eub<h.X5sHb88kp;[&ljhK#_'WMw<]PJc4l#G-W4xIQSspW]2dk77h6ID6x$6qbMOE`PFMCPPK0`DPf.-b2v;76an,yXk@@%S[hOd*N^RGJ_B"
+    "[jBfghE9gS0fqY.PC0+mQxWL&D*JE#D,-sudJd8h+'8<Q(c,_S2Y:b[#.RJ5WfTgH,+kb#5i(_e<.99X,-YHIL[D9uwv=g8/8$:;W@4pQQq#QN*u(nvX6+"
+    "GJ8gv,eW=9lZO$paxH(En9QTQ',%;HqgInQAA=G6tHaH,qQ@gUSjhSduOCwt['55Kt&N-usgBm#:bAKOqViW5Ay0:Z3%a7/=24;^BMa$@xT>y`HCl(i--J"
+    "jp*ZSN-dO*]bee$K><3T.(xFi'V3hK&K7@JPeQJxH*]Qw@^SN<hg.@hX`hDU,%pq-<o$%Z&4:1>&Xxl2OF/=x;=lZP`4*W(aCy+XWWZyu=8A6vv>7qC805"
+    "#2ngZONft@>bg;'q[j1*5%7rNhoVbNj7-Mv,#7.o./Rb9vZL*L0nbA<dGeLsWBJNxNM<,kp6j,md6[auM&'tKeVIJ<1YE;:=qOmqVR8*uZJOtSq1.'+3H3"
+    "K^VP=sD,:8=bC'T/lF.#&rD'IY^mfBPJi5r(FMU8TyIP:E1/uR3T<:xL7.KLN_,;QDpn_&<aiOEDX[B/p6)uII=)HD>XR=IVWEMjWd-l<mB[(NU`APht^@"
+    "sycFBFM'Sji/'PhlR2o8QSdykd,amxCQX]m4NrI#v(;Mu:V'*.6-tw[hFi5Nnhc@Dp#iK3ud(;UgQ[N<VH1;W<VEBfi;os+aGcafir6%@g-#",
     0};
-#define DITI_SPIRV_SIZES_guidance 1970u, 3496u
+#define DITI_SPIRV_SIZES_guidance 1968u, 3514u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
     ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
-    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&>ux5Zp2os=deJFI6%Fb=OrV(8f'"
-    "3ctS;$cHw0_tEV3f.I'pVY2.sE74U0+p>)k,,'FEW<>A9a@#kY0Q'KVaAS5n^X2k+YaB`+T2a2aD)ZAiWMo]e`ml,Qr9bS=C9Qb=H5=cyyiAdjN5/13-Wp"
-    "S(tP8p$s@'5uVZ4:$v&Q$<;-70p>cd>ao0,O3&l[UT`6BrJGLZ1@Xq_XN:R@51ua$CbtOc9;:&0qA:3Vg&3K)Ji-J+UD3G'@uHNek+AfZc9/dDgputpO[i"
-    "2O(me.*vXuh;H;tnOa'kBSv]PS0[t^Yqb8je%&gW^4OGMQP&fUisi*4yZUQSFQEg$r2r17/rNv.KIL&2E3`QG`XyyYa0=6O&p_0s1gvgoXe]7afm7xQ<_%"
-    "iu&Ti%]brioP1JbA:g0`/J@li*Z<fDCSS:C7F-+Z1Fta%hp)sieYB=yxm<K.N@Y#tHHIH_nY8EF+3F6Nd'pVP]l6cL>/F='KpQ&x:^=-_3rUkRTbf4uk#a"
-    "VL'Jj02cMBFLCx<^H@3o*AZ6Hg*B[pjog%U+l`=gOSX@sPe_&Z4pVo<;Y/&/&;;.&8I&P8Oi8_..sjuYqeDp$kdv::VR&:%w;w*cL%[bjBBDK/4P6Fsq7S"
-    "PrJvbjynu-70'S`G`Mq0;<gk+g^lA+y94C_HtGWGjyq:vsSM&),nugd,LCNV1SE=M[d:eehVCxTr4lGhF+-c[[q`.Qpb-r@cp++F$SbI/N3#8bMTvvuuEA"
-    "pe$o4I072Mw%e5;oFr#dWc(Ms`K&v5;1xYnR@1P3<k-WEy$9.HkS5dv<1RD';qSZ:au':@`rx3EE@Y91HK<xJ0T]/[XG1=F#HuqvgsV$mqoY&KU1Gk6I'Y"
-    "J$Y<hBVZm7&.PgK+ISKglmLrTyr$@n6wi9UyYHbq7c)v'Vl>$&oiJG.ptRN+PuuU0kBT.TL**0=/o])Pmrvb2K6d:(sga`ZI)Gk90c@[TtC$@`,_OoHDT-"
-    "iZi.g,(a.)_eH1YP^i,+SgT'0uF1cfw`2:hGa+0XGbiW09NW=aXfh36k6;:[NKBZ'eK4Qu<5)D_=bu&Y,>:h,jf.aLQ0E/mxyjsCDor]XFf=#2npkL+j(k"
-    "MO-_wn8#i,KDk[E<N^bBKbc3$2CTCGcX&Y#M_7qRNKs`lDaD&m&N_13B:@'KUoeoq/awj]=TjB1Ii;TSU+y9pE-Y1l'5,2^[R[km:wShA</F0eanh3Qq2q"
-    "fD's<t;3R-G.MRrpjOCt4*/uZ+rsYMCp9C939W/B,ZVBwOuSM#$Ap:E=98Efpj;'v&8)K/50;/AmDm0:-;h:T3r.k2Pg4egR[@:eC^*t/_L:i;aMX$pt::"
-    "(i@d+)0/c]vF=7=S98/nN-NF91)Qr/5w=+S4U21`q.B3g299wC0^O2F6qqvmRLH1UI<^wE,&CZMG[GS/s[ug^nf0@E1]ZtYXL+77Oc[XA`1MAdZy^V8+&n"
-    "P`rbQ-]cx@FZe*UP]*&%=joN10*UOc;[FQUBJ^%N`'=R%5$txIBoXwoZ#/D8Q4$4ArSkor62<@m/>by<16S+s336d+giex=C`rs`f14CX]TvkQRk9i`ym`"
-    "gKL`i,syGrDAF7/F(5[G8Lo5NI=*8#.xf&'lsefCsiO,%Z,&9:`05e.gAZQBsq8#'Smh:fesIlsQ$D%TZ7E9IhFm(XDsrQ+:='^g7sl4RZ&CNW]tse#I^T"
-    "[42(EpS#7F6Pv-]f<kFa%4q^pc0>'mSt`[Tcx-.44g)#cUN<C,(Kr<dqhCn@qGAK^jpT9PkGd70S^BsJpqtKFaavN22V;n6bcP7`&(%D9SfBDu,A2&A*WP"
-    "*hS;E(jr]+UfrfEyfTOFDed`_ua'yPo0FR4yCEyVJMA((o-#A$SKONZdfW:^mR]n7-U=T*8[%hSES8:uO:SGt,OI#CErksAo(`k7GtO%BK#1R+yR(LMR_q"
-    "<]M7oQ$GLgg]btDp/JpGeLX3>w/)7M=Sr99dNuqC^Udi,Kjg^Wab5<tKNU7(RejOjs(0UvYbLC>WI3xIy,bM>V#C#*jo-LZ^>*q3.Meh)tO7pdOCN0Q%7["
-    "iZtLU'X=lfsS;(7:8ID5daAdmKiujt4+LYRpPqUV>M>JK/g`8JvNVgn<rYAI7r%.tDBQ<o(bb,68cYK7h[^kXw;>AbotR&Bt3jeR%B=G$^FA6(d;ej.sg&"
-    "$gl[yc.(G0:&.aefl/-yqm>i<fv@Y3rsj1mA%DQk=AYVAiAsE[mmM*U7WUo/0Bn6Xf;1o8.LjeOSRw)3N)lg5bkC9)Re$C&43I1A953@=1As3r'%=*H>n@"
-    "m;I+$p+F3hDRHc+*WpNtbOLf=0.bLaWS=b'fr&`q[+J8W90N[)QUS:q6'ZemlN.ap1H$jMp3O6TNIKrvvseh:Ii5&,=gP1(YB7W71hJ/u1LX<4ruClY/&V"
-    "OBR<kLg*>`D&twx%k9(f9U29=SVndCD*./`QfqHy226UmCGvQ<9Y_YT):nm=^=T:LR$okOA<8GpbRfP5/QbdVyY&NE0Fn+hJU;>Et8kdPGc'g`[DiO*^^4"
-    "+%7=md:_PHrI6<CrtS$3I=g8i//M87<nNn@sDHJ-I-uInV_#r3R#2;MMe[kk@OGm%kC>ulL'0;#",
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
+    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
+    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
+    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
+    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
+    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
+    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
+    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
+    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
+    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
+    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
+    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
+    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
+    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
+    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
+    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
+    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
+    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
+    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
+    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
+    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
+    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
+    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
     0};
 #define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {
@@ -65941,6 +67058,60 @@ static const char *const diti_spirv_text_frames[] = {
     "qC&V&O/9Ot.5eN.JdTo7cw/bvQ&b-DKD&,ZX6ic>2,1A4IF5S(#",
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
+static const char *const diti_spirv_text_depthwise[] = {
+    "n0C9%1VZI/j'+(k8r=OaFrODX%f+yjN)UM8`c-+1e*TZs@2<9M&vD.54cdH2:0;`7DSoah>5k-e`WP.NrY%<iDKRCFT`_L1I8j8Z-GA@$`7nndFIRQ.55Q"
+    "JiV+V;^okcJgMHo:%HgiGFD*oD2A%h9nTu%$cM2JEJOL)pnJZEJOx#>oT/.G-pCXu+GsN2Q29Nq.@yyyELWhT4K(ule'0-ofut^YG($Z^WMbSA:YVQ9duo"
+    "Uwq:r^&HS@*q]kq_r4_yJQ3+&1%P2$4J89*AP:95*pN6@PbkqOR17wQV`f5^tagY>dgk1T)5TYX+7)HV;BT[/)n,faX%6afv0I@U[$_SJki6XY.Vrq`mH>"
+    ".BCa'N#PQB6bqPH2sh#&YI'G31Faif/9<e'lGAwd*+o<Pn;y]2^r@m/#NT/@g/S1d@.7eZe[AATt`xy%&:mpnS]q:Poe^5vSbY^uo=jIhvJ6[qT&pW*:y'"
+    "ThAD_v,1q]m';v:VMahKu3>6Jc@RWp[CuL)^H46:&oA0QJ@t*6J-9P*OQPT]F2nGdJn,..TmRqSD@W4)(W4nsi-8Bp(m.ZV@pU0wC`;E8ViBmSS@T:9,@:"
+    "AK2vWKo&=PG39==trDw(7-_B.5rs6ajQOt6v0HeJB'<1E92(EsfTklQJs+rqpP_q)oxG2IZdtO0[pB[%MN]gQV0PlMgQ/ld6e@bR/wL6K-&md5xc,M/ROG"
+    "*ArdT=R/-:W0QkNuOEpPdf==k^NGsj=(G[>^*MAQkJw*Hvkpm<jhJ;Fd.HN>-B:=xmeuIU<hDhrV4jcU;)312>9ak99>AS4Pk<D*(M.oSYFH`S:D@F$GZN"
+    "^h=/eA-AAp,'0La%i*:d=w'e5`Y.9qX0K5=1jXsR@m1KV`60<=QCn1R)i'_-aUmt0,8/r1Ci+wL&j@kO-b8S18(#6Jb/CH0L&w9T&&UNShyjO6V3oB7eA<"
+    ")]r=59iW/Ob0g4)<lIoBY^Kn@$3G(#ZtI54OR)viGHr1'v#AZ0oLs,NJvNn2uc]gUdN%1K.vljoZ7v(^MdZs$EwqXvs/1l32fb0U4c4,Va#KFcrt*v'^Yj"
+    "hjoi@S5ZVF#aR4#d5,#Rgb*r9mAU*tHE*T,GgGgp_<0dOr[J7Ovwst]KMG%tlJVRPw2E/,,N@&:y0VhOL94>.>gHKbC^US&54*47i[U`^yu`LBIHJO6w6V"
+    "QLEj*/8D2et(sdQCFNb8EM*bgJBubYVWlUN:8XQK$_&SIdMe(QUsLQ0wLL''f90@D_&Bxo$=h30Vj[QZM/EvkCSQBdEEmHS'h=MoB]mZDVpXw2/'e@K9eH"
+    ".IJRGmI05^)'=SrAgst69BJWE%rCZTX$5%_(]j8j@aiLuu*nOaZn*RW3Y2vXW);FI1=j8-xGW&vvr[p(Mra(>Ssn0I67^J>;>uDgH-(AUbUb)2A'my;8U2"
+    "kFmoCDp(I>Cv^.@Y]8&r[pIYafQP%w5OW0hve=-(jy%:<O-`5k`u])d^o2e5/4MTDiyJ9;ZBS<GvhZpJFj1:s^O4]6<=@nRBMaImg:X'l8#omMmO-PU1=;"
+    "@Gw./3acZ>A:SODR$edpG>(*N0AV@0Z$B^RA:rO.B_ETlL@qURC=>IU_u[Jnr%od^bAC9bALC9Qh4u$>AM60#Nb6-5BNMjZ;mi0lU<`i3tKv*;G-Y,uj#-"
+    "aj;Psa^[p=U#.)v`Ln,02vbvEY2E@P9R;y@7IRI+ha;mw'B_BtBR2INjK2hankY@iuiPcd/<,(V_RohEg+hWhF4=.lnq_re-2AP:*X0DAY2RFqNO@<:lwY"
+    "j.o*$q(c%6]$x>OW$nLOu359<n4ilC<yO`vdMWuVgNJ'Xw$.Dc/[D,;3gU]Xd_s3w_)`rc,Po6_[Y/3R2p79H22fW7R7,A0PsBq*bqk,FK0(=V*eMfSw%6"
+    "H6'T9GO@gRh]D/FS@,68v4F,6*JuQkI`TTP6Qf>mq]d8<f@XjSWdkl$CSGokItc8N^M47^W<qZaTLf#VhopfjCAGT<Yi#1Ht<la`I&K)/E8.Qrw2_hweZ7"
+    "S+tb1wrh/S@CIik@XfBWbn>9UFpXcK68L+5=mqkPV-ao5]0s<r=bR^@`qM$n()96EV5Ng5jONjA8J>((v]ScVBG)wPhx*BQoLj484wERIDdxd*Dw5Hy%1O"
+    "MqqQqo:yZ**2G'Vs4;$xm=r-)9m#YM)V--e)35'YWyV1Vap+rX6Uo0d^4Ak=`Z%2VTqp<rEH2[Z<0Vr/%kuL1Xt84x+kx59fJbJ`aBL8gUdGp.6f6D1;MP"
+    "Uc_R/#]M)>iW@DlZ2$tiuwF;w<+`wW$&:/Xx;ei+$xq$@GS'(3*uRD>7/-8u[wX)%^u9nknG=LIxKtv(+kSVIacp(AuN9Pfi@qi)$6$D5&IU%kNNVFyIyJ"
+    "Ay6#c*fYKJNCy/KO-rl5/lSsmpAs_9gc5R53)No$KkFj(9:qt;)bis/x`%:@`j$#ltIf@%U,#xj;[VxYr#12rrv-&P:D$s.^G*W@$4wR,v6g@gLJncc8lh"
+    "1cev]5V7O7V3s6`N>=urxmV'nbP^eb*vX8bs6j]qf#Kkw,ukLKk,1P1U[Y,^8sL%3Z1`b]huAGDD@]u6N7q(c,i'u(B:Hi<#FW7d8q#,)XXo2r[_J[LrT/"
+    "(cERN%HT&NUJ$M9kGkLF+Re68Eoh'bKh(%bJ(F-@1gA2e$CwV#o&=HA:xm.v_Y>ZNO;OZNN-5=D_%sUu6[]/32/7H:anq)Hku9FZ[Q:#Gd);`g<D^NDxR+"
+    "^9mffLZ0IhGj.W$ar))P>/^MCOy0bM*P)/g.Ka7x8*lssl0v@'Y%^J(jY8Tc0:]_ArZ93>Hf7L/Zn9iYP2P318S-sM]:rlbIKm>EWG;1QV'Vs0.SM2Lh<>"
+    "1^0g*ARuD*'/E9_u9-&>/RW^NQ$N/MTW/Tksx3y[S/]>I_dTFc[>_/Ay*hOP^]j=)uw2,nlKr&-`D2XR'w>)ovonS266ZXrlkoo(`T&.Uh5pux*6:-;tP."
+    "nX:+KVD%p_(tF5+O7cI<UD%o0)<$JDe&r=BPdqKIX$KMPni4C4,`by*iA.XO/g.j#yiO/HQ57k6j>M6]cAj<Li5@)cPFwMr7`p^S^[kme+J,ZW(L,E;Ei="
+    "]ryxY0JB`M_@gPHZ2oc[uU;JFFlKMjngb%CmPk3V*k<AG>lX=1P>ZCg*'r$)L@ntbuPDh]DTW;l%Fwv_b&Al1tsD0B_k$7#ws80)w]kJvP:LKb'&W9cOiv"
+    "HXvnmrjdMEo(HXf>&,On>I3.Bt4=>;BMO.i2va(Z4nE&.,6Fqr+)(bRGkQ[8smKFOrW4mcx@=:cY^B0Is0fOd%###",
+    0};
+#define DITI_SPIRV_SIZES_depthwise 2753u, 5105u
+static const char *const diti_spirv_text_linear_attention[] = {
+    "n0C9%1VZI/FAti_-euWaFrODXY+l+'RZvF8)dSDDU.0qLY9j:v$74aVR``]V8Y5MlGV2i8&v*oPDR^t[b%LsFci1)]gQKDrDl,w.P4f3pMB^+]HQ$,(Bg$"
+    "FVI0*t.Q[ybP%:E2S3ph04/[.3^gC[[(8,hoKQNX'Y7Sjc@N*(*=P)fk1.Ri7v^>D$jc_m.&(Hu_+owN%*hk$]J6p5dFig@q<.JFG4`&DR7tF3o=H&V`*%"
+    "VI8QCW[_<mJVXXoPls1xb2hi[Gu+4h.6y9;2u^gaGs.k2/<'i61WfY$5tmTBbXNQH0&Y,64$<)-D32>XfWS_b-;xONTlfhvp/3/t(h`2dVte;VAOM[BeUH"
+    "k-yo@mT[b0gw,lSGVf&(<w2YUuI*TonKauhN,&LaCeP(CRTlCoa]+w<EH0JL&998RXBoRB.xcxiZYWd/Y9bbp'#rt7=.X6X-Z4)QL0)`H[_S#)sV::hm,L"
+    "FZ/9<C:LsgCxTa1af.@,lNC4HQxrT(j=]04)_;/j@`FQt6pUQVIYWXpl%d%ZS+)v&NN%wV27:sWQi1-W`[nP+otq-#**6UD*`6WM9HoSwgO/HFp-GhJorm"
+    "'cTSa&2A8(ET@xs0Mu0Pv%U>aJ)JcL^>9RnG=OVtS^Wr94#QpO8hrTiG:.P:Rbiy#Cw.JsP`_`p*Orh-XvuIFXJx7`#WLCj&S/4]`raNNoxD6o5]5_n2V&"
+    "x4-x^R#L4779EZ+DlN];=Mm@`P_:CTD<S5K3t'AcL:_L`kB%PXDC10m'PfnXxEk0F$5-9d6e,*7`o.Ss07&)tOCWI>s;#%2#CX[W'UlWxF,4+31uqJ[i.P"
+    "aBbXG4$F,1c++XCb<CXZEVx78&4*qVy](Og@xZf$eh+8:6C-m)Cb0XJb[sW0$+S*@_Cr&,h'kM)b87]WZmk*/lp_]MNc1Fo98;&O(yn%H@(-Q)`*;,rj<g"
+    "9H^F,;B62ZRlI*1S@4UWqhL#EOjaSEjtC%]OcD]A$KaFfD<rUe#->b.)'J3c,:le/hjAID%8ii8p7VokJn7K%-vV_h(vRKc=xPxO>a4#2_nq'jMK:$e1vi"
+    "XYQDf1l&jrUf>h2']o-YG60sq>NuFnOwY*PY$/#jCT/j$gEHnBYX<H*w6.5FfLnN(/BL#lu6kl1<Tt=6V^@n2,QY,%`&1&EoMnoOJC<kq9#BPhG'6XHv<4"
+    "mZj_`;s1hV,w+Trhq0Wv&kjG6)UG$HaG4v.&kUQMwJ(j1#QnMX75E6IsaYG6PK(oku3@>#E(HUM2_nf:6^p,YFxEXH9jkR[Eeked&*+TFQvFhUp^dNjUg^"
+    ",%YTq1pC[-Ut59C%1ON0[KUf*aAl@6if[3A/8;aJQL8iv-u$G-tZ(;3JX@MS8JT$,Y3iE>;B.o#UJ;JKQApqvw3pXtU_BsRs(/(jW]=k7mc$xny((J%xFW"
+    "WFmn>LnRjr>y1Cm=@bbAD'emhv*_Uu-`gnQG-O/_w;tHL.$pdb,,TQ(A.ot]NvhGbw1t;M-o]l#aQ26XCI/)qU*>F7Q0A9f#b>Zrn[sbt@8fuA]1K:kf&j"
+    "J/:@G4$g1mqG9;m;[vv8B(Chta,M,UV&Qqci`o.h_J^9UVJ,7P@E8fu:(mTPL8Gt'Mh(B0YC#Lugr9)P_DR_=Ll-R_7nMK,l+a'Eu&I;T#N5[rucws`b9R"
+    "Ok2kiA8d>+4V&Y8LnvLfa^Br>LkEoPTf'wk='Y6pVYJ<^jZBWb$IMQH_q_)&UjvUK=^N.Dg*(<+Vjs9jbKn_:g>h0I.WVQc4/_($VP,9l30P#_D[*Xo21J"
+    "hE+BVDsdYG-7$W[=F$Z3;gN[(mEEgeoyVje=S=1'X/U5nrfSt1EfqrpP3/M;A48LH3)DEr:;R=QLCJjs#fEWtv1+y<eWKvd>X]wn.7d%Nr;Cen%m<,>MrS"
+    "11NFuYQ*$_.]OOQjrf]udr2xu/F+f^*sB`'T@0U,2a:eJ=JtqX+%+adiO0bFOLCF^r^=9[AjnA_s&Z#^EmX-1eu:p4-$26:v<T[KFr'sWnlfwZ_KeFNQ]D"
+    "#oc/fdFXR/wj]DQH&]2bWT<$^_3)Ykx*>XCE7t<#WAy+AeAXJ4Ap#=#S=cF[d$v<(qRLmn0-F3v8eu12BgGZ4q^b`C=_/ovJuwtOxvVThkNj,jaJn+ra,6"
+    "a0a>-2=y1o%Pu+1rkysburxIY3[=9t]v@7u&3*S8HacTeS]A,pSEHfbW2q$wE$wOfoqcY;]^g:U_+sQdZk'YB0Ew/^dQ#j/,wQ1bNq;m6pB.ppYKyN@e>R"
+    ".Q_AgS`OtKy-#",
+    0};
+#define DITI_SPIRV_SIZES_linear_attention 1868u, 3317u
 static const char *const diti_spirv_text_gemm_coop[] = {
     "n0C9%1VZI/5]txuYjhoS^Y1A`6Ww-u#6&G(Bc3)iTk$`Z5E)=aLQ_qSg]j.'cx+EvFbRa2e'GV(1U.qd;v586@9-=o^lH]h*C_yiRxJ),7jq3ddDQ>a)MB"
     "H;9Yb;Iwk>F3ylS[JrX#RE+*j4ZZcxnm1gr$V&q-foLB]Q95o/*bCQOH0M:GU3o9fk'lpB$_IVBD[gIVMD%'5.7H)kT%$kL.:;])t#KU'%C5FvJ`Reb%&9"
@@ -66259,6 +67430,8 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
     {"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
     {"frames", diti_spirv_text_frames, DITI_SPIRV_SIZES_frames},
+    {"depthwise", diti_spirv_text_depthwise, DITI_SPIRV_SIZES_depthwise},
+    {"linear_attention", diti_spirv_text_linear_attention, DITI_SPIRV_SIZES_linear_attention},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
     {"attention_direct", diti_spirv_text_attention_direct, DITI_SPIRV_SIZES_attention_direct},

@@ -4,7 +4,7 @@
 #define ACTIVATION_GELU_ERF 2u
 #define ACTIVATION_SILU 3u
 #define ACTIVATION_QUICK_GELU 4u
-#define ACTIVATION_RELU 5u   // gemm, of the finished sum, and elementwise
+#define ACTIVATION_RELU 5u   // products, of the finished sum, and elementwise
 #define ACTIVATION_SQUASH 6u // elementwise only: 3 tanh(x / 3)
 
 // tanh is 1 to the last bit from 10 on; drivers that compute it from exp overflow far beyond that.

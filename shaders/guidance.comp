@@ -3,8 +3,8 @@
 // unconditional one falls short of it, the guided prediction is a * c + b * d. b = (scale - 1) * (limit / |d| where d
 // is longer), a takes out what of d points along c, and both are rescaled so that the deviation comes closer to that of
 // c, and shortened where the whole is longer than so many lengths of c. a and b go behind the row of coefficients,
-// where solver.comp reads them. With SIDE the guided prediction of every token, SIDE x SIDE pixels of all channels,
-// gets the length of c's and takes its place; then a is 1, and b 0.
+// where solver.comp reads them. With SIDE the guided prediction of every token, SIDE x SIDE pixels of all channels, or
+// of every line of every channel, gets the length of c's and takes its place; then a is 1, and b 0.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -17,6 +17,7 @@ layout(push_constant) uniform Push {
     uint width;    // of its planes
 };
 layout(constant_id = 2) const uint SIDE = 0u;
+#define SIDE_LINES 65535u
 
 WRITABLE(0, prediction)
 WRITABLE(1, row)
@@ -25,14 +26,16 @@ WRITABLE(1, row)
 
 // One invocation does a token at a time.
 void tokens(const uint image, const float scale) {
-    uint across = width / SIDE, below = prediction_half() * prediction_pitch;
-    for (uint t = gl_LocalInvocationID.x; t < columns / (SIDE * SIDE); t += THREADS) {
-        uint first = t / across * SIDE * width + t % across * SIDE;
+    bool lines = SIDE == SIDE_LINES;
+    uint high = lines ? 1u : SIDE, wide = lines ? width : SIDE, deep = lines ? 1u : channels;
+    uint across = width / wide, below = prediction_half() * prediction_pitch, area = high * wide, each = columns / area;
+    for (uint t = gl_LocalInvocationID.x; t < each * (channels / deep); t += THREADS) {
+        uint own_t = t % each, first = own_t / across * high * width + own_t % across * wide;
         float own = 0.0, all = 0.0, factor = 1.0;
         for (uint round = 0u; round < 2u; round++) {
-            for (uint i = 0u; i < channels * SIDE * SIDE; i++) {
-                uint row = prediction_row(image * channels + i / (SIDE * SIDE)), place = i % (SIDE * SIDE);
-                uint at = prediction_offset + row * prediction_pitch + first + place / SIDE * width + place % SIDE;
+            for (uint i = 0u; i < deep * area; i++) {
+                uint row = prediction_row(image * channels + t / each + i / area), place = i % area;
+                uint at = prediction_offset + row * prediction_pitch + first + place / wide * width + place % wide;
                 float u = prediction_load1(FORMAT_F32, at), c = prediction_load1(FORMAT_F32, at + below),
                       m = u + scale * (c - u);
                 own += c * c;

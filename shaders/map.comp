@@ -55,7 +55,7 @@ void map(const uint row, const uint column) {
     vec4 v = X_FORMAT == FORMAT_I8 ? load_i8(from, column) : load_x(from + column, columns - column);
     v = activate(ACTIVATION, v * GUARD_FACTOR(y) * scale + offset);
     if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
-    if (ACTIVATION == ACTIVATION_RELU) v = max(v, 0.0);
+    if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0)));
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
         from = add_offset + row / add_share % add_rows * add_pitch + column;

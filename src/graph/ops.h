@@ -11,7 +11,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* of products, where it is of all that is added, the residual too; and elementwise */
+    DITI_ACTIVATION_RELU,  /* products, of all that is added, the residual too, and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -239,13 +239,15 @@ typedef struct diti_solver_row {
 #undef DITI_SOLVER_MEMBER
 } diti_solver_row;
 DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float), solver_row);
+#define DITI_SOLVER_LINES 65535u
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
-                                   or limited; width: of x's planes */
+                                   or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
+                                   planes */
     bool has_y, has_h3;         /* with h3 there is room for y, too */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
@@ -279,6 +281,36 @@ typedef struct diti_conv_desc {
 } diti_conv_desc;
 DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                    const diti_conv_desc *desc);
+
+/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps
+   of x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
+   gate_first of the weight. x and gate [batch * height * width, columns] of one format. */
+typedef struct diti_depthwise_desc {
+    uint32_t height, width;
+    const diti_weight *weight, *bias; /* F32 [channels, k * k], k odd; F32 [channels], NULL: none */
+    uint32_t first, gate_first;
+    diti_tensor gate; /* 0: none */
+    diti_tensor out;  /* write here; 0: a new tensor, F32 */
+    const char *name;
+} diti_depthwise_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc);
+/* A 1 x 1 convolution in groups of as many channels as weight F32 [channels, size] has columns: y[r, c] = sum over i of
+   x[r, c / size * size + i] * weight[c, i], to out. */
+DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
+                                           const char *name);
+
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
+   keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *
+   step, h * step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows,
+   heads * head_dim].
+ */
+typedef struct diti_linear_attention_desc {
+    uint32_t items, heads, head_dim; /* head_dim: a multiple of 4 */
+    uint32_t step, key_offset, value_offset;
+    const char *name;
+} diti_linear_attention_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                                           const diti_linear_attention_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {

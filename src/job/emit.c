@@ -105,7 +105,10 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
-    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    if (shape->norms_tokens) {
+        const diti_model_traits *traits = &job->model->transformer->traits;
+        solver->token_side = traits->norms_lines ? DITI_SOLVER_LINES : traits->patch;
+    }
     solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;

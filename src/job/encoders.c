@@ -181,6 +181,8 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+        if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST)
+            encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
     }
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;

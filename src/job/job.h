@@ -137,7 +137,9 @@ typedef enum diti_step_kind {
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* weight of each token; NULL: brackets in prompts are text */
-    uint32_t lengths[2]; /* before the padding */
+    uint32_t lengths[2]; /* before the padding, with what the encoder drops */
+    bool plain[2]; /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES)
+                    */
 } diti_prompt_tokens;
 
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
@@ -609,9 +611,11 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
                                          diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
-/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
+/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. negative: guidance leads
+   away from it. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
+                                                uint32_t branch, bool negative, diti_prompt_tokens *tokens,
+                                                dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
 /* Whether some token of a branch counts more or less than others. */

@@ -34,32 +34,50 @@ static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *en
     return DIT_OK;
 }
 
+/* The prompt without the text around it; rows that are dropped stand behind it. */
+static dit_result diti_prompt_encode_plain(const diti_env *env, const diti_encoder *encoder, const char *prompt,
+                                           diti_tokens *out, dit_error *err) {
+    uint32_t i;
+    out->capacity -= encoder->dropped;
+    DITI_TRY(diti_prompt_encode(env, encoder, prompt, out, err));
+    for (i = out->capacity; i < encoder->tokens; i++) {
+        out->ids[i] = out->ids[out->capacity - 1];
+        if (out->weights) out->weights[i] = 1;
+    }
+    out->count += encoder->dropped;
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
+                                                uint32_t branch, bool negative, diti_prompt_tokens *tokens,
+                                                dit_error *err) {
+    const diti_chat *chat = model->encoders[0].chat;
     dit_result result = DIT_OK;
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
+    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model))
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
+        const char *text = clean ? clean : !*prompt && encoder->chat ? encoder->chat->empty : prompt;
         size_t first = (size_t)branch * encoder->tokens;
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        if (encoder->chat) {
-            out.before = encoder->chat->before;
-            out.after = encoder->chat->after;
-            out.keeps_after = encoder->chat->keeps_after;
+        tokens[i].plain[branch] = negative && encoder->chat && encoder->chat->rules & DITI_CHAT_PLAIN_GUIDES;
+        if (tokens[i].plain[branch]) {
+            result = diti_prompt_encode_plain(env, encoder, text, &out, err);
+        } else {
+            if (encoder->chat) {
+                out.before = encoder->chat->before;
+                out.after = encoder->chat->after;
+                out.keeps_after = (encoder->chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
+            }
+            result = diti_prompt_encode(env, encoder, text, &out, err);
         }
-        result = diti_prompt_encode(env, encoder,
-                                    clean                       ? clean
-                                    : !*prompt && encoder->chat ? encoder->chat->empty
-                                                                : prompt,
-                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -226,11 +244,20 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
     diti_row_weight *weights;
 } diti_prompt_input;
 
+/* The row of a branch's encoded ones that is row i of its text. */
+static uint32_t diti_prompts_row(const diti_encoder *encoder, const diti_prompt_tokens *tokens, uint32_t branch,
+                                 uint32_t i) {
+    if (tokens->plain[branch]) return i;
+    if (i == 0 && encoder->dropped && encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) return 0;
+    return encoder->dropped + i;
+}
+
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
     uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    uint32_t apart; /* 1: the first row stands apart from the others */
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
@@ -239,13 +266,16 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = masks ? tokens->lengths[branch] : count;
-        for (i = dropped; out->weights && i < count; i++) {
-            out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first + dropped;
-            out->weights[first + i].rows = count - dropped;
+        item[3] = masks ? tokens->lengths[branch] - (tokens->plain[branch] ? dropped : 0) : count;
+        apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, 0) == 0;
+        for (i = apart; out->weights && i < count - dropped; i++) {
+            uint32_t row = diti_prompts_row(encoder, tokens, branch, i);
+            out->weights[first + row].weight = tokens->weights[(size_t)branch * room + row];
+            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, apart);
+            out->weights[first + row].rows = count - dropped - apart;
         }
-        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
+        for (i = 0; out->kept && i < count - dropped; i++)
+            out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, i);
         first += count;
         next++;
     }

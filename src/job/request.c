@@ -302,7 +302,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     if (out->shape.encodes[branch]) {
         DITI_TRY(diti_model_check_encoders(model, member, err));
         DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-                                         out->tokens, err));
+                                         !conditional, out->tokens, err));
     }
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
@@ -445,6 +445,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
     if (by_frame && ranks > request->shape.latent_frames)
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->whole_rows && (ranks > 1 || diti_patches_used(&request->shape)))
+        return "this model's blocks read all rows of a picture at once, so that no ulysses, ring or pipefusion divides "
+               "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
     if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
@@ -591,7 +594,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
                                              out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
-    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
+                              (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
     DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;

@@ -70,7 +70,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
-    out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
+    out->shape.draws_start = !diti_vae_get_traits(model->vae)->exact;
     out->start = desc->init_image;
     out->mask = desc->mask;
     return DIT_OK;

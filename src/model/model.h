@@ -67,6 +67,7 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
+    bool norms_lines;         /* each line of each channel of it does */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
@@ -105,6 +106,7 @@ typedef struct diti_model_traits {
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool whole_rows;       /* devices do not divide rows: no ulysses, ring or pipefusion */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);

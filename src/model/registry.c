@@ -15,14 +15,22 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_lumina2_family(void);
+DIT_INTERNAL const diti_family *diti_sana_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
+   PixArt's are told. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
+#ifndef DIT_NO_SANA
+    {diti_sana_family, "Sana", NULL},
+#else
+    {NULL, "Sana", "DIT_NO_SANA"},
+#endif
 #ifndef DIT_NO_PIXART
     {diti_pixart_family, "PixArt", NULL},
 #else
@@ -93,6 +101,11 @@ static const diti_family_row diti_families[] = {
     {diti_qwenimage_family, "Qwen-Image", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
+#ifndef DIT_NO_LUMINA2
+    {diti_lumina2_family, "Lumina-Image 2", NULL},
+#else
+    {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

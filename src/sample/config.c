@@ -29,6 +29,7 @@ static const diti_sampler_entry diti_samplers[] = {
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
     {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
     {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
+    {"scm", " scm scmscheduler ", DITI_SOLVER_SCM, 1, true},
 };
 
 /* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
@@ -466,6 +467,15 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    if (class_name && diti_equal(class_name, "SCMScheduler")) {
+        const char *word = diti_setting_text(settings, "prediction_type", "trigflow");
+        out->prediction = DITI_PREDICT_TRIGFLOW;
+        out->first_angle = diti_setting_number(settings, "max_timesteps", 1.5708, 1e-3, 1.5708);
+        out->second_angle = diti_setting_number(settings, "intermediate_timesteps", 1.3, 0, 1.5708);
+        if (!diti_equal(word, "trigflow"))
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "only trigflow is known");
+        return;
+    }
     if (class_name && diti_equal(class_name, "rflow")) {
         out->prediction = DITI_PREDICT_RECTIFIED;
         out->flow = true;
@@ -606,6 +616,11 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
+    if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
+                         out->sampler,
+                         out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
+                                                                  : "any other, since scm is for Sana-Sprint alone");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "sampler pndm needs some signal from the first step on, which %s: use ipndm",
@@ -637,6 +652,7 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
     case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
     case DITI_SOLVER_LCM: diti_config_read_lcm(settings, out); break;
+    case DITI_SOLVER_SCM: break;
     case DITI_SOLVER_HEUN: diti_config_read_clip(settings, out, false); break;
     case DITI_SOLVER_EULER:
         if (own_class) diti_config_check_euler(settings);

@@ -101,6 +101,7 @@ typedef enum diti_solver_kind {
     DITI_SOLVER_DDIM,
     DITI_SOLVER_DDPM,
     DITI_SOLVER_LCM,
+    DITI_SOLVER_SCM,
     DITI_SOLVER_UNIPC
 } diti_solver_kind;
 typedef enum diti_prediction {
@@ -108,7 +109,8 @@ typedef enum diti_prediction {
     DITI_PREDICT_V,
     DITI_PREDICT_SAMPLE,
     DITI_PREDICT_FLOW,
-    DITI_PREDICT_RECTIFIED /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
+    DITI_PREDICT_RECTIFIED, /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
+    DITI_PREDICT_TRIGFLOW   /* a flow's velocity, on the circle x = cos(s) x0 + sin(s) noise (Sana-Sprint) */
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
 typedef enum diti_spacing {
@@ -163,6 +165,8 @@ typedef struct diti_sampling {
     diti_variance variance;
     /* LCM */
     uint32_t distilled_steps;
+    /* SCM: the first angle, and the second one of two steps; 0: there is none of its own */
+    double first_angle, second_angle;
     double timestep_scaling;
     /* DDIM; final_alpha_one is PNDM's, too, and clip DDPM's, LCM's and Heun's */
     bool final_alpha_one, use_clipped_model_output;

@@ -508,12 +508,36 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
+/* --- Sana-Sprint (docs/models.md 7.15): angles on a circle, equally far from each other --- */
+static diti_noise_level diti_level_from_angle(double angle) {
+    diti_noise_level level;
+    level.alpha = cos(angle);
+    level.noise = sin(angle);
+    level.sigma = level.noise / (level.alpha + level.noise); /* the time of a flow with as much noise */
+    return level;
+}
+
+static void diti_intervals_angles(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    for (i = 0; i < n; i++) {
+        double angle = diti_linspace(sampling->first_angle, 0, i, n + 1);
+        if (n == 2 && i == 1 && sampling->second_angle > 0) angle = sampling->second_angle;
+        out[i].from = diti_level_from_angle(angle);
+        out[i].timestep = out[i].from.sigma;
+    }
+    diti_chain_intervals(out, n, diti_level_from_angle(0));
+}
+
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
     double *alphas;
     dit_result result;
     if (sampling->flow) {
         diti_intervals_flow(sampling, out);
+        return DIT_OK;
+    }
+    if (sampling->solver == DITI_SOLVER_SCM) {
+        diti_intervals_angles(sampling, out);
         return DIT_OK;
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);

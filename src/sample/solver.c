@@ -12,12 +12,26 @@ static diti_mixture diti_mixture_of(double x, double m) {
     return mixture;
 }
 
+/* Sana-Sprint is shown the latent times this: the model has learnt a flow, whose latents are shorter than those on a
+   circle. */
+static double diti_trigflow_input(diti_noise_level level) {
+    return sqrt(level.sigma * level.sigma + (1 - level.sigma) * (1 - level.sigma));
+}
+
+/* The output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
+static diti_mixture diti_trigflow_x0(diti_noise_level level) {
+    double t = level.sigma;
+    return diti_mixture_of(level.alpha - level.noise * (1 - 2 * t),
+                           -level.noise * (1 - 2 * t + 2 * t * t) / diti_trigflow_input(level));
+}
+
 static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_level level) {
     switch (prediction) {
     case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
     case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, level.noise);
+    case DITI_PREDICT_TRIGFLOW: return diti_trigflow_x0(level);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, -level.noise);
@@ -29,6 +43,7 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
     case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, -level.alpha);
+    case DITI_PREDICT_TRIGFLOW:
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, level.alpha);
@@ -244,6 +259,14 @@ static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_int
     double skip = data * data / (time * time + data * data);
     update.x_x = interval->to.alpha * skip;
     update.d[0] = interval->to.alpha * sqrt(1 - skip);
+    update.noise = interval->to.noise;
+    return update;
+}
+
+/* --- SCM (docs/models.md 7.15): x0, then noised again to the next angle --- */
+static diti_update diti_scm_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    update.d[0] = interval->to.alpha;
     update.noise = interval->to.noise;
     return update;
 }
@@ -474,6 +497,7 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
     case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_SCM: return diti_scm_update(&intervals[i]);
     case DITI_SOLVER_UNIPC: return diti_unipc_update(sampling, intervals, i);
     case DITI_SOLVER_DPM: break;
     }
@@ -515,6 +539,7 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     diti_mixture picture = diti_predicted_x0(sampling->prediction, level), x0;
     diti_update update = diti_solver_update(sampling, intervals, i);
     picture.x *= input;
+    if (sampling->prediction == DITI_PREDICT_TRIGFLOW) input = diti_trigflow_input(level);
     x0 = diti_solver_remembers(sampling, level, picture);
     step->timestep = (float)intervals[i].timestep;
     step->sigma = (float)level.sigma;

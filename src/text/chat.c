@@ -24,9 +24,29 @@
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
+#define DITI_CHAT_SUPERIOR                                                                                              \
+    "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
+    "on textual prompts or user prompts. <Prompt Start> "
+#define DITI_CHAT_ENHANCE                                                                                               \
+    "Given a user prompt, generate an 'Enhanced prompt' that provides detailed visual descriptions suitable for image " \
+    "generation. Evaluate the level of detail in the user prompt:\n"                                                    \
+    "- If the prompt is simple, focus on adding specifics about colors, shapes, sizes, textures, and spatial "          \
+    "relationships to create vivid and concrete scenes.\n"                                                              \
+    "- If the prompt is already detailed, refine and enhance the existing details slightly without "                    \
+    "overcomplicating.\n"                                                                                               \
+    "Here are examples of how to transform or refine prompts:\n"                                                        \
+    "- User Prompt: A cat sleeping -> Enhanced: A small, fluffy white cat curled up in a round shape, sleeping "        \
+    "peacefully on a warm sunny windowsill, surrounded by pots of blooming red flowers.\n"                              \
+    "- User Prompt: A busy city street -> Enhanced: A bustling city street scene at dusk, featuring glowing street "    \
+    "lamps, a diverse crowd of people in colorful clothing, and a double-decker bus passing by towering glass "         \
+    "skyscrapers.\n"                                                                                                    \
+    "Please generate only the enhanced description for the prompt below and avoid including any additional "            \
+    "commentary or evaluations:\n"                                                                                      \
+    "User Prompt: "
+
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"", "", "", "", "", 512, false, 0, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, 0, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
@@ -34,7 +54,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      512,
      true,
-     false,
+     0,
      {3, 36, {9, 18, 27}, false}},
     {"QwenImagePipeline",
      DITI_CHAT_DESCRIBE,
@@ -43,7 +63,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImageEditPipeline QwenImageEditPlusPipeline",
      DITI_CHAT_EDIT,
@@ -52,7 +72,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
@@ -61,7 +81,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      " ",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, true}},
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
@@ -70,18 +90,28 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      512,
      false,
-     true,
+     DITI_CHAT_KEEPS_AFTER,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
-    {"HunyuanVideoPipeline",
-     DITI_CHAT_VIDEO,
-     "<|eot_id|>",
-     DITI_CHAT_VIDEO,
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, 0, {1, 0, {-1}, false}},
+    {"HunyuanVideoPipeline", DITI_CHAT_VIDEO, "<|eot_id|>", DITI_CHAT_VIDEO, "", 256, false, 0, {1, 0, {-3}, false}},
+    {"Lumina2Pipeline Lumina2Text2ImgPipeline",
+     DITI_CHAT_SUPERIOR,
+     "",
+     "",
      "",
      256,
      false,
+     DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-2}, false}},
+    {"SanaPipeline SanaSprintPipeline",
+     DITI_CHAT_ENHANCE,
+     "",
+     DITI_CHAT_ENHANCE,
+     "",
+     300,
      false,
-     {1, 0, {-3}, false}}};
+     DITI_CHAT_LOWERS | DITI_CHAT_KEEPS_FIRST | DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-1}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 

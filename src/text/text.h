@@ -19,6 +19,14 @@ typedef struct diti_taps {
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
+enum { /* diti_chat.rules */
+       DITI_CHAT_KEEPS_AFTER =
+           1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+       DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
+       DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
+       DITI_CHAT_PLAIN_GUIDES =
+           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+};
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
@@ -26,7 +34,7 @@ typedef struct diti_chat {
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    uint32_t rules;             /* any of the enum above */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -39,6 +47,8 @@ typedef enum diti_chat_model {
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
     DITI_CHAT_HUNYUANVIDEO,
+    DITI_CHAT_LUMINA2,
+    DITI_CHAT_SANA,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */

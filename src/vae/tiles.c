@@ -32,6 +32,7 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                       diti_row_band row_band) {
+    if (vae->dc) return decode ? diti_dc_decode(vae, graph, x, row_band) : diti_dc_encode(vae, graph, x, row_band);
     if (vae->traits.tiny)
         return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
     return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
@@ -118,7 +119,7 @@ static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, c
    too. group NULL: all are run here. */
 static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
     const diti_vae_traits *traits = &tiles->vae->traits;
-    uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
+    uint32_t channels = tiles->decode ? 3 : traits->exact ? traits->latent_channels : 2 * traits->latent_channels;
     uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
     if (!group || group->index == 0)
         tiles->out = diti_tensor_new(graph, DITI_F32,
@@ -160,7 +161,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(vae, group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video || vae->dc) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -172,6 +173,8 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     diti_group members = diti_vae_members(vae, group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
+    if (vae->dc) /* attention at several sizes reads all lines: the first device alone computes */
+        return group && group->index ? 0 : diti_vae_run(vae, graph, x, true, diti_row_band_whole(height, width));
     if (group && group->index >= diti_group_count(&members)) return 0;
     row_band = diti_row_band_of(&members, height, width, &first);
     if (row_band.group)

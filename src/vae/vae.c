@@ -63,7 +63,8 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
-    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    if (diti_dc_is(loader, name)) return diti_dc_read(vae, loader, config, err);
+    vae->traits.tiny = vae->traits.exact = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
 }
 
@@ -71,6 +72,8 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
     diti_vae *vae = (diti_vae *)(void *)component;
     if (vae->kind)
         vae->kind->load(vae, loader);
+    else if (vae->dc)
+        diti_dc_load(vae, loader);
     else if (vae->traits.tiny)
         diti_tiny_load(vae, loader);
     else
@@ -80,6 +83,7 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
 static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
     diti_vae *vae = (diti_vae *)(void *)component;
     dit_result result = vae->kind          ? vae->kind->finish(vae, config, err)
+                        : vae->dc          ? diti_dc_check(vae, err)
                         : vae->traits.tiny ? diti_tiny_check(vae, err)
                                            : diti_kl_check(vae, config, err);
     if (vae->traits.by_channel) vae->traits.scale = 1;

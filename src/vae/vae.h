@@ -16,7 +16,8 @@ typedef struct diti_vae_traits {
     bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
-    bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
+    bool tiny;          /* AutoencoderTiny */
+    bool exact;         /* an encoder gives the latent itself, without a log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
     /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
@@ -57,7 +58,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
@@ -209,6 +210,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
+    struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
@@ -323,6 +325,12 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name);
+DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err);
+DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
+DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
 /* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);

@@ -154,6 +154,9 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
+    if (rank == 4 && shape[0] == rows && (shape[2] > 1 || shape[1] > 1) &&
+        shape[1] * shape[2] * shape[3] == columns) /* a convolution that keeps channels apart */
+        return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
 }
 

@@ -160,7 +160,7 @@ static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_
         tokens.ids = (int32_t *)malloc(tokens.capacity * sizeof *tokens.ids);
         tokens.before = chat->before;
         tokens.after = chat->after;
-        tokens.keeps_after = chat->keeps_after;
+        tokens.keeps_after = (chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
         good = diti_format(text, sizeof text, "%s%s%s", chat->before, prompt, chat->after) &&
                diti_equal(text, diti_json_string(item, "text", "")) &&
                diti_tokenizer_encode(tokenizer, prompt, &tokens, NULL) == DIT_OK && tokens.count == ids->count &&

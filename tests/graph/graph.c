@@ -176,7 +176,11 @@ typedef struct solver_case {
     bool guided, mixed, has_y, learned, noisy;
     float guided_channels;
     bool has_h3, holds, keeps; /* holds: four frames of nine pixels */
+    uint32_t side;             /* diti_solver_desc.token_side, on planes of 4 lines of 9 or 6 of 6; 0: none */
 } solver_case;
+
+/* Pixels of a line, where lines or tokens matter. */
+static uint32_t solver_width(const solver_case *c) { return c->side == DITI_SOLVER_LINES ? 9 : 6; }
 
 typedef struct solver_run {
     diti_plan *plan;
@@ -252,6 +256,7 @@ static void build_solver(diti_device *device, solver_run *run, const solver_case
     }
     desc.channels = CHANNELS;
     desc.guided = c->guided, desc.mixed = c->mixed, desc.learned = c->learned;
+    desc.token_side = c->side, desc.width = solver_width(c);
     if (c->holds) diti_solver_renoise(&graph, &desc);
     diti_solver_step(&graph, prediction, &desc);
     diti_advance_step(&graph, step);
@@ -289,12 +294,30 @@ static void host_guide(const solver_run *run, const solver_case *c, int step, in
     *a *= mean, *b *= mean;
 }
 
+/* A factor that makes the guided prediction of element i's token, or of the line, as long as the conditional one. */
+static double host_length(const solver_run *run, const solver_case *c, int step, int i) {
+    int width = (int)solver_width(c), side = (int)c->side, image = i / (CHANNELS * PIXELS) * CHANNELS * PIXELS;
+    double own = 0, all = 0;
+    for (int k = image; k < image + CHANNELS * PIXELS; k++) {
+        int at = k % PIXELS, here = i % PIXELS;
+        double u = solver_prediction(run, c, step, 0, k, false), v = solver_prediction(run, c, step, 1, k, false);
+        bool same = c->side == DITI_SOLVER_LINES
+                        ? k / width == i / width
+                        : at / width / side == here / width / side && at % width / side == here % width / side;
+        if (!same) continue;
+        own += v * v;
+        all += pow(u + run->table[step].row.guidance * (v - u), 2);
+    }
+    return sqrt(own / all);
+}
+
 static double host_guided(const solver_run *run, const solver_case *c, int step, int i) {
     double u = solver_prediction(run, c, step, 0, i, false), v, a, b;
     if (!c->guided) return u;
     v = solver_prediction(run, c, step, 1, i, false);
     if (!c->mixed)
         return i / PIXELS % CHANNELS < (int)c->guided_channels ? u + run->table[step].row.guidance * (v - u) : v;
+    if (c->side) return (u + run->table[step].row.guidance * (v - u)) * host_length(run, c, step, i);
     host_guide(run, c, step, i / (CHANNELS * PIXELS), &a, &b);
     return a * v + b * (v - u);
 }
@@ -351,8 +374,9 @@ static void check_solver(diti_device *device, const solver_case *c) {
             double error = fmax(fabs(got[0][i] - x[i]), fabs(got[1][i] - x0[i]));
             if (!(error <= worst)) worst = error;
         }
-        CHECK_MESSAGE(worst < 2e-5, "guided %d mixed %d y %d learned %d noisy %d h3 %d holds %d keeps %d: off by %g",
-                      c->guided, c->mixed, c->has_y, c->learned, c->noisy, c->has_h3, c->holds, c->keeps,
+        CHECK_MESSAGE(worst < 2e-5,
+                      "guided %d mixed %d y %d learned %d noisy %d h3 %d holds %d keeps %d side %u: off by %g",
+                      c->guided, c->mixed, c->has_y, c->learned, c->noisy, c->has_h3, c->holds, c->keeps, c->side,
                       worst); /* float, values of about 10 over five steps */
     }
     diti_plan_destroy(run.plan);
@@ -361,18 +385,21 @@ static void check_solver(diti_device *device, const solver_case *c) {
 
 static void test_solver(diti_device *device) {
     static const solver_case cases[] = {
-        {false, false, false, false, false, 65536, false, false, false},
-        {true, false, false, false, true, 65536, false, false, false},
-        {true, false, false, true, true, 3, false, false, false},
-        {false, false, false, true, true, 65536, false, false, false},
-        {true, false, true, false, false, 65536, false, false, false},
-        {true, true, false, false, false, 65536, false, false, false},
-        {true, true, true, true, true, 65536, false, false, false},
-        {false, false, true, false, false, 65536, true, false, false},
-        {true, false, false, false, false, 65536, true, false, true},
-        {false, false, true, false, false, 65536, true, false, true},
-        {true, false, false, true, true, 65536, false, true, false},
-        {true, true, true, false, true, 65536, true, true, true},
+        {false, false, false, false, false, 65536, false, false, false, 0},
+        {true, false, false, false, true, 65536, false, false, false, 0},
+        {true, false, false, true, true, 3, false, false, false, 0},
+        {false, false, false, true, true, 65536, false, false, false, 0},
+        {true, false, true, false, false, 65536, false, false, false, 0},
+        {true, true, false, false, false, 65536, false, false, false, 0},
+        {true, true, true, true, true, 65536, false, false, false, 0},
+        {false, false, true, false, false, 65536, true, false, false, 0},
+        {true, false, false, false, false, 65536, true, false, true, 0},
+        {false, false, true, false, false, 65536, true, false, true, 0},
+        {true, false, false, true, true, 65536, false, true, false, 0},
+        {true, true, true, false, true, 65536, true, true, true, 0},
+        {true, true, false, false, false, 65536, false, false, false, 2},
+        {true, true, false, false, true, 65536, false, false, false, DITI_SOLVER_LINES},
+        {true, true, false, true, true, 65536, false, false, false, DITI_SOLVER_LINES},
     };
     random_state = 5;
     for (size_t i = 0; i < DITI_COUNT(cases); i++) check_solver(device, &cases[i]);

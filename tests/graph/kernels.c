@@ -1630,6 +1630,139 @@ static void test_group_norm(diti_device *device) {
     if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0, 0, 0);
 }
 
+/* --- convolutions that keep channels apart, and attention without a softmax --- */
+
+/* extra: columns that x, gate and the result have besides. */
+static void check_depthwise(diti_device *device, uint32_t batch, uint32_t height, uint32_t width, uint32_t columns,
+                            uint32_t side, bool gated, bool bias, uint32_t extra) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t rows = batch * height * width, channels = (gated ? 2 * columns : columns) + 3;
+    matrix x = matrix_random(rows, columns, 1, act), gate = matrix_random(rows, columns, 2, act);
+    weight_values w = weight_random(DIT_TYPE_F32, channels, side * side, 1, 1),
+                  b = weight_random(DIT_TYPE_F32, 1, channels, 1, 1);
+    double *wanted = calloc((size_t)rows * columns, sizeof(double));
+    diti_depthwise_desc desc = {.height = height, .width = width, .weight = &w.weight, .first = 3};
+    diti_tensor in = input(&x, act, extra, "x");
+    char what[120];
+    desc.bias = bias ? &b.weight : NULL;
+    desc.gate_first = 3 + columns;
+    if (gated) desc.gate = input(&gate, act, extra, "gate");
+    if (!gated) desc.gate_first = 0;
+    for (uint32_t r = 0; r < rows && !only_bytes; r++)
+        for (uint32_t c = 0; c < columns; c++) {
+            double parts[2] = {0, 0};
+            for (uint32_t p = 0; p < (gated ? 2u : 1u); p++) {
+                uint32_t channel = 3 + (p ? columns : 0) + c;
+                for (int dy = -(int)(side / 2); dy <= (int)(side / 2); dy++)
+                    for (int dx = -(int)(side / 2); dx <= (int)(side / 2); dx++) {
+                        int y = (int)(r / width % height) + dy, at_x = (int)(r % width) + dx;
+                        uint32_t tap = (uint32_t)((dy + (int)(side / 2)) * (int)side + dx + (int)(side / 2));
+                        if (y < 0 || at_x < 0 || y >= (int)height || at_x >= (int)width) continue;
+                        parts[p] += (double)w.values[channel * side * side + tap] *
+                                    (double)at(p ? &gate : &x, (uint32_t)((int)r + dy * (int)width + dx), c);
+                    }
+                if (bias) parts[p] += (double)b.values[channel];
+            }
+            wanted[(size_t)r * columns + c] = gated ? parts[0] * activated(DITI_ACTIVATION_SILU, parts[1]) : parts[0];
+        }
+    snprintf(what, sizeof what, "depthwise %u x %u of %u pictures %u x %u, %u channels%s%s", side, side, batch, height,
+             width, columns, gated ? ", gated" : "", bias ? ", bias" : "");
+    desc.name = "depthwise";
+    close_frames(device, diti_depthwise(graph, in, &desc), wanted, what);
+    free(x.data), free(gate.data);
+    weight_free(&w), weight_free(&b);
+}
+
+static void check_grouped(diti_device *device, uint32_t rows, uint32_t groups, uint32_t size, uint32_t extra) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t columns = groups * size;
+    matrix x = matrix_random(rows, columns, 1, act);
+    weight_values w = weight_random(DIT_TYPE_F32, columns, size, 1, 1);
+    double *wanted = calloc((size_t)rows * columns, sizeof(double));
+    diti_tensor out = diti_tensor_state(graph, act, rows, columns, "out");
+    char what[100];
+    for (uint32_t r = 0; r < rows && !only_bytes; r++)
+        for (uint32_t c = 0; c < columns; c++)
+            for (uint32_t i = 0; i < size; i++)
+                wanted[(size_t)r * columns + c] +=
+                    (double)w.values[c * size + i] * (double)at(&x, r, c / size * size + i);
+    snprintf(what, sizeof what, "grouped, %u rows of %u groups of %u", rows, groups, size);
+    diti_grouped(graph, input(&x, act, extra, "x"), &w.weight, out, "grouped");
+    close_frames(device, out, wanted, what);
+    free(x.data);
+    weight_free(&w);
+}
+
+/* beside: q, k and v of a head side by side; else all q, all k, all v. */
+static void check_linear_attention(diti_device *device, uint32_t items, uint32_t rows, uint32_t heads, uint32_t dim,
+                                   bool beside, uint32_t extra) {
+    diti_graph *graph = begin(device);
+    diti_element act = graph->activation;
+    uint32_t width = heads * dim;
+    matrix x = matrix_random(items * rows, 3 * width, 1, act);
+    double *wanted = calloc((size_t)items * rows * width, sizeof(double)), *scores = calloc(rows, sizeof(double));
+    diti_linear_attention_desc desc = {.items = items, .heads = heads, .head_dim = dim};
+    char what[120];
+    desc.step = beside ? 3 * dim : dim;
+    desc.key_offset = beside ? dim : width;
+    desc.value_offset = 2 * desc.key_offset;
+    for (uint32_t i = 0; i < items && !only_bytes; i++)
+        for (uint32_t h = 0; h < heads; h++)
+            for (uint32_t r = 0; r < rows; r++) {
+                double all = 1e-15;
+                for (uint32_t k = 0; k < rows; k++) {
+                    scores[k] = 0;
+                    for (uint32_t d = 0; d < dim; d++)
+                        scores[k] += fmax(0, (double)at(&x, i * rows + r, h * desc.step + d)) *
+                                     fmax(0, (double)at(&x, i * rows + k, h * desc.step + desc.key_offset + d));
+                    all += scores[k];
+                }
+                for (uint32_t d = 0; d < dim; d++) {
+                    double sum = 0;
+                    for (uint32_t k = 0; k < rows; k++)
+                        sum += scores[k] * (double)at(&x, i * rows + k, h * desc.step + desc.value_offset + d);
+                    wanted[(size_t)(i * rows + r) * width + h * dim + d] = sum / all;
+                }
+            }
+    snprintf(what, sizeof what, "linear attention, %u items of %u rows, %u heads of %u%s", items, rows, heads, dim,
+             beside ? ", side by side" : "");
+    desc.name = "linear_attention";
+    close_frames(device, diti_linear_attention(graph, input(&x, act, extra, "x"), &desc), wanted, what);
+    free(x.data), free(scores);
+}
+
+/* Values cut off below 0, by an op of their own. */
+static void check_relu(diti_device *device, uint32_t rows, uint32_t columns) {
+    diti_graph *graph = begin(device);
+    matrix x = matrix_random(rows, columns, 1, graph->activation);
+    diti_elementwise_desc desc = {.activation = DITI_ACTIVATION_RELU, .scale = 2, .offset = 0.25f, .name = "relu"};
+    double *wanted = calloc((size_t)rows * columns, sizeof(double));
+    for (size_t i = 0; i < (size_t)rows * columns; i++) wanted[i] = fmax(0, 2 * (double)x.data[i] + 0.25);
+    close_frames(device, diti_elementwise(graph, input(&x, graph->activation, 0, "x"), &desc), wanted, "relu");
+    free(x.data);
+}
+
+static void test_channels(diti_device *device) {
+    check_relu(device, 9, 21);
+    check_depthwise(device, 1, 5, 9, 20, 3, true, true, 0);
+    check_depthwise(device, 2, 7, 3, 13, 5, false, false, 0);
+    check_grouped(device, 7, 3, 8, 4);
+    check_linear_attention(device, 2, 45, 4, 16, false, 4);
+    check_linear_attention(device, 1, 300, 2, 8, true, 0);
+    if (!thorough) return;
+    check_depthwise(device, 3, 1, 1, 4, 3, false, true, 0);
+    check_depthwise(device, 1, 1, 7, 6, 5, true, false, 2);
+    check_depthwise(device, 2, 6, 5, 30, 1, true, true, 0);
+    check_depthwise(device, 1, 4, 4, 8, 7, false, true, 4);
+    check_grouped(device, 5, 5, 3, 0);
+    check_grouped(device, 1, 1, 1, 0);
+    check_linear_attention(device, 3, 1, 1, 4, false, 0);
+    check_linear_attention(device, 1, 257, 3, 12, false, 1);
+    check_linear_attention(device, 2, 515, 1, 64, true, 0);
+}
+
 /* --- equal bytes: again, in slices, within tiny limits, without the optimiser --- */
 
 /* One case of every kernel, large enough that 128 KiB bindings cut it; few: without other forms of the same kernels. */
@@ -1702,6 +1835,9 @@ static void run_kernels(diti_device *device, bool few) {
                                   .first = 1},
                 6, false, true);
     check_condition(device, (diti_video){5, 20, 30}, (diti_video){3, 10, 15}, 1, 16);
+    check_depthwise(device, 2, 20, 30, 24, 3, true, true, 0);
+    check_grouped(device, 300, 3, 8, 0);
+    check_linear_attention(device, 2, 300, 3, 16, false, 0);
 }
 
 static void run_everything(diti_device *device) { run_kernels(device, false); }
@@ -2056,6 +2192,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     test_videos(device);
     test_conv(device);
     test_frames(device);
+    test_channels(device);
     test_group_norm(device);
     test_weigh(device);
     diti_device_close(device);

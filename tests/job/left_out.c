@@ -96,6 +96,8 @@ int main(void) {
     check_model("tests/fixtures/pipe_zimage", "DIT_NO_ZIMAGE");
     check_model("tests/fixtures/pipe_flux2_klein", "DIT_NO_FLUX2");
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
+    check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
+    check_model("tests/fixtures/sana", "DIT_NO_SANA");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

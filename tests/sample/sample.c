@@ -176,6 +176,7 @@ static void test_every_sampler_arrives(const diti_env *env) {
                 dit_result result;
                 double end;
                 if (diti_equal(request.sampler, "pndm") && (models[m].flow || m == 1)) continue; /* test_bad_requests */
+                if (diti_equal(request.sampler, "scm")) continue;                                /* test_angles */
                 if (diti_equal(request.sampler, "ddim") && 1000 % steps[n]) continue; /* it ends a little before x0 */
                 if (diti_equal(request.sampler, "ddim") && n > 2) request.eta = 0.5f;
                 result = make(env, models[m].config, &request, &schedule, &err);
@@ -620,6 +621,51 @@ static void test_draws(const diti_env *env) {
     CHECK(fabs(diti_dynamic_guidance(6, 4, 999) - 4.7558802) < 1e-6);
 }
 
+/* Sana-Sprint: a trajectory as its pipeline and SCMScheduler compute it, on latents that are half as long as dit.h's.
+ */
+static void test_angles(const diti_env *env) {
+    static const uint32_t steps[] = {1, 2, 3, 8};
+    static const char config[] = "{\"_class_name\":\"SCMScheduler\",\"clip_sample\":true}";
+    size_t n;
+    uint32_t i;
+    for (n = 0; n < DITI_COUNT(steps); n++) {
+        diti_schedule_request request = request_of(steps[n], NULL, NULL), other = request_of(steps[n], "euler", NULL),
+                              chosen = request_of(steps[n], "scm", NULL);
+        diti_schedule schedule = DITI_ZERO, wrong = DITI_ZERO;
+        dit_error err;
+        double x = 0.7, latent = 0.35, x0 = 0;
+        CHECK(same_schedules(env, config, &request, config, &chosen));
+        CHECK(make(env, config, &other, &wrong, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "use scm"));
+        CHECK(make(env, EPSILON, &chosen, &wrong, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+              strstr(err.message, "use any other"));
+        if (!CHECK_MESSAGE(make(env, config, &request, &schedule, &err) == DIT_OK, "%s", err.message)) return;
+        CHECK(schedule.count == steps[n] && schedule.initial == 1 && diti_equal(schedule.sampler, "scm"));
+        for (i = 0; i < schedule.count; i++) {
+            const diti_step *s = &schedule.steps[i];
+            double angle = 1.5708 * (1 - (double)i / steps[n]), next = 1.5708 * (1 - (i + 1.0) / steps[n]), t, shown, m,
+                   v, noise = 0.3 - 0.1 * i;
+            if (steps[n] == 2) angle = i ? 1.3 : 1.5708, next = i ? 0 : 1.3;
+            t = sin(angle) / (cos(angle) + sin(angle));
+            shown = latent / 0.5 * sqrt(t * t + (1 - t) * (1 - t));
+            m = 0.9 * shown - 0.2 * i; /* what some model makes of it */
+            v = ((1 - 2 * t) * shown + (1 - 2 * t + 2 * t * t) * m) / sqrt(t * t + (1 - t) * (1 - t)) * 0.5;
+            x0 = cos(angle) * latent - sin(angle) * v;
+            latent = cos(next) * x0 + sin(next) * noise * 0.5;
+            CHECK_MESSAGE(fabs((double)s->timestep - t) < 1e-6 && fabs((double)s->input * x - shown) < 1e-6 &&
+                              s->draws == 1,
+                          "%u steps: step %u is told %g", steps[n], i, (double)s->timestep);
+            CHECK(fabs((double)s->shown_x * x + (double)s->shown_x0 * ((double)s->x0_x * x + (double)s->x0_m * m) -
+                       2 * x0) < 1e-5);
+            x = (double)s->x_x * x + (double)s->x_m * m + (double)s->d0 * ((double)s->x0_x * x + (double)s->x0_m * m) +
+                (double)s->noise * noise;
+            CHECK_MESSAGE(fabs(x - 2 * latent) < 1e-5, "%u steps: %g behind step %u, not %g", steps[n], x, i,
+                          2 * latent);
+        }
+        CHECK(fabs(x - x0 / 0.5) < 1e-5 && schedule.draws == (steps[n] > 1));
+        diti_schedule_free(env, &schedule);
+    }
+}
+
 /* lambda_min_clipped keeps the noisiest training steps out: the first step is the last one whose ln(alpha / noise) is
  * not below. */
 static void test_clipped_lambda(const diti_env *env) {
@@ -691,6 +737,7 @@ int main(void) {
     test_strength(&env);
     test_frames(&env);
     test_draws(&env);
+    test_angles(&env);
     test_clipped_lambda(&env);
     test_trained_betas(&env);
     test_out_of_memory();

@@ -38,7 +38,7 @@ static const generated_model shapes[] = {
 
 typedef struct fixture { /* a file or folder, and what it lacks */
     const char *name, *path;
-    uint32_t channels; /* 4 or 16: the decoder that is added; 0: it has one */
+    uint32_t channels; /* 4, 8 or 16: the decoder that is added; 0: it has one */
     uint32_t frames;   /* of a clip; 0: pictures are made */
     bool begins;       /* with a picture, whose frame has a timestep of its own */
 } fixture;
@@ -53,6 +53,8 @@ static const fixture fixtures[] = {
     {"zimage", "tests/fixtures/pipe_zimage", 0, 0, false},
     {"klein", "tests/fixtures/pipe_flux2_klein", 0, 0, false},
     {"qwen-image", "tests/fixtures/qwenimage", 16, 0, false},
+    {"sana", "tests/fixtures/sana", 8, 0, false},
+    {"lumina2", "tests/fixtures/lumina2", 16, 0, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false},
     {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false},
     {"ltx from a picture", "tests/fixtures/pipe_ltx", 0, 9, true},
@@ -232,7 +234,24 @@ static const row quick[] = {
         model, "ulysses2,int8", "2", columns, rows, 1, NULL, NULL, LOSSY                                               \
     }
 
+/* Models whose devices do not divide rows. */
+#define UNDIVIDED(model, columns, rows)                                                                                \
+    {model, "cfg2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                         \
+        {model, "cfg2", "2", columns, rows, 2, NULL, NULL, EXACT},                                                     \
+        {model, "tensor2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "tensor2", "2", columns, rows, 2, NULL, NULL, EXACT},                                                  \
+        {model, "cfg2,tensor2", "4", columns, rows, 1, NULL, NULL, EXACT},                                             \
+        {model, "layers2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "cfg2,layers2", "4", columns, rows, 1, NULL, NULL, EXACT},                                             \
+        {model, "layers2,tensor2", "4", columns, rows, 1, NULL, NULL, EXACT},                                          \
+        {model, "ulysses2", "2", columns, rows, 1, "all rows of a picture", NULL, EXACT},                              \
+        {model, "ring2", "2", columns, rows, 1, "all rows of a picture", NULL, EXACT}, {                               \
+        model, "pipefusion2", "2", columns, rows, 1, "all rows of a picture", NULL, STALE                              \
+    }
+
 static const row table[] = {
+    UNDIVIDED("sana", 7, 5),
+    UNDIVIDED("lumina2", 7, 5),
     CLIP_BY_TURNS("stdit1 clip"),
     CLIP_BY_TURNS("stdit2 clip"),
     CLIP_BY_TURNS("stdit3 clip"),
@@ -438,7 +457,7 @@ static bool load_fixture(const fixture *f) {
     components[0].role = DIT_ROLE_TRANSFORMER;
     components[0].source.path = path;
     components[1].role = DIT_ROLE_VAE;
-    components[1].source.path = GENERATED_VAE;
+    components[1].source.path = f->channels == 8 ? "tests/fixtures/vae_dcae" : GENERATED_VAE;
     if (f->channels == 16) {
         vae = generated_wide_vae();
         components[1].source = memory_source(&vae);
@@ -729,7 +748,8 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 /* The closed forms count FLUX's feed-forward, and texts of one length. */
 static bool has_forms(void) {
     const char *family = at.model->transformer->traits.family;
-    return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage");
+    return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
+           !diti_equal(family, "sana") && !diti_equal(family, "lumina2");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

@@ -953,6 +953,143 @@ static inline void real_decoder(real_file *file, const real_decoder_shape *shape
     real_norm(file, shape->width, false, name, name, 0);
 }
 
+/* --- Lumina-Image 2; list: "layers", "noise_refiner" or "context_refiner" --- */
+static inline void real_lumina2_block(real_file *file, uint64_t width, uint64_t kv, uint64_t head, const char *list,
+                                      uint32_t i) {
+    char names[2][112];
+    uint64_t feed = 4 * width;
+    bool modulated = strcmp(list, "context_refiner") != 0;
+    uint32_t k;
+#define NAME(WHICH, REST) (diti_format(names[WHICH], sizeof names[WHICH], "%s.%%u.%s", list, REST), names[WHICH])
+    if (modulated)
+        real_layer(file, 4 * width, width < 1024 ? width : 1024, NAME(0, "norm1.linear"), NAME(1, "adaLN_modulation.1"),
+                   i);
+    if (file->original) real_matrix(file, width + 2 * kv, width, NULL, NAME(1, "attention.qkv"), i);
+    for (k = 0; k < 3 && !file->original; k++) {
+        static const char *const parts[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+        real_matrix(file, k ? kv : width, width, NAME(0, parts[k]), NULL, i);
+    }
+    real_norm(file, head, false, NAME(0, "attn.norm_q"), NAME(1, "attention.q_norm"), i);
+    real_norm(file, head, false, NAME(0, "attn.norm_k"), NAME(1, "attention.k_norm"), i);
+    real_matrix(file, width, width, NAME(0, "attn.to_out.0"), NAME(1, "attention.out"), i);
+    real_matrix(file, feed, width, NAME(0, "feed_forward.linear_1"), NAME(1, "feed_forward.w1"), i);
+    real_matrix(file, width, feed, NAME(0, "feed_forward.linear_2"), NAME(1, "feed_forward.w2"), i);
+    real_matrix(file, feed, width, NAME(0, "feed_forward.linear_3"), NAME(1, "feed_forward.w3"), i);
+    real_norm(file, width, false, modulated ? NAME(0, "norm1.norm") : NAME(0, "norm1"), NAME(1, "attention_norm1"), i);
+    real_norm(file, width, false, NAME(0, "norm2"), NAME(1, "attention_norm2"), i);
+    real_norm(file, width, false, NAME(0, "ffn_norm1"), NAME(1, "ffn_norm1"), i);
+    real_norm(file, width, false, NAME(0, "ffn_norm2"), NAME(1, "ffn_norm2"), i);
+#undef NAME
+}
+
+static inline void real_lumina2(real_file *file, uint64_t width, uint64_t kv, uint64_t head, uint64_t text,
+                                uint32_t refiners, uint32_t blocks) {
+    uint64_t time = width < 1024 ? width : 1024;
+    uint32_t i;
+    real_layer(file, width, 64, "x_embedder", "x_embedder", 0);
+    real_embedder(file, time, time, 256, "time_caption_embed.timestep_embedder", "t_embedder.mlp.%u");
+    real_norm(file, text, false, "time_caption_embed.caption_embedder.0", "cap_embedder.0", 0);
+    real_layer(file, width, text, "time_caption_embed.caption_embedder.1", "cap_embedder.1", 0);
+    for (i = 0; i < refiners; i++) real_lumina2_block(file, width, kv, head, "context_refiner", i);
+    for (i = 0; i < refiners; i++) real_lumina2_block(file, width, kv, head, "noise_refiner", i);
+    for (i = 0; i < blocks; i++) real_lumina2_block(file, width, kv, head, "layers", i);
+    real_layer(file, width, time, "norm_out.linear_1", "final_layer.adaLN_modulation.1", 0);
+    real_layer(file, 64, width, "norm_out.linear_2", "final_layer.linear", 0);
+}
+
+/* --- Sana; sprint: with guidance as an input, and norms of queries and keys --- */
+static inline void real_filter(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, bool bias,
+                               const char *diffusers, const char *original, uint32_t block) {
+    const uint64_t shape[4] = {out, in, kernel, kernel};
+    real_tensor_of(file, shape, 4, 0, 1 / sqrt((double)(kernel * kernel * in)), diffusers, original, block, ".weight");
+    if (bias) real_vector(file, out, 0, diffusers, original, block, ".bias");
+}
+
+static inline void real_sana(real_file *file, uint64_t width, uint64_t channels, uint64_t text, uint32_t blocks,
+                             bool sprint) {
+    static const char *const norms[][2] = {{"transformer_blocks.%u.attn1.norm_q", "blocks.%u.attn.q_norm"},
+                                           {"transformer_blocks.%u.attn1.norm_k", "blocks.%u.attn.k_norm"},
+                                           {"transformer_blocks.%u.attn2.norm_q", "blocks.%u.cross_attn.q_norm"},
+                                           {"transformer_blocks.%u.attn2.norm_k", "blocks.%u.cross_attn.k_norm"}};
+    const char *time = sprint ? "time_embed.timestep_embedder" : "time_embed.emb.timestep_embedder";
+    uint64_t hidden = width * 5 / 2;
+    uint32_t i, k;
+    real_filter(file, width, channels, 1, true, "patch_embed.proj", "x_embedder.proj", 0);
+    if (sprint) real_embedder(file, width, width, 256, "time_embed.guidance_embedder", "cfg_embedder.mlp.%u");
+    real_embedder(file, width, width, 256, time, "t_embedder.mlp.%u");
+    real_layer(file, 6 * width, width, "time_embed.linear", "t_block.1", 0);
+    real_layer(file, width, text, "caption_projection.linear_1", "y_embedder.y_proj.fc1", 0);
+    real_layer(file, width, width, "caption_projection.linear_2", "y_embedder.y_proj.fc2", 0);
+    real_norm(file, width, false, "caption_norm", "attention_y_norm", 0);
+    for (i = 0; i < blocks; i++) {
+        real_table(file, 6, width, "transformer_blocks.%u.scale_shift_table", "blocks.%u.scale_shift_table", i);
+        real_joined_bare(file, "qkv", width, width, "transformer_blocks.%u.attn1.to_%c", "blocks.%u.attn.qkv", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn1.to_out.0", "blocks.%u.attn.proj", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn2.to_q", "blocks.%u.cross_attn.q_linear", i);
+        real_joined(file, "kv", width, width, "transformer_blocks.%u.attn2.to_%c", "blocks.%u.cross_attn.kv_linear", i);
+        real_layer(file, width, width, "transformer_blocks.%u.attn2.to_out.0", "blocks.%u.cross_attn.proj", i);
+        for (k = 0; k < 4 && sprint; k++) real_norm(file, width, false, norms[k][0], norms[k][1], i);
+        real_filter(file, 2 * hidden, width, 1, true, "transformer_blocks.%u.ff.conv_inverted",
+                    "blocks.%u.mlp.inverted_conv.conv", i);
+        real_filter(file, 2 * hidden, 1, 3, true, "transformer_blocks.%u.ff.conv_depth",
+                    "blocks.%u.mlp.depth_conv.conv", i);
+        real_filter(file, width, hidden, 1, false, "transformer_blocks.%u.ff.conv_point",
+                    "blocks.%u.mlp.point_conv.conv", i);
+    }
+    real_table(file, 2, width, "scale_shift_table", "final_layer.scale_shift_table", 0);
+    real_layer(file, channels, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* --- AutoencoderDC with 32 channels of latents and 32 times the pixels of a side --- */
+static inline void real_dc_block(real_file *file, uint64_t width, bool attends, const char *half, uint32_t level,
+                                 uint32_t number) {
+    char name[112];
+    uint32_t k;
+#define NAME(REST) (diti_format(name, sizeof name, "%s.%u.%u.%s", half, level, number, REST), name)
+    if (!attends) {
+        real_filter(file, width, width, 3, true, NAME("conv1"), name, 0);
+        real_filter(file, width, width, 3, false, NAME("conv2"), name, 0);
+        real_norm(file, width, true, NAME("norm"), name, 0);
+        return;
+    }
+    for (k = 0; k < 3; k++) {
+        static const char *const parts[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+        real_matrix(file, width, width, NAME(parts[k]), name, 0);
+    }
+    real_filter(file, 3 * width, 1, 5, false, NAME("attn.to_qkv_multiscale.0.proj_in"), name, 0);
+    real_filter(file, 3 * width, 32, 1, false, NAME("attn.to_qkv_multiscale.0.proj_out"), name, 0);
+    real_matrix(file, width, 2 * width, NAME("attn.to_out"), name, 0);
+    real_norm(file, width, true, NAME("attn.norm_out"), name, 0);
+    real_filter(file, 8 * width, width, 1, true, NAME("conv_out.conv_inverted"), name, 0);
+    real_filter(file, 8 * width, 1, 3, true, NAME("conv_out.conv_depth"), name, 0);
+    real_filter(file, width, 4 * width, 1, false, NAME("conv_out.conv_point"), name, 0);
+    real_norm(file, width, true, NAME("conv_out.norm"), name, 0);
+#undef NAME
+}
+
+static inline void real_dcae(real_file *file) {
+    static const uint64_t widths[] = {128, 256, 512, 512, 1024, 1024};
+    static const uint32_t counts[2][6] = {{2, 2, 2, 3, 3, 3}, {3, 3, 3, 3, 3, 3}};
+    char name[112];
+    uint32_t level, half, i;
+    real_filter(file, 128, 3, 3, true, "encoder.conv_in", "encoder.conv_in", 0);
+    real_filter(file, 32, 1024, 3, true, "encoder.conv_out", "encoder.conv_out", 0);
+    real_filter(file, 1024, 32, 3, true, "decoder.conv_in", "decoder.conv_in", 0);
+    real_norm(file, 128, true, "decoder.norm_out", "decoder.norm_out", 0);
+    real_filter(file, 3, 128, 3, true, "decoder.conv_out", "decoder.conv_out", 0);
+    for (half = 0; half < 2; half++)
+        for (level = 0; level < 6; level++) {
+            const char *list = half ? "decoder.up_blocks" : "encoder.down_blocks";
+            uint32_t first = half && level < 5 ? 1 : 0;
+            for (i = 0; i < counts[half][level]; i++)
+                real_dc_block(file, widths[level], level > 2, list, level, first + i);
+            diti_format(name, sizeof name, "%s.%u.%u.conv", list, level, half ? 0 : counts[half][level]);
+            if (level < 5)
+                real_filter(file, half ? widths[level] : widths[level + 1], half ? widths[level + 1] : widths[level], 3,
+                            true, name, name, 0);
+        }
+}
+
 /* BERT (docs/models.md 5.3). */
 static inline void real_bert(real_file *file, uint64_t words, uint64_t width, uint32_t layers) {
     static const char block[] = "encoder.layer.%u";
@@ -1079,6 +1216,10 @@ static inline void published_klein_4b(real_file *file) { real_flux2(file, 3072, 
 static inline void published_klein_9b(real_file *file) { real_flux2(file, 4096, 8, 24, 12288, false); }
 static inline void published_flux2_dev(real_file *file) { real_flux2(file, 6144, 8, 48, 15360, true); }
 static inline void published_qwenimage(real_file *file) { real_qwenimage(file, 3072, 60); }
+static inline void published_lumina2(real_file *file) { real_lumina2(file, 2304, 768, 96, 2304, 2, 26); }
+static inline void published_sana_600m(real_file *file) { real_sana(file, 1152, 32, 2304, 28, false); }
+static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240, 32, 2304, 20, false); }
+static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240, 32, 2304, 20, true); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
 static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120, 28); }
