@@ -17724,7 +17724,7 @@ typedef struct diti_conv_desc {
     bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of each image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
@@ -20336,29 +20336,37 @@ DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
     diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
 }
 
+static diti_tensor diti_place_view(diti_graph *graph, diti_tensor x, const diti_video *clip, uint32_t first,
+                                   uint32_t frames) {
+    uint32_t area = clip->height * clip->width;
+    return diti_tensor_view(graph, x, first * area, frames * area, 0, diti_tensor_columns(graph, x));
+}
+
 /* Some frames, which are bound as a whole. */
-static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
+static void diti_place_some(diti_graph *graph, diti_tensor all, const diti_place_desc *desc, uint32_t first,
                             uint32_t frames) {
-    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
-    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
+    uint32_t columns = diti_tensor_columns(graph, all);
+    diti_tensor x = diti_place_view(graph, all, &desc->from, desc->first + first, frames);
+    diti_tensor out = diti_place_view(graph, desc->out, &desc->to, first, frames), other = 0;
     diti_video from = desc->from, part = desc->part;
     diti_frames_op op;
     uint32_t *push = op.dispatch.push;
     uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
     part.frames = frames;
+    if (desc->other) other = diti_place_view(graph, desc->other, &desc->other_size, desc->first + first, frames);
     if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
     op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
+    op.dispatch.constants[4] = other ? (uint32_t)diti_tensor_get(graph, other)->format : 0;
     op.dispatch.constants[5] = desc->right ? 2 : 1;
-    op.dispatch.constants[6] = desc->other != 0;
+    op.dispatch.constants[6] = other != 0;
     push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
     push[DITI_FRAMES_COLUMNS] = columns;
     push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
     push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
+    push[DITI_FRAMES_MORE_PITCH] = other ? diti_tensor_get(graph, other)->pitch : 0;
     push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
-    push[DITI_FRAMES_FIRST] = desc->first + first;
+    push[DITI_FRAMES_FIRST] = 0;
     push[DITI_FRAMES_SIDE] = desc->to.height;
     push[DITI_FRAMES_TIME] = desc->to.width;
     push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
@@ -20369,14 +20377,14 @@ static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_d
     push[DITI_FRAMES_MODULUS] = desc->other_x;
     diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
     diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
-    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, &op.dispatch, 2, other, DITI_FRAMES_MORE, true, false);
     diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
                  DITI_FRAMES_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
     const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
-    uint64_t frame = (uint64_t)to->height * to->width;
+    uint64_t frame = (uint64_t)to->height * to->width, source = (uint64_t)from->height * from->width;
     uint32_t first, most;
     if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
         (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
@@ -20392,6 +20400,8 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
         return;
     }
     frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
+    source *= (uint64_t)diti_tensor_get(graph, x)->pitch * sizeof(float);
+    if (frame < source) frame = source;
     most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
     if (most > 1) most--; /* bindings begin at aligned offsets */
     for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
@@ -22056,7 +22066,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
-    lines = (image->height >> image->upsample) - image->outside;
+    lines = (image->height >> image->upsample) - (image->in_frames > 1 ? 0 : image->outside);
     in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
@@ -22384,7 +22394,7 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
         !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
         desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
-        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
+        (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
                         "over %u frames",
@@ -42909,6 +42919,8 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
+    diti_group group;    /* devices that decode it together (diti_vae_clip_divide) */
+    uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
@@ -42927,10 +42939,21 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* A clip that has begun is decoded by a group of devices together, by the bytes of one alone: those that have no part
+   in it are told by false. clip->latent and clip->pixels become what this device has of each frame. */
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
+/* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
+typedef struct diti_vae_portion {
+    uint32_t first, frames; /* of the chunk's; frames 0: none */
+    uint32_t line, lines;   /* of each frame; line: the first */
+} diti_vae_portion;
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
-/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+/* The ops of a chunk: x has the rows of its input that this device has, and the result those that it makes; 0, and the
+   graph has not failed: it makes none. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 /* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
@@ -43095,6 +43118,11 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* Where devices have a band of each frame: x, so many rows to a line of the latent, with the lines of all of them. */
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
+/* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels);
 /* x, or a copy behind room for so many frames. */
 DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                 uint32_t before);
@@ -44173,7 +44201,11 @@ DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph
    A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
    kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
    the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
-   input become the cache. Residuals are F32. */
+   input become the cache. Residuals are F32.
+
+   Devices that decode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3 convolution
+   gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the latent, attention
+   the keys and values of all bands. */
 
 /* ---- pictures ---- */
 
@@ -44190,7 +44222,8 @@ static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *
     const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
     diti_row_band row_band = diti_row_band_whole(size->height, size->width);
     if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
-    row_band.images = chunk->frames;
+    row_band.images = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
+    if (!row_band.images) return 0;
     return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
 }
 
@@ -44249,7 +44282,49 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     }
     clip->latent.height /= factor;
     clip->latent.width /= factor;
+    clip->lines = tile || encode ? 0 : clip->latent.height;
     return true;
+}
+
+/* Devices have whole frames where an autoencoder takes them one by one, and else a band of lines of every frame. */
+static bool diti_video_has_bands(const diti_vae_clip *clip) {
+    return clip->vae->kind && diti_group_count(&clip->group) > 1;
+}
+
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
+    uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
+    clip->group = *group;
+    if (!clip->vae->kind) return true;
+    if (clip->group.count > height) clip->group.count = height;
+    if (index >= diti_group_count(&clip->group)) return false;
+    clip->latent.height = diti_group_size(&clip->group, index, height);
+    clip->pixels.height = factor * clip->latent.height;
+    return true;
+}
+
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made) {
+    uint32_t frames = made ? chunk->out_frames : chunk->frames, factor = made ? clip->vae->traits.factor : 1;
+    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    diti_group group = clip->group;
+    diti_vae_portion out = DITI_ZERO;
+    out.frames = frames;
+    out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
+    if (divides && diti_group_count(&group) > 1) {
+        if (group.count > frames) group.count = frames;
+        out.first = diti_group_first(&group, member, frames);
+        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
+    }
+    if (!bands) return out;
+    if (divides) {
+        out.lines *= factor;
+    } else if (member < group.count) {
+        out.line = factor * diti_group_first(&group, member, clip->lines);
+        out.lines = factor * diti_group_size(&group, member, clip->lines);
+    } else {
+        out.frames = 0;
+    }
+    return out;
 }
 
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
@@ -44267,13 +44342,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
+    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
+    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
@@ -44408,6 +44484,91 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
+/* A rectangle of lines of every frame of x to one of out. */
+static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, uint32_t line, diti_tensor out,
+                            uint32_t out_lines, uint32_t out_line, const diti_video *part) {
+    diti_place_desc move = DITI_ZERO;
+    move.from = move.to = move.part = *part;
+    move.from.height = lines;
+    move.to.height = out_lines;
+    move.from_y = line;
+    move.y = out_line;
+    move.out = out;
+    diti_place_frames(graph, x, &move);
+}
+
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
+    diti_graph *graph = clip->graph;
+    const diti_group *group = &clip->group;
+    uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
+    diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
+    diti_element format;
+    diti_tensor all, parts[DITI_MAX_DEVICES];
+    diti_trade trades[DITI_MAX_DEVICES];
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return x;
+    format = diti_tensor_get(graph, x)->format;
+    for (i = 0; i < group->count; i++) {
+        if (i == group->index) continue;
+        parts[i] = diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns,
+                                   name);
+        trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
+    }
+    parts[group->index] = x;
+    all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        part.height = diti_group_size(group, i, clip->lines);
+        if (i != group->index) diti_trade_end(graph, trades[i]);
+        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
+                        &part);
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels) {
+    diti_graph *graph = clip->graph;
+    uint32_t rows = size->frames * size->height * size->width;
+    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part;
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return own;
+    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
+    diti_copy(graph, own, part, "keys and values");
+    return diti_video_all_lines(clip, size->frames, part, "keys and values of all bands");
+}
+
+/* A line of each frame next to the band: the own one at the edge goes to the member that has it, whose comes. */
+static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t own, uint32_t beyond,
+                            uint32_t lines, uint32_t member) {
+    diti_graph *graph = clip->graph;
+    uint32_t columns = diti_tensor_columns(graph, all), device = clip->group.devices[member];
+    diti_video line = {size->frames, 1, size->width};
+    diti_tensor sent, received;
+    if (diti_graph_failed(graph)) return;
+    sent = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    received = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    diti_video_move(graph, all, lines, own, sent, 1, 0, &line);
+    diti_swap(graph, sent, received, device);
+    diti_video_move(graph, received, 1, 0, all, lines, beyond, &line);
+}
+
+/* The frames of a convolution's input with the lines next to the band, for which size has room then. */
+static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
+                                         diti_conv_desc *desc) {
+    const diti_group *group = &clip->group;
+    diti_video band = *size;
+    diti_video_input out;
+    if (diti_graph_failed(clip->graph)) return in;
+    desc->above = group->index > 0;
+    desc->below = group->index + 1 < group->count;
+    size->height += desc->above + desc->below;
+    out = diti_video_room(clip, size, diti_tensor_columns(clip->graph, in.own),
+                          diti_tensor_get(clip->graph, in.own)->format, in.before);
+    diti_video_move(clip->graph, in.own, band.height, 0, out.own, size->height, desc->above, &band);
+    if (desc->above) diti_video_meet(clip, &band, out.own, 1, 0, size->height, group->index - 1);
+    if (desc->below)
+        diti_video_meet(clip, &band, out.own, size->height - 2, size->height - 1, size->height, group->index + 1);
+    return out;
+}
+
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
@@ -44426,6 +44587,7 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
         return in;
     }
     desc.batch = alone ? size->frames : 1;
+    desc.parts = clip->lines ? size->frames * clip->latent.height / desc.batch : 0;
     desc.groups = style->groups;
     desc.eps = style->eps;
     desc.weight = &norm->weight;
@@ -44433,6 +44595,9 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.silu = silu;
     desc.out = in.own;
     desc.name = "vae_norm";
+    if (diti_video_has_bands(clip))
+        desc.moments = diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc),
+                                            "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }
@@ -44508,7 +44673,9 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
+    diti_video lines = *size; /* those that the input has */
     if (more) desc = *more;
+    if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
@@ -44527,8 +44694,8 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                DITI_VAE_CACHES);
     if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, size, in);
-        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
+        diti_video_fill(clip, &lines, in);
+        diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }
@@ -44736,25 +44903,29 @@ static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chun
     const struct diti_opensora *own = clip->vae->opensora;
     diti_graph *graph = clip->graph;
     diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
-    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
-    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
+    uint32_t factor = clip->vae->frame_factor, area, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels;
+    diti_vae_portion made = diti_vae_clip_portion(clip, chunk, clip->group.index, true);
     diti_elementwise_desc scale = DITI_ZERO;
-    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
+    diti_video whole = {1, made.lines / clip->vae->traits.factor, size.width};
+    diti_row_band row_band = diti_row_band_whole(whole.height, whole.width);
     diti_tensor out, some;
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
     x = diti_opensora_half(clip, x, &own->decoder, true, &size);
-    if (diti_graph_failed(graph)) return 0;
-    first = (factor - chunk->out_frames % factor) % factor;
+    x = diti_video_all_lines(clip, size.frames, x, "latents of pictures");
+    if (diti_graph_failed(graph) || !made.frames) return 0;
+    area = whole.height * whole.width;
+    pixels = made.lines * clip->pixels.width;
+    first = (factor - chunk->out_frames % factor) % factor + made.first;
     scale.scale = 1 / DITI_OPENSORA_SCALE;
     scale.name = "vae_scale";
-    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
-    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
-    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
-        row_band.images =
-            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, made.frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, made.frames * pixels, 3, "frames");
+    for (i = 0; i < made.frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = made.frames - i < DITI_OPENSORA_PICTURES ? made.frames - i : DITI_OPENSORA_PICTURES;
         if (clip->tile) row_band.images = 1;
         some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
-        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &whole, clip->tile)
                           : diti_kl_decode(clip->vae, graph, some, row_band);
         if (diti_graph_failed(graph)) return 0;
         diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");
@@ -45026,15 +45197,20 @@ static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
     diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
+    diti_video wide = *size; /* with the lines of all bands */
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
-    diti_tensor all, parts[3];
+    diti_tensor all, parts[3], keys;
     fused.name = "vae_qkv";
     all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
+    keys = diti_video_keys(clip, size, all, channels);
+    if (diti_graph_failed(graph)) return 0;
+    wide.height = diti_tensor_rows(graph, keys) / (size->frames * size->width);
     for (i = 0; i < 3; i++) {
-        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
-        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
+        parts[i] = i ? diti_tensor_view(graph, keys, 0, diti_tensor_rows(graph, keys), (i - 1) * channels, channels)
+                     : diti_tensor_view(graph, all, 0, rows, 0, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], i ? &wide : size, false);
     }
     desc.batch = size->frames;
     desc.heads = 1;
@@ -45888,10 +46064,10 @@ static bool diti_wan_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
 static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                           const diti_wan_vae_half *half) {
     diti_graph *graph = clip->graph;
-    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own, keys;
     linear.bias = &half->qkv.bias;
     linear.name = "vae_qkv";
     h = diti_linear(graph, h, &half->qkv.weight, &linear);
@@ -45900,9 +46076,11 @@ static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video 
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
+    keys = diti_video_keys(clip, size, h, channels);
+    all = diti_tensor_rows(graph, keys);
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-                       diti_tensor_view(graph, h, 0, rows, channels, channels),
-                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, all, 0, channels),
+                       diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
     linear.bias = &half->out.bias;
     linear.residual = x;
     linear.out_f32 = true;
@@ -46197,20 +46375,21 @@ static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const di
     uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, out;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, keys, out;
     linear.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &linear);
+    keys = diti_video_keys(clip, size, h, channels);
     out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
     desc.batch = desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
     for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
-        uint32_t keys = (frame + 1) * area;
+        uint32_t count = diti_tensor_rows(graph, keys) / size->frames * (frame + 1);
         desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
         diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
-                       diti_tensor_view(graph, h, 0, keys, channels, channels),
-                       diti_tensor_view(graph, h, 0, keys, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, count, 0, channels),
+                       diti_tensor_view(graph, keys, 0, count, channels, channels), &desc);
     }
     linear.bias = &attention->out.bias;
     linear.residual = x;
@@ -46720,7 +46899,8 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width;
+    uint32_t area = size->height * size->width, scale_lines = size->height / clip->latent.height;
+    uint32_t line = scale_lines * diti_group_first(&clip->group, clip->group.index, clip->lines);
     diti_linear_desc linear = DITI_ZERO;
     diti_elementwise_desc add = DITI_ZERO;
     if (!scale->part_count || diti_graph_failed(graph)) return x;
@@ -46728,8 +46908,10 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(graph, diti_tensor_view(graph, clip->noise, clip->noise_next, area, 0, 1), scale, &linear);
-    clip->noise_next += area;
+    add.add = diti_linear(graph,
+                          diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale,
+                          &linear);
+    clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
     return diti_elementwise(graph, x, &add);
 }
 
@@ -59090,21 +59272,25 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
-                                  uint32_t frames) {
+/* The texels of a chunk's pixels, where they are not its bytes. */
+static void diti_clip_emit_texels(diti_share *share, diti_graph *graph, uint32_t pixels) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
-    if (made)
-        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
-                       program->health_words);
-    if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
-                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
-                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
-                        shape->texels == DITI_TEXELS_GREY);
+    uint32_t words = shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels;
+    if (shape->texels == DITI_TEXELS_RGBA) return;
+    diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
+                    diti_tensor_view(graph, program->texels[0], 0, 1, 0, words), shape->texels == DITI_TEXELS_GREY);
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels),
+                   program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0, shape->swap,
+                   program->health_words);
+    diti_clip_emit_texels(share, graph, pixels);
 }
 
 static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
@@ -59126,70 +59312,100 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
 static bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
-           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
+           (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
 }
 
-/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
-static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
-                                      uint32_t frames) {
+/* Rows of the latents that a member reads. */
+static diti_tensor diti_clip_cut(const diti_share *share, diti_graph *graph, const diti_vae_chunk *chunk,
+                                 const diti_vae_portion *portion) {
     const diti_job_request *request = &share->job->request;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
-             area = request->latent_width * request->latent_height, self = share->assignment.share,
-             own = diti_group_size(group, self, frames) * area;
-    diti_tensor part = 0;
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
-        if (!rows || (self ? i != self : i == 0)) continue;
-        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
-        if (self) {
-            diti_receive(graph, part, 0);
-            continue;
-        }
-        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
-                  "latents to decode");
-        diti_send(graph, part, i);
-    }
-    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
-    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             rows = chunk->frames * request->latent_height * request->latent_width;
+    diti_place_desc cut = DITI_ZERO;
+    cut.from.frames = chunk->frames;
+    cut.from.height = request->latent_height;
+    cut.from.width = request->latent_width;
+    cut.to = cut.from;
+    cut.to.frames = portion->frames;
+    cut.to.height = portion->lines;
+    cut.part = cut.to;
+    cut.first = portion->first;
+    cut.from_y = portion->line;
+    cut.out = diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * cut.to.width, channels,
+                              "latents to decode");
+    if (!share->assignment.share)
+        diti_place_frames(graph, diti_tensor_view(graph, share->program.chunk_latent, 0, rows, 0, channels), &cut);
+    return cut.out;
 }
 
-/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
-   whose own come last, so that who reads the frames waits for them all. */
+/* The latents that a share reads, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_vae_clip *clip,
+                                      const diti_vae_chunk *chunk) {
+    uint32_t self = share->assignment.share, i;
+    diti_vae_portion portion;
+    diti_tensor part;
+    for (i = 1; i < clip->group.count && !self && !diti_graph_failed(graph); i++) {
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        if (portion.frames) diti_send(graph, diti_clip_cut(share, graph, chunk, &portion), i);
+    }
+    portion = diti_vae_clip_portion(clip, chunk, self, false);
+    if (!portion.frames || diti_graph_failed(graph)) return 0;
+    part = diti_clip_cut(share, graph, chunk, &portion);
+    if (self) diti_receive(graph, part, 0);
+    return part;
+}
+
+/* Pixels of a frame that is member's, as all pixels of the chunk number them. */
+static uint32_t diti_clip_pixel(const diti_share *share, const diti_vae_portion *made, uint32_t frame) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    return ((made->first + frame) * shape->height + made->line) * shape->width;
+}
+
+/* Runs of pixels that a member makes: its frames where they are whole, else its lines of each frame. */
+static uint32_t diti_clip_runs(const diti_share *share, const diti_vae_portion *made, uint32_t *pixels) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    bool whole = made->lines == shape->height;
+    *pixels = (whole ? made->frames : 1) * made->lines * shape->width;
+    return whole && made->frames ? 1 : made->frames;
+}
+
+/* A share's part of a chunk. All others' come to the first one, whose own comes last, so that who reads the frames
+   waits for them all. */
 static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
                                  const diti_vae_chunk *chunk) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    diti_group group = diti_decode_group(share);
-    uint32_t pixels = shape->width * shape->height, i, own;
+    uint32_t all = chunk->out_frames * shape->width * shape->height, self = share->assignment.share, i, k, runs, pixels;
     bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
-    diti_vae_chunk part = *chunk;
-    diti_tensor rows, rgba, rgb = 0;
-    if (group.count > chunk->frames) group.count = chunk->frames;
-    if (group.index >= group.count) return;
-    own = diti_group_size(&group, group.index, chunk->out_frames);
-    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
-    part.frames = part.out_frames = own;
-    if (own) rows = diti_vae_clip_run(clip, &part, rows);
-    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
-        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
-        if (frames)
+    diti_tensor rows = diti_vae_clip_run(clip, chunk, diti_clip_hand_out(share, graph, clip, chunk)), rgba, rgb = 0;
+    diti_vae_portion made;
+    for (i = 1; i < clip->group.count && !self; i++) {
+        made = diti_vae_clip_portion(clip, chunk, i, true);
+        runs = diti_clip_runs(share, &made, &pixels);
+        for (k = 0; k < runs && !diti_graph_failed(graph); k++)
             diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
-                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+                                diti_clip_pixel(share, &made, k), pixels, i);
     }
-    if (!group.index) {
-        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
-        return;
+    made = diti_vae_clip_portion(clip, chunk, self, true);
+    runs = diti_clip_runs(share, &made, &pixels);
+    for (k = 0; k < runs && !diti_graph_failed(graph); k++) {
+        diti_tensor part = diti_tensor_view(graph, rows, k * pixels, pixels, 0, 3);
+        uint32_t first = diti_clip_pixel(share, &made, k);
+        rgba = self ? diti_tensor_new(graph, DITI_U32, 1, pixels, "pixels of frames")
+                    : diti_tensor_view(graph, program->rgba[0], 0, 1, first, pixels);
+        if (floats)
+            rgb = self ? diti_tensor_new(graph, DITI_F32, 3, pixels, "pixels of float frames")
+                       : diti_tensor_view(graph, program->rgb[0], 0, 3, first, pixels);
+        diti_image_out(graph, part, rgba, rgb, shape->swap, program->health_words);
+        if (!self) continue;
+        diti_send(graph, rgba, 0);
+        if (floats) diti_send(graph, rgb, 0);
     }
-    if (!own || diti_graph_failed(graph)) return;
-    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
-    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
-    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
-    diti_send(graph, rgba, 0);
-    if (floats) diti_send(graph, rgb, 0);
+    if (!self) diti_clip_emit_texels(share, graph, all);
 }
 
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
@@ -59201,11 +59417,15 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
     if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    if (divided) {
+        diti_group group = diti_decode_group(share);
+        takes_part = diti_vae_clip_divide(&clip, &group);
+    }
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
@@ -59223,13 +59443,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
-            diti_clip_emit_share(share, graph, &clip, chunk);
+            if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }
