@@ -39290,6 +39290,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -39298,6 +39299,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->default_guidance = 1;
     traits->default_distilled = 6;
     traits->wants_guidance = config->guided;
+    traits->attends_padding = traits->masks_padding = true;
     traits->joint = traits->planar = true;
 }
 
@@ -58781,7 +58783,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
             out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
@@ -59738,7 +59740,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
-    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
+    denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -60035,7 +60037,10 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
+    uint32_t branch;
     if (share->program.labels) return diti_inputs_classes(share, err);
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;

@@ -91,7 +91,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
-    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
+    denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }

@@ -259,7 +259,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
             out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }

@@ -6,6 +6,7 @@
    depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video, lies
    in one piece; no row of the text has a position. */
 #include "model/model.h"
+#include "text/text.h"
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_HUNYUANVIDEO_AXES 3u
@@ -262,6 +263,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -270,6 +272,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->default_guidance = 1;
     traits->default_distilled = 6;
     traits->wants_guidance = config->guided;
+    traits->attends_padding = traits->masks_padding = true;
     traits->joint = traits->planar = true;
 }
 
