@@ -686,7 +686,8 @@ typedef enum dit_role {
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
     DIT_ROLE_CONTROL,
-    DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
+    DIT_ROLE_TRANSFORMER_2, /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
+    DIT_ROLE_IMAGE_ENCODER  /* image_encoder, which reads the picture that Wan 2.1 I2V moves */
 } dit_role;
 
 /* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
@@ -27398,6 +27399,25 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err);
 
+/* --- CLIP's encoder of pictures (docs/models.md 5.6) --- */
+typedef struct diti_clip_vision diti_clip_vision;
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix);
+/* transformers' key names; config NULL: sizes from shapes, heads of 64. */
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out, dit_error *err);
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision);
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision);
+/* Patches of a picture, and the last but one state of what the encoder makes of them: F32 [tokens, columns]. */
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph);
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches);
+/* Writes the patches of a picture of any size, in memory. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err);
+
 /* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -31086,14 +31106,10 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void) {
     return &type;
 }
 
-/* ==== src/text/clip.c ==== */
-
-/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
-   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
-
-#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
-#define DITI_CLIP_MAX_TOKENS 4096u
-enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
+/* ==== src/text/clip_internal.h ==== */
+/* Layers of CLIP, of which the encoders of texts and of pictures consist. */
+#ifndef DITI_CLIP_INTERNAL_H
+#define DITI_CLIP_INTERNAL_H
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
@@ -31108,6 +31124,28 @@ typedef struct diti_clip_config {
     float eps;
     diti_activation activation;
 } diti_clip_config;
+
+/* Heads, activation and eps of config.json, or by size. */
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err);
+/* tower: "text_model" or "vision_model", before the names of layers. */
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index);
+/* x F32 [batch * tokens, d] is changed in place. mask: relative bias; 0: tokens see all of their item. */
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name);
+#endif
+
+/* ==== src/text/clip.c ==== */
+
+/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
+   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+
+#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MAX_TOKENS 4096u
+enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 struct diti_clip {
     diti_component base;
@@ -31147,16 +31185,19 @@ static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
-static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
+    config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
+    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
+                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
                      name);
 }
 
@@ -31175,15 +31216,11 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
                                         dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
-    uint32_t heads;
     diti_clip_read_sizes(loader, config);
-    heads = config->columns < 64 ? 1 : config->columns / 64;
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
-    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
-    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
-    return diti_clip_read_activation(&settings, config, err);
+    return diti_clip_read_layers(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
@@ -31212,11 +31249,11 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-    diti_clip_block *block = &clip->blocks[index];
-    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
-    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
+    uint32_t i, d = config->columns, hidden = config->hidden;
+    diti_loader_scope(loader, "%s.encoder.layers.%u.", tower, (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
         block->qkv.count = 1;
@@ -31239,7 +31276,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     uint32_t d = config->columns, i;
     diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
-    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, config, &clip->blocks[i], "text_model", i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
     if (!config->projected) return;
     if (loader->rename)
@@ -31281,10 +31318,11 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
-                                  const diti_weight *reader, bool out_f32, const char *name) {
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = clip->config.eps;
+    desc.eps = config->eps;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
     desc.reader = reader;
@@ -31304,37 +31342,35 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
-                                       const diti_clip_block *block, diti_tensor h) {
-    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
+static diti_tensor diti_clip_attention(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                       uint32_t batch, diti_tensor mask, diti_tensor h) {
+    uint32_t rows = diti_tensor_rows(graph, h), d = config->columns;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
     fused.name = "clip_qkv";
     qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
-    desc.batch = use->batch;
-    desc.heads = clip->config.heads;
+    desc.batch = batch;
+    desc.heads = config->heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
+    desc.bias = mask;
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
                           &desc);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
-static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
-                                diti_tensor x) {
-    const diti_clip_block *block = &clip->blocks[index];
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x) {
     diti_linear_desc up = DITI_ZERO;
     diti_tensor h =
-        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
-    h = diti_clip_attention(clip, graph, use, block, h);
+        diti_clip_norm(config, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(config, block, graph, batch, mask, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
-    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    h = diti_clip_norm(config, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
     up.bias = &block->up.bias;
-    up.activation = clip->config.activation;
+    up.activation = config->activation;
     up.name = "clip_up";
     h = diti_linear(graph, h, &block->up.weight, &up);
     diti_clip_residual(graph, x, h, &block->down, "clip_down");
@@ -31371,7 +31407,7 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
+        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
                              "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
@@ -31403,9 +31439,9 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
-        diti_clip_run_block(clip, graph, use, i, x);
+        diti_clip_run_block(&clip->config, &clip->blocks[i], graph, use->batch, use->inputs[DITI_CLIP_CAUSAL], x);
         if (i + 1 == last && use->norm_states)
-            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(&clip->config, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
             states = diti_clip_copy(graph, x, 0, "clip_states");
     }
@@ -31491,6 +31527,218 @@ DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
                                            diti_clip_type_encode,
                                            diti_clip_type_write};
     return &type;
+}
+
+/* ==== src/text/clip_vision.c ==== */
+
+/* CLIP's encoder of pictures (docs/models.md 5.6): a picture is cut into patches, each of which is a token behind one
+   for the whole; layers are those of the texts' encoder, without a mask. */
+
+struct diti_clip_vision {
+    diti_component base;
+    diti_clip_config config; /* positions: tokens */
+    uint32_t side, patch;    /* patches on a side of the picture, pixels on a side of a patch */
+    diti_weight patches;     /* [d, 3 * patch * patch] */
+    diti_weight whole;       /* F32 [1, d] */
+    diti_weight position;    /* F32 [positions, d] */
+    diti_layer first_norm;   /* [d] */
+    diti_clip_block *blocks; /* without the last one, whose result nobody reads */
+};
+
+#define DITI_CLIP_VISION_MOST_SIDE 64u
+
+/* ---- configuration and loading ---- */
+
+static dit_result diti_clip_vision_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_clip_config, columns), "vision_model.embeddings.patch_embedding.weight", 0},
+        {offsetof(diti_clip_config, positions), "vision_model.embeddings.position_embedding.weight", 0},
+        {offsetof(diti_clip_config, hidden), "vision_model.encoder.layers.0.mlp.fc1.weight", 0}};
+    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
+    diti_clip_config *config = &vision->config;
+    diti_settings settings = diti_settings_of(json, "the image encoder's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    vision->patch = diti_loader_dimension(loader, "vision_model.embeddings.patch_embedding.weight", 3);
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_hidden_layers", "vision_model.encoder.layers.", ".mlp.fc1.weight");
+    DITI_TRY(diti_clip_read_layers(&settings, config, err));
+    while (vision->side <= DITI_CLIP_VISION_MOST_SIDE && vision->side * vision->side + 1 < config->positions)
+        vision->side++;
+    if (config->columns && config->blocks > 1 && config->hidden && vision->patch && vision->patch <= 64 &&
+        vision->side && vision->side * vision->side + 1 == config->positions && config->columns % config->heads == 0 &&
+        config->columns / config->heads <= 512)
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
+                     "in %u heads, %u layers, %u tokens, patches of %u",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
+                     (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
+}
+
+static void diti_clip_vision_load_all(diti_component *component, diti_loader *loader) {
+    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
+    const diti_clip_config *config = &vision->config;
+    uint32_t d = config->columns, count = config->blocks - 1, i;
+    vision->blocks = (diti_clip_block *)diti_component_array(component, loader, count, sizeof *vision->blocks);
+    if (!vision->blocks) return;
+    diti_load_matrix(loader, &vision->patches, d, 3 * vision->patch * vision->patch, vision->patch,
+                     "vision_model.embeddings.patch_embedding.weight");
+    vision->patches.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_vector(loader, &vision->whole, 1, d, "vision_model.embeddings.class_embedding");
+    diti_load_vector(loader, &vision->position, config->positions, d,
+                     "vision_model.embeddings.position_embedding.weight");
+    diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* so spelled in the files */
+    for (i = 0; i < count; i++) diti_clip_load_block(loader, config, &vision->blocks[i], "vision_model", i);
+    diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
+    diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* it is known, and not needed */
+    diti_loader_scope(loader, "%s", "");
+}
+
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    char name[200];
+    return diti_format(name, sizeof name, "%svision_model.embeddings.patch_embedding.weight", prefix) &&
+           diti_checkpoint_find(checkpoint, name);
+}
+
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out,
+                                              dit_error *err) {
+    static const diti_component_kind kind = {"image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
+                                             diti_clip_vision_read, diti_clip_vision_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component;
+    dit_result result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_clip_vision *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision) {
+    if (vision) diti_component_free(&vision->base);
+}
+
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision) {
+    return &vision->base.weights;
+}
+
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision) { return vision->config.positions; }
+
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision) { return vision->config.columns; }
+
+/* ---- the graph ---- */
+
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph) {
+    return diti_tensor_input(graph, DITI_F32, vision->side * vision->side, 3 * vision->patch * vision->patch,
+                             "patches of a picture");
+}
+
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches) {
+    const diti_clip_config *config = &vision->config;
+    uint32_t rows = config->positions, d = config->columns, i;
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, rows, d, "clip_vision");
+    diti_linear_desc linear = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    linear.out = diti_tensor_view(graph, x, 1, rows - 1, 0, d);
+    linear.name = "clip_vision_patches";
+    diti_linear(graph, patches, &vision->patches, &linear);
+    if (diti_graph_failed(graph)) return 0;
+    diti_copy(graph, diti_tensor_weight(graph, &vision->whole, 0), diti_tensor_view(graph, x, 0, 1, 0, d),
+              "clip_vision_whole");
+    add.add = diti_tensor_weight(graph, &vision->position, 0);
+    add.out_f32 = true;
+    add.name = "clip_vision_position";
+    x = diti_elementwise(graph, x, &add);
+    x = diti_clip_norm(config, graph, x, &vision->first_norm, NULL, true, "clip_vision_norm");
+    for (i = 0; i + 1 < config->blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
+        diti_clip_run_block(config, &vision->blocks[i], graph, 1, 0, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    return x;
+}
+
+/* ---- the picture, on the host ---- */
+
+/* Keys' cubic with a = -1/2. */
+static double diti_clip_vision_cubic(double x) {
+    x = fabs(x);
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+/* A line of `from` values, step apart, becomes one of `to`, of which those from `skip` on are kept; smaller ones are
+   made of as many as lie below the widened cubic. bytes: results are whole and from 0 to 255. */
+static void diti_clip_vision_scale(const float *in, size_t step, uint32_t from, uint32_t to, uint32_t skip,
+                                   uint32_t count, bool bytes, float *out, size_t out_step) {
+    double scale = (double)from / to, wide = scale > 1 ? scale : 1;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        double center = (skip + i + 0.5) * scale, sum = 0, weights = 0, last = center + 2 * wide + 0.5;
+        double begin = center - 2 * wide + 0.5;
+        uint32_t k = begin > 0 ? (uint32_t)begin : 0, end = last < from ? (uint32_t)last : from;
+        for (; k < end; k++) {
+            double weight = diti_clip_vision_cubic((k - center + 0.5) / wide);
+            weights += weight;
+            sum += weight * (double)in[k * step];
+        }
+        sum /= weights;
+        if (bytes) sum = sum < 0 ? 0 : sum > 255 ? 255 : floor(sum + 0.5);
+        out[i * out_step] = (float)sum;
+    }
+}
+
+/* Pixel values from 0 to 255, three planes. */
+static void diti_clip_vision_planes(const dit_image *image, float *out) {
+    size_t area = (size_t)image->width * image->height, x, y, c,
+           pitch = image->row_pitch ? image->row_pitch : image->width * (image->rgb ? 3 * sizeof(float) : 4);
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++)
+            for (c = 0; c < 3; c++) {
+                const uint8_t *line = (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
+                float value;
+                if (image->rgb) {
+                    memcpy(&value, line + (3 * x + c) * sizeof value, sizeof value);
+                    value *= 255;
+                } else {
+                    value = line[4 * x + c];
+                }
+                out[c * area + y * image->width + x] = value;
+            }
+}
+
+/* The shorter side becomes as long as the square's, which is cut from the middle; first along lines, then across. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err) {
+    static const double means[3] = {0.48145466, 0.4578275, 0.40821073},
+                        deviations[3] = {0.26862954, 0.26130258, 0.27577711};
+    const diti_env *env = &vision->base.env;
+    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x, p = vision->patch;
+    uint32_t wide = width < height ? side : (uint32_t)((uint64_t)side * width / height),
+             high = width < height ? (uint32_t)((uint64_t)side * height / width) : side;
+    size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
+    float *planes = (float *)diti_alloc_array(env, 3 * area + lines + 4 * square, sizeof *planes), *rows;
+    bool bytes = !image->rgb;
+    dit_result result;
+    if (!planes) return diti_fail_memory(err, "a picture for the image encoder");
+    rows = planes + 3 * area + lines + square;
+    diti_clip_vision_planes(image, planes);
+    for (c = 0; c < 3; c++) {
+        float *line = planes + 3 * area, *made = line + lines;
+        for (y = 0; y < height; y++)
+            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side, bytes,
+                                   line + (size_t)y * side, 1);
+        for (x = 0; x < side; x++)
+            diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
+        for (y = 0; y < side; y++)
+            for (x = 0; x < side; x++)
+                rows[((size_t)(y / p * vision->side + x / p) * 3 + c) * p * p + y % p * p + x % p] =
+                    (float)(((double)made[(size_t)y * side + x] / 255 - means[c]) / deviations[c]);
+    }
+    result = diti_plan_write(plan, patches, rows, 3 * square * sizeof *rows, err);
+    diti_free(env, planes);
+    return result;
 }
 
 /* ==== src/text/bert.c ==== */
@@ -32464,6 +32712,7 @@ typedef struct diti_model_traits {
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
+    bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
@@ -39876,6 +40125,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
     traits->text2_columns = config->image;
+    traits->sees_picture = config->image != 0;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
@@ -52916,6 +53166,7 @@ typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
     DITI_PART_VAE,
+    DITI_PART_IMAGE_ENCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -52972,6 +53223,7 @@ struct dit_model {
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;        /* for previews; NULL: vae */
+    diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
     diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
@@ -53208,6 +53460,7 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor patches; /* of the picture whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -54771,6 +55024,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+    case DIT_ROLE_IMAGE_ENCODER: return diti_clip_vision_is(part->checkpoint, part->prefix);
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:
     case DIT_ROLE_TEXT_3: break;
@@ -55698,6 +55952,23 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
+/* For models that read the picture which they move. */
+static dit_result diti_model_load_image_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_IMAGE_ENCODER, "image_encoder", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_IMAGE_ENCODER, DIT_ROLE_IMAGE_ENCODER);
+    diti_model_part part;
+    dit_result result;
+    if (!model->transformer || !model->transformer->traits.sees_picture) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_clip_vision_load(diti_model_device(model, DIT_ROLE_IMAGE_ENCODER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->image_encoder, err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
 /* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
@@ -55818,6 +56089,10 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     }
     info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
+    if (model->image_encoder)
+        info->parameters[DIT_ROLE_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder)->parameters;
+    else if (model->transformer && model->transformer->traits.sees_picture)
+        info->missing |= 1u << DIT_ROLE_IMAGE_ENCODER;
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
@@ -55861,6 +56136,14 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
+    if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
+                                 diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+                         "to different models",
+                         diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
+                         traits->text2_tokens, traits->text2_columns);
+    }
     return diti_model_check_scale(model, err);
 }
 
@@ -55882,6 +56165,8 @@ static void diti_model_drop_parts(dit_model *model) {
     model->low = NULL;
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
+    diti_clip_vision_destroy(model->image_encoder);
+    model->image_encoder = NULL;
     model->transformer = NULL;
     model->vae = NULL;
     model->tae = NULL;
@@ -55896,6 +56181,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_image_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
@@ -55985,6 +56271,8 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     }
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
+        parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
 }
 
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
@@ -56044,6 +56332,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
+    if (result == DIT_OK)
+        result = diti_model_load_part(model, desc, "image encoder", diti_model_load_image_encoder, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
@@ -56317,6 +56607,18 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
                              &text->kept[index]);
 }
 
+/* The picture's tokens are the second text of all branches. */
+static void diti_prompts_see(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    const diti_text_shape *text = &model->texts[DITI_TEXT_SECOND];
+    diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches);
+    uint32_t branch;
+    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
+        diti_copy(graph, states,
+                  diti_tensor_view(graph, use->texts[DITI_TEXT_SECOND], branch * text->tokens, text->tokens, 0,
+                                   text->columns),
+                  "tokens of the picture");
+}
+
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
     static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
     uint32_t i, given = use->branches - diti_prompts_encoded(use);
@@ -56324,10 +56626,11 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_text_shape *text = &model->texts[i];
         if (!text->tokens) continue;
         use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
-        if (!given) continue;
+        if (!given || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
         diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
     }
+    if (use->patches) diti_prompts_see(model, graph, use);
     for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
@@ -58342,6 +58645,9 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     size_t at = 0;
     uint32_t i;
     if (share->assignment.share) return DIT_OK;
+    if (share->program.text.patches)
+        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
+                                        request->given_images[0], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),
@@ -58760,7 +59066,7 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
     for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
         const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
         const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
-        if (!model->texts[i].tokens) continue;
+        if (!model->texts[i].tokens || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         if (!embeds)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "input %s%s is missing: this model needs it beside the prompt embedding",
@@ -58812,7 +59118,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     else if (blob)
         DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
-        if (model->texts[i].tokens || given->texts[i].tokens)
+        if ((model->texts[i].tokens || given->texts[i].tokens) && !(i == DITI_TEXT_SECOND && model->image_encoder))
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
                                                     !blob && !desc->negative_prompt);
@@ -58893,6 +59199,22 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
                      "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
 }
 
+/* Prompts and what was made of them have no tokens of the picture. */
+static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *desc, uint32_t branches,
+                                    dit_error *err) {
+    uint32_t branch;
+    if (!model->transformer->traits.sees_picture || model->image_encoder) return DIT_OK;
+    for (branch = 0; branch < branches; branch++)
+        if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
+            !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                             "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
+                             "prompt_embeds_2, for both branches of guidance",
+                             model->info.family, model->info.variant);
+    return DIT_OK;
+}
+
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
@@ -58902,6 +59224,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+    DITI_TRY(diti_request_sees(model, desc, branches, err));
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
@@ -59720,6 +60043,7 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
+    if (job->model->image_encoder) use->patches = diti_clip_vision_input(job->model->image_encoder, graph);
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -62914,6 +63238,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
                               room, &found);
     if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
+    if (model->image_encoder)
+        diti_weight_infos(diti_clip_vision_weights(model->image_encoder), DIT_ROLE_IMAGE_ENCODER, out, room, &found);
     *count = out && found > room ? room : found;
     return DIT_OK;
 }

@@ -287,6 +287,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
     traits->text2_columns = config->image;
+    traits->sees_picture = config->image != 0;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
