@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
      refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
-     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -39533,6 +39533,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = 90;
+    traits->default_columns = 160;
     traits->default_frames = 33;
     traits->default_fps = 24;
     traits->text_tokens = 256;
@@ -40417,6 +40418,7 @@ static const diti_place diti_wan_places[] = {
     {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
+    {"i2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: image_encoder/"},
     {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
     {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
     {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},

@@ -257,6 +257,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = 90;
+    traits->default_columns = 160;
     traits->default_frames = 33;
     traits->default_fps = 24;
     traits->text_tokens = 256;
