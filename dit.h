@@ -31197,8 +31197,7 @@ DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
-                     name);
+                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -31407,8 +31406,8 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
-                             "clip_final_norm");
+        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL,
+                             !projects, "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
         else
@@ -31569,11 +31568,12 @@ static dit_result diti_clip_vision_read(diti_component *component, diti_loader *
         vision->side && vision->side * vision->side + 1 == config->positions && config->columns % config->heads == 0 &&
         config->columns / config->heads <= 512)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
-                     "in %u heads, %u layers, %u tokens, patches of %u",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
-                     (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
+        "in %u heads, %u layers, %u tokens, patches of %u",
+        diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
+        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
 }
 
 static void diti_clip_vision_load_all(diti_component *component, diti_loader *loader) {
@@ -31605,8 +31605,9 @@ DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_en
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_clip_vision **out,
                                               dit_error *err) {
-    static const diti_component_kind kind = {"image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
-                                             diti_clip_vision_read, diti_clip_vision_load_all, NULL};
+    static const diti_component_kind kind = {
+        "image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
+        diti_clip_vision_read, diti_clip_vision_load_all, NULL};
     diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result = diti_component_load(&kind, &from, &component, err);
@@ -31696,7 +31697,8 @@ static void diti_clip_vision_planes(const dit_image *image, float *out) {
     for (y = 0; y < image->height; y++)
         for (x = 0; x < image->width; x++)
             for (c = 0; c < 3; c++) {
-                const uint8_t *line = (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
+                const uint8_t *line =
+                    (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
                 float value;
                 if (image->rgb) {
                     memcpy(&value, line + (3 * x + c) * sizeof value, sizeof value);
@@ -31714,7 +31716,8 @@ DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, d
     static const double means[3] = {0.48145466, 0.4578275, 0.40821073},
                         deviations[3] = {0.26862954, 0.26130258, 0.27577711};
     const diti_env *env = &vision->base.env;
-    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x, p = vision->patch;
+    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x,
+             p = vision->patch;
     uint32_t wide = width < height ? side : (uint32_t)((uint64_t)side * width / height),
              high = width < height ? (uint32_t)((uint64_t)side * height / width) : side;
     size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
@@ -31727,8 +31730,8 @@ DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, d
     for (c = 0; c < 3; c++) {
         float *line = planes + 3 * area, *made = line + lines;
         for (y = 0; y < height; y++)
-            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side, bytes,
-                                   line + (size_t)y * side, 1);
+            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side,
+                                   bytes, line + (size_t)y * side, 1);
         for (x = 0; x < side; x++)
             diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
         for (y = 0; y < side; y++)
@@ -39281,8 +39284,8 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
 
    D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
-   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video, lies
-   in one piece; no row of the text has a position. */
+   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video,
+   lies in one piece; no row of the text has a position. */
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_HUNYUANVIDEO_AXES 3u
@@ -39572,8 +39575,8 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_text_order order;
-    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -44724,8 +44727,8 @@ DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t fram
     format = diti_tensor_get(graph, x)->format;
     for (i = 0; i < group->count; i++) {
         if (i == group->index) continue;
-        parts[i] = diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns,
-                                   name);
+        parts[i] =
+            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
         trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
     }
     parts[group->index] = x;
@@ -44811,8 +44814,8 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.out = in.own;
     desc.name = "vae_norm";
     if (diti_video_has_bands(clip))
-        desc.moments = diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc),
-                                            "moments of all lines");
+        desc.moments =
+            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }
@@ -47123,9 +47126,8 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(graph,
-                          diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale,
-                          &linear);
+    add.add = diti_linear(
+        graph, diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale, &linear);
     clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
     return diti_elementwise(graph, x, &add);
 }
@@ -53224,10 +53226,10 @@ struct dit_model {
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;        /* for previews; NULL: vae */
+    diti_vae *tae;                   /* for previews; NULL: vae */
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
-    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
-    diti_json *index;     /* parsed model_index.json or NULL */
+    diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
+    diti_json *index;                /* parsed model_index.json or NULL */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
@@ -56141,11 +56143,12 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     }
     if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
                                  diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
-                         "to different models",
-                         diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
-                         traits->text2_tokens, traits->text2_columns);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+            "to different models",
+            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
+            traits->text2_tokens, traits->text2_columns);
     }
     return diti_model_check_scale(model, err);
 }
@@ -59210,11 +59213,12 @@ static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *
     for (branch = 0; branch < branches; branch++)
         if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
             !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
-                             "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
-                             "prompt_embeds_2, for both branches of guidance",
-                             model->info.family, model->info.variant);
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
+                "prompt_embeds_2, for both branches of guidance",
+                model->info.family, model->info.variant);
     return DIT_OK;
 }
 
@@ -59672,8 +59676,8 @@ static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_
         made = diti_vae_clip_portion(clip, chunk, i, true);
         runs = diti_clip_runs(share, &made, &pixels);
         for (k = 0; k < runs && !diti_graph_failed(graph); k++)
-            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
-                                diti_clip_pixel(share, &made, k), pixels, i);
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0, diti_clip_pixel(share, &made, k),
+                                pixels, i);
     }
     made = diti_vae_clip_portion(clip, chunk, self, true);
     runs = diti_clip_runs(share, &made, &pixels);

@@ -218,8 +218,8 @@ static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_
         made = diti_vae_clip_portion(clip, chunk, i, true);
         runs = diti_clip_runs(share, &made, &pixels);
         for (k = 0; k < runs && !diti_graph_failed(graph); k++)
-            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
-                                diti_clip_pixel(share, &made, k), pixels, i);
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0, diti_clip_pixel(share, &made, k),
+                                pixels, i);
     }
     made = diti_vae_clip_portion(clip, chunk, self, true);
     runs = diti_clip_runs(share, &made, &pixels);

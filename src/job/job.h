@@ -97,10 +97,10 @@ struct dit_model {
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;        /* for previews; NULL: vae */
+    diti_vae *tae;                   /* for previews; NULL: vae */
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
-    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
-    diti_json *index;     /* parsed model_index.json or NULL */
+    diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
+    diti_json *index;                /* parsed model_index.json or NULL */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */

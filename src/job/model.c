@@ -369,11 +369,12 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     }
     if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
                                  diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
-                         "to different models",
-                         diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
-                         traits->text2_tokens, traits->text2_columns);
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+            "to different models",
+            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
+            traits->text2_tokens, traits->text2_columns);
     }
     return diti_model_check_scale(model, err);
 }

@@ -377,11 +377,12 @@ static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *
     for (branch = 0; branch < branches; branch++)
         if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
             !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
-                             "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
-                             "prompt_embeds_2, for both branches of guidance",
-                             model->info.family, model->info.variant);
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
+                "prompt_embeds_2, for both branches of guidance",
+                model->info.family, model->info.variant);
     return DIT_OK;
 }
 

@@ -3,8 +3,8 @@
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
 
    D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
-   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video, lies
-   in one piece; no row of the text has a position. */
+   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video,
+   lies in one piece; no row of the text has a position. */
 #include "model/model.h"
 #include "text/text.h"
 
@@ -296,8 +296,8 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_text_order order;
-    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 

@@ -57,8 +57,7 @@ DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
-                     name);
+                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -267,8 +266,8 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
-                             "clip_final_norm");
+        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL,
+                             !projects, "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
         else

@@ -38,11 +38,12 @@ static dit_result diti_clip_vision_read(diti_component *component, diti_loader *
         vision->side && vision->side * vision->side + 1 == config->positions && config->columns % config->heads == 0 &&
         config->columns / config->heads <= 512)
         return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
-                     "in %u heads, %u layers, %u tokens, patches of %u",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
-                     (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
+        "in %u heads, %u layers, %u tokens, patches of %u",
+        diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
+        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
 }
 
 static void diti_clip_vision_load_all(diti_component *component, diti_loader *loader) {
@@ -74,8 +75,9 @@ DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_en
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_clip_vision **out,
                                               dit_error *err) {
-    static const diti_component_kind kind = {"image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
-                                             diti_clip_vision_read, diti_clip_vision_load_all, NULL};
+    static const diti_component_kind kind = {
+        "image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
+        diti_clip_vision_read, diti_clip_vision_load_all, NULL};
     diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
     diti_component *component;
     dit_result result = diti_component_load(&kind, &from, &component, err);
@@ -165,7 +167,8 @@ static void diti_clip_vision_planes(const dit_image *image, float *out) {
     for (y = 0; y < image->height; y++)
         for (x = 0; x < image->width; x++)
             for (c = 0; c < 3; c++) {
-                const uint8_t *line = (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
+                const uint8_t *line =
+                    (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
                 float value;
                 if (image->rgb) {
                     memcpy(&value, line + (3 * x + c) * sizeof value, sizeof value);
@@ -183,7 +186,8 @@ DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, d
     static const double means[3] = {0.48145466, 0.4578275, 0.40821073},
                         deviations[3] = {0.26862954, 0.26130258, 0.27577711};
     const diti_env *env = &vision->base.env;
-    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x, p = vision->patch;
+    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x,
+             p = vision->patch;
     uint32_t wide = width < height ? side : (uint32_t)((uint64_t)side * width / height),
              high = width < height ? (uint32_t)((uint64_t)side * height / width) : side;
     size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
@@ -196,8 +200,8 @@ DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, d
     for (c = 0; c < 3; c++) {
         float *line = planes + 3 * area, *made = line + lines;
         for (y = 0; y < height; y++)
-            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side, bytes,
-                                   line + (size_t)y * side, 1);
+            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side,
+                                   bytes, line + (size_t)y * side, 1);
         for (x = 0; x < side; x++)
             diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
         for (y = 0; y < side; y++)

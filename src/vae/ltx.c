@@ -437,9 +437,8 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(graph,
-                          diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale,
-                          &linear);
+    add.add = diti_linear(
+        graph, diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale, &linear);
     clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
     return diti_elementwise(graph, x, &add);
 }

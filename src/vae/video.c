@@ -315,8 +315,8 @@ DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t fram
     format = diti_tensor_get(graph, x)->format;
     for (i = 0; i < group->count; i++) {
         if (i == group->index) continue;
-        parts[i] = diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns,
-                                   name);
+        parts[i] =
+            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
         trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
     }
     parts[group->index] = x;
@@ -402,8 +402,8 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.out = in.own;
     desc.name = "vae_norm";
     if (diti_video_has_bands(clip))
-        desc.moments = diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc),
-                                            "moments of all lines");
+        desc.moments =
+            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }

@@ -12,16 +12,16 @@ typedef struct clip_case {
     uint32_t frames, height, width;
 } clip_case;
 
-#define PIPE(NAME, FILE)                                                                                                \
+#define PIPE(NAME, FILE)                                                                                               \
     "tests/fixtures/pipe_" NAME "/vae/" FILE ".safetensors", "tests/fixtures/pipe_" NAME "/vae/config.json"
 #define DIFFUSERS "diffusion_pytorch_model"
-static const clip_case clips[] = {{"tests/fixtures/vae_wan/model.safetensors", NULL, 5, 4, 3},
-                                  {PIPE("cogvideox_2b", DIFFUSERS), 17, 4, 3},
-                                  {PIPE("osp11", DIFFUSERS), 5, 3, 2},
-                                  {PIPE("opensora12", "model"), 21, 3, 2},
-                                  {PIPE("ltx", DIFFUSERS), 9, 3, 2},
-                                  {"tests/fixtures/vae_hunyuanvideo/model.safetensors",
-                                   "tests/fixtures/vae_hunyuanvideo/config.json", 5, 4, 3}};
+static const clip_case clips[] = {
+    {"tests/fixtures/vae_wan/model.safetensors", NULL, 5, 4, 3},
+    {PIPE("cogvideox_2b", DIFFUSERS), 17, 4, 3},
+    {PIPE("osp11", DIFFUSERS), 5, 3, 2},
+    {PIPE("opensora12", "model"), 21, 3, 2},
+    {PIPE("ltx", DIFFUSERS), 9, 3, 2},
+    {"tests/fixtures/vae_hunyuanvideo/model.safetensors", "tests/fixtures/vae_hunyuanvideo/config.json", 5, 4, 3}};
 
 typedef struct clip_member {
     diti_plan *plan;
@@ -52,7 +52,8 @@ static diti_vae *load_clips(dit_context *context, const clip_case *c, diti_check
 /* A member's plan of all chunks, one after the other: its lines of the chunk's latent are cut from all of it. */
 static bool make_clip(dit_context *context, const diti_vae *vae, const clip_case *c, const diti_group *group,
                       clip_member *m) {
-    uint32_t factor = vae->traits.factor, channels = vae->traits.latent_channels, area, row = 0, plane, count, values = 0;
+    uint32_t factor = vae->traits.factor, channels = vae->traits.latent_channels, area, row = 0, plane, count,
+             values = 0;
     diti_video pixels = {c->frames, factor * c->height, factor * c->width}, latent;
     diti_tensor parts[16], rows, part;
     diti_vae_portion portion;
@@ -62,7 +63,8 @@ static bool make_clip(dit_context *context, const diti_vae *vae, const clip_case
     dit_result result;
     diti_graph_init(&graph, context->devices[group->index]);
     diti_graph_segment(&graph, "decode", false);
-    if (!CHECK_MESSAGE(diti_vae_clip_begin(&clip, vae, &graph, false, &pixels, 0, 0), "%s", graph.error.message)) return false;
+    if (!CHECK_MESSAGE(diti_vae_clip_begin(&clip, vae, &graph, false, &pixels, 0, 0), "%s", graph.error.message))
+        return false;
     latent = clip.latent;
     area = latent.height * latent.width;
     m->input = diti_tensor_input(&graph, DITI_F32, channels, latent.frames * area, "latent");
@@ -97,7 +99,8 @@ static bool make_clip(dit_context *context, const diti_vae *vae, const clip_case
     for (plane = 0; plane < m->chunks && row && !diti_graph_failed(&graph); plane++)
         if (parts[plane])
             diti_copy(&graph, parts[plane],
-                      diti_tensor_view(&graph, m->kept, m->first[plane], diti_tensor_rows(&graph, parts[plane]), 0, 3), "keep");
+                      diti_tensor_view(&graph, m->kept, m->first[plane], diti_tensor_rows(&graph, parts[plane]), 0, 3),
+                      "keep");
     result = diti_plan_create(&graph, NULL, &m->plan, &err);
     diti_graph_free(&graph);
     return CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
@@ -140,7 +143,9 @@ static uint64_t decode_clip(dit_context *context, const diti_vae *vae, const cli
         if (!good || !members[i].takes_part) continue;
         diti_vae_clip_timestep(vae, 0.05f, sinusoids);
         CHECK(diti_plan_write(plans[i], members[i].input, clip_latent,
-                              sizeof(float) * plans[i]->tensors[members[i].input].rows * plans[i]->tensors[members[i].input].columns, &err) == DIT_OK);
+                              sizeof(float) * plans[i]->tensors[members[i].input].rows *
+                                  plans[i]->tensors[members[i].input].columns,
+                              &err) == DIT_OK);
         if (members[i].timestep)
             CHECK(diti_plan_write(plans[i], members[i].timestep, sinusoids, sizeof sinusoids, &err) == DIT_OK);
         if (members[i].noise)
@@ -188,7 +193,8 @@ static void check_clips(const char *overrides, const uint32_t *counts, const flo
     dit_context_desc desc = DITI_ZERO;
     dit_context *context = NULL;
     size_t i;
-    desc.devices = counts[1] ? "llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe" : "llvmpipe,llvmpipe,llvmpipe";
+    desc.devices = counts[1] ? "llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe"
+                             : "llvmpipe,llvmpipe,llvmpipe";
     desc.overrides = overrides;
     if (CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message))
         for (i = 0; i < DITI_COUNT(clips); i++) check_clip(context, &clips[i], counts, weights);

@@ -6,7 +6,16 @@
 #include "real_shapes.h"
 #include "vulkan_test.h"
 
-enum { D = 20, SIDE = 3, PATCH = 2, TOKENS = SIDE * SIDE + 1, HEADS = 2, LAYERS = 3, HIDDEN = 4 * D, IN = 3 * PATCH * PATCH };
+enum {
+    D = 20,
+    SIDE = 3,
+    PATCH = 2,
+    TOKENS = SIDE * SIDE + 1,
+    HEADS = 2,
+    LAYERS = 3,
+    HIDDEN = 4 * D,
+    IN = 3 * PATCH * PATCH
+};
 
 /* --- an encoder with made-up weights, as a folder --- */
 
@@ -155,7 +164,8 @@ static double scaled(const double *line, size_t step, uint32_t from, uint32_t to
 }
 
 static void patches_of(const double *planes, uint32_t width, uint32_t height, bool whole, double *out) {
-    static const double mean[] = {0.48145466, 0.4578275, 0.40821073}, deviation[] = {0.26862954, 0.26130258, 0.27577711};
+    static const double mean[] = {0.48145466, 0.4578275, 0.40821073},
+                        deviation[] = {0.26862954, 0.26130258, 0.27577711};
     enum { EDGE = SIDE * PATCH };
     static double lines[EDGE * 64];
     uint32_t wide = width < height ? EDGE : EDGE * width / height, high = width < height ? EDGE * height / width : EDGE;
@@ -255,7 +265,8 @@ enum { WIDE = 48, HIGH = 32, FRAMES = 5, TEXT = 40, WORDS = 6, SEEN = 257 };
 static bool make(dit_context *context, const dit_job_desc *desc, uint8_t *out, dit_error *err) {
     dit_job *job = NULL;
     bool good = dit_job_create(context, desc, &job, err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK;
-    if (good) good = dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, out, FRAMES * WIDE * HIGH * 4, 0, err) == DIT_OK;
+    if (good)
+        good = dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, out, FRAMES * WIDE * HIGH * 4, 0, err) == DIT_OK;
     dit_job_destroy(job);
     return good;
 }
@@ -317,7 +328,8 @@ static void test_wan(dit_context *context) {
     memset(parts, 0, sizeof parts);
     vision_file(&file, D, 16, PATCH, 2);
     whole = file_bytes(&file);
-    for (i = 0; i < 2 * WORDS * TEXT; i++) text[i / (WORDS * TEXT)][i % (WORDS * TEXT)] = (float)(i * 7 % 11) / 11 - 0.5f;
+    for (i = 0; i < 2 * WORDS * TEXT; i++)
+        text[i / (WORDS * TEXT)][i % (WORDS * TEXT)] = (float)(i * 7 % 11) / 11 - 0.5f;
     for (i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 5 + i / 192 * 3);
     image.width = WIDE, image.height = HIGH, image.rgba = pixels;
     parts[0].role = DIT_ROLE_TRANSFORMER, parts[0].source.path = "tests/fixtures/wan21_i2v";

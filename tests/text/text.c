@@ -686,9 +686,12 @@ static void test_byte_fallback(const diti_env *env) {
         sprintf(name, "<0x%02X>", i);
         put_piece(&model, name, 0, 6); /* 4 + i */
     }
-    put_piece(&model, "\xe2\x96\x81", -3, 1);     /* 260 */
-    put_piece(&model, "\xe2\x96\x81" "cat", -4, 1); /* 261 */
-    put_piece(&model, "s", -5, 1);                 /* 262 */
+    put_piece(&model, "\xe2\x96\x81", -3, 1); /* 260 */
+    put_piece(&model,
+              "\xe2\x96\x81"
+              "cat",
+              -4, 1);              /* 261 */
+    put_piece(&model, "s", -5, 1); /* 262 */
     tokenizer = load(env, model.bytes, model.size, &err);
     CHECK_MESSAGE(tokenizer != NULL, "%s", err.message);
     CHECK(tokenizer->padding == 0 && tokenizer->end == 1);
