@@ -31591,7 +31591,7 @@ static void diti_clip_vision_load_all(diti_component *component, diti_loader *lo
     diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* so spelled in the files */
     for (i = 0; i < count; i++) diti_clip_load_block(loader, config, &vision->blocks[i], "vision_model", i);
     diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
-    diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* it is known, and not needed */
+    diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* a layer that is known, and not needed */
     diti_loader_scope(loader, "%s", "");
 }
 
@@ -43162,8 +43162,8 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
 /* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
 typedef struct diti_vae_portion {
-    uint32_t first, frames; /* of the chunk's; frames 0: none */
-    uint32_t line, lines;   /* of each frame; line: the first */
+    uint32_t first, frames; /* frames among the chunk's; frames 0: none */
+    uint32_t line, lines;   /* lines of each frame; line: the first */
 } diti_vae_portion;
 DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
                                                     uint32_t member, bool made);
@@ -44891,7 +44891,7 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
-    diti_video lines = *size; /* those that the input has */
+    diti_video lines = *size; /* size of the input, with lines next to the band */
     if (more) desc = *more;
     if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;
@@ -53464,7 +53464,8 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
-    diti_tensor patches; /* of the picture whose tokens are the second text (diti_clip_vision_input); 0: none */
+    diti_tensor
+        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */

@@ -335,7 +335,8 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
-    diti_tensor patches; /* of the picture whose tokens are the second text (diti_clip_vision_input); 0: none */
+    diti_tensor
+        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */

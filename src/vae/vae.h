@@ -107,8 +107,8 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
 /* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
 typedef struct diti_vae_portion {
-    uint32_t first, frames; /* of the chunk's; frames 0: none */
-    uint32_t line, lines;   /* of each frame; line: the first */
+    uint32_t first, frames; /* frames among the chunk's; frames 0: none */
+    uint32_t line, lines;   /* lines of each frame; line: the first */
 } diti_vae_portion;
 DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
                                                     uint32_t member, bool made);

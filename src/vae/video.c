@@ -479,7 +479,7 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
-    diti_video lines = *size; /* those that the input has */
+    diti_video lines = *size; /* size of the input, with lines next to the band */
     if (more) desc = *more;
     if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;

@@ -325,7 +325,7 @@ static void generated_encoder(folder *out, real_file *file, const char *config) 
     folder_add(out, "model.safetensors", whole);
 }
 
-/* What an encoder alone makes of a prompt: rows of the first text, or the pooled one. */
+/* Gives what an encoder alone makes of a prompt: rows of the first text, or the pooled one. */
 static uint32_t encode_alone(folder *index, const dit_component *parts, uint32_t count, const char *prompt,
                              uint32_t text, float *out, size_t most) {
     dit_model_desc desc = {0};

@@ -106,7 +106,7 @@ static bool make_clip(dit_context *context, const diti_vae *vae, const clip_case
     return CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
 }
 
-/* What the device made, at its place among all pixels. */
+/* Copies what the device made to its place among all pixels. */
 static void read_clip(const clip_member *m, const diti_vae *vae, const clip_case *c, float *out, uint32_t *pixels) {
     static float rows[1 << 20];
     uint32_t line = vae->traits.factor * c->width, lines = vae->traits.factor * c->height, i, f, all = 0;
