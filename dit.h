@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
      refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
-     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -686,7 +686,8 @@ typedef enum dit_role {
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
     DIT_ROLE_CONTROL,
-    DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
+    DIT_ROLE_TRANSFORMER_2, /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
+    DIT_ROLE_IMAGE_ENCODER  /* image_encoder, which reads the picture that Wan 2.1 I2V moves */
 } dit_role;
 
 /* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
@@ -17733,7 +17734,7 @@ typedef struct diti_conv_desc {
     bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of each image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
@@ -20375,29 +20376,37 @@ DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
     diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
 }
 
+static diti_tensor diti_place_view(diti_graph *graph, diti_tensor x, const diti_video *clip, uint32_t first,
+                                   uint32_t frames) {
+    uint32_t area = clip->height * clip->width;
+    return diti_tensor_view(graph, x, first * area, frames * area, 0, diti_tensor_columns(graph, x));
+}
+
 /* Some frames, which are bound as a whole. */
-static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
+static void diti_place_some(diti_graph *graph, diti_tensor all, const diti_place_desc *desc, uint32_t first,
                             uint32_t frames) {
-    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
-    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
+    uint32_t columns = diti_tensor_columns(graph, all);
+    diti_tensor x = diti_place_view(graph, all, &desc->from, desc->first + first, frames);
+    diti_tensor out = diti_place_view(graph, desc->out, &desc->to, first, frames), other = 0;
     diti_video from = desc->from, part = desc->part;
     diti_frames_op op;
     uint32_t *push = op.dispatch.push;
     uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
     part.frames = frames;
+    if (desc->other) other = diti_place_view(graph, desc->other, &desc->other_size, desc->first + first, frames);
     if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
     op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
+    op.dispatch.constants[4] = other ? (uint32_t)diti_tensor_get(graph, other)->format : 0;
     op.dispatch.constants[5] = desc->right ? 2 : 1;
-    op.dispatch.constants[6] = desc->other != 0;
+    op.dispatch.constants[6] = other != 0;
     push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
     push[DITI_FRAMES_COLUMNS] = columns;
     push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
     push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
+    push[DITI_FRAMES_MORE_PITCH] = other ? diti_tensor_get(graph, other)->pitch : 0;
     push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
-    push[DITI_FRAMES_FIRST] = desc->first + first;
+    push[DITI_FRAMES_FIRST] = 0;
     push[DITI_FRAMES_SIDE] = desc->to.height;
     push[DITI_FRAMES_TIME] = desc->to.width;
     push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
@@ -20408,14 +20417,14 @@ static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_d
     push[DITI_FRAMES_MODULUS] = desc->other_x;
     diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
     diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
-    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, &op.dispatch, 2, other, DITI_FRAMES_MORE, true, false);
     diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
                  DITI_FRAMES_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
     const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
-    uint64_t frame = (uint64_t)to->height * to->width;
+    uint64_t frame = (uint64_t)to->height * to->width, source = (uint64_t)from->height * from->width;
     uint32_t first, most;
     if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
         (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
@@ -20431,6 +20440,8 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
         return;
     }
     frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
+    source *= (uint64_t)diti_tensor_get(graph, x)->pitch * sizeof(float);
+    if (frame < source) frame = source;
     most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
     if (most > 1) most--; /* bindings begin at aligned offsets */
     for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
@@ -22340,7 +22351,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
-    lines = (image->height >> image->upsample) - image->outside;
+    lines = (image->height >> image->upsample) - (image->in_frames > 1 ? 0 : image->outside);
     in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
@@ -22668,7 +22679,7 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
         !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
         desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
-        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
+        (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
                         "over %u frames",
@@ -27682,6 +27693,25 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err);
 
+/* --- CLIP's encoder of pictures (docs/models.md 5.6) --- */
+typedef struct diti_clip_vision diti_clip_vision;
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix);
+/* transformers' key names; config NULL: sizes from shapes, heads of 64. */
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out, dit_error *err);
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision);
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision);
+/* Patches of a picture, and the last but one state of what the encoder makes of them: F32 [tokens, columns]. */
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph);
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches);
+/* Writes the patches of a picture of any size, in memory. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err);
+
 /* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -31400,14 +31430,10 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void) {
     return &type;
 }
 
-/* ==== src/text/clip.c ==== */
-
-/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
-   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
-
-#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
-#define DITI_CLIP_MAX_TOKENS 4096u
-enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
+/* ==== src/text/clip_internal.h ==== */
+/* Layers of CLIP, of which the encoders of texts and of pictures consist. */
+#ifndef DITI_CLIP_INTERNAL_H
+#define DITI_CLIP_INTERNAL_H
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
@@ -31422,6 +31448,28 @@ typedef struct diti_clip_config {
     float eps;
     diti_activation activation;
 } diti_clip_config;
+
+/* Heads, activation and eps of config.json, or by size. */
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err);
+/* tower: "text_model" or "vision_model", before the names of layers. */
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index);
+/* x F32 [batch * tokens, d] is changed in place. mask: relative bias; 0: tokens see all of their item. */
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name);
+#endif
+
+/* ==== src/text/clip.c ==== */
+
+/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
+   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+
+#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MAX_TOKENS 4096u
+enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 struct diti_clip {
     diti_component base;
@@ -31461,17 +31509,19 @@ static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
-static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
+    config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
+    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
-                     name);
+                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -31489,15 +31539,11 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
                                         dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
-    uint32_t heads;
     diti_clip_read_sizes(loader, config);
-    heads = config->columns < 64 ? 1 : config->columns / 64;
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
-    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
-    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
-    return diti_clip_read_activation(&settings, config, err);
+    return diti_clip_read_layers(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
@@ -31526,11 +31572,11 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-    diti_clip_block *block = &clip->blocks[index];
-    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
-    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
+    uint32_t i, d = config->columns, hidden = config->hidden;
+    diti_loader_scope(loader, "%s.encoder.layers.%u.", tower, (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
         block->qkv.count = 1;
@@ -31553,7 +31599,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     uint32_t d = config->columns, i;
     diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
-    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, config, &clip->blocks[i], "text_model", i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
     if (!config->projected) return;
     if (loader->rename)
@@ -31595,10 +31641,11 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
-                                  const diti_weight *reader, bool out_f32, const char *name) {
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = clip->config.eps;
+    desc.eps = config->eps;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
     desc.reader = reader;
@@ -31618,37 +31665,35 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
-                                       const diti_clip_block *block, diti_tensor h) {
-    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
+static diti_tensor diti_clip_attention(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                       uint32_t batch, diti_tensor mask, diti_tensor h) {
+    uint32_t rows = diti_tensor_rows(graph, h), d = config->columns;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
     fused.name = "clip_qkv";
     qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
-    desc.batch = use->batch;
-    desc.heads = clip->config.heads;
+    desc.batch = batch;
+    desc.heads = config->heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
+    desc.bias = mask;
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
                           &desc);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
-static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
-                                diti_tensor x) {
-    const diti_clip_block *block = &clip->blocks[index];
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x) {
     diti_linear_desc up = DITI_ZERO;
     diti_tensor h =
-        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
-    h = diti_clip_attention(clip, graph, use, block, h);
+        diti_clip_norm(config, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(config, block, graph, batch, mask, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
-    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    h = diti_clip_norm(config, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
     up.bias = &block->up.bias;
-    up.activation = clip->config.activation;
+    up.activation = config->activation;
     up.name = "clip_up";
     h = diti_linear(graph, h, &block->up.weight, &up);
     diti_clip_residual(graph, x, h, &block->down, "clip_down");
@@ -31685,8 +31730,8 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
-                             "clip_final_norm");
+        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL,
+                             !projects, "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
         else
@@ -31717,9 +31762,9 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
-        diti_clip_run_block(clip, graph, use, i, x);
+        diti_clip_run_block(&clip->config, &clip->blocks[i], graph, use->batch, use->inputs[DITI_CLIP_CAUSAL], x);
         if (i + 1 == last && use->norm_states)
-            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(&clip->config, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
             states = diti_clip_copy(graph, x, 0, "clip_states");
     }
@@ -31805,6 +31850,222 @@ DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
                                            diti_clip_type_encode,
                                            diti_clip_type_write};
     return &type;
+}
+
+/* ==== src/text/clip_vision.c ==== */
+
+/* CLIP's encoder of pictures (docs/models.md 5.6): a picture is cut into patches, each of which is a token behind one
+   for the whole; layers are those of the texts' encoder, without a mask. */
+
+struct diti_clip_vision {
+    diti_component base;
+    diti_clip_config config; /* positions: tokens */
+    uint32_t side, patch;    /* patches on a side of the picture, pixels on a side of a patch */
+    diti_weight patches;     /* [d, 3 * patch * patch] */
+    diti_weight whole;       /* F32 [1, d] */
+    diti_weight position;    /* F32 [positions, d] */
+    diti_layer first_norm;   /* [d] */
+    diti_clip_block *blocks; /* without the last one, whose result nobody reads */
+};
+
+#define DITI_CLIP_VISION_MOST_SIDE 64u
+
+/* ---- configuration and loading ---- */
+
+static dit_result diti_clip_vision_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_clip_config, columns), "vision_model.embeddings.patch_embedding.weight", 0},
+        {offsetof(diti_clip_config, positions), "vision_model.embeddings.position_embedding.weight", 0},
+        {offsetof(diti_clip_config, hidden), "vision_model.encoder.layers.0.mlp.fc1.weight", 0}};
+    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
+    diti_clip_config *config = &vision->config;
+    diti_settings settings = diti_settings_of(json, "the image encoder's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    vision->patch = diti_loader_dimension(loader, "vision_model.embeddings.patch_embedding.weight", 3);
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_hidden_layers", "vision_model.encoder.layers.", ".mlp.fc1.weight");
+    DITI_TRY(diti_clip_read_layers(&settings, config, err));
+    while (vision->side <= DITI_CLIP_VISION_MOST_SIDE && vision->side * vision->side + 1 < config->positions)
+        vision->side++;
+    if (config->columns && config->blocks > 1 && config->hidden && vision->patch && vision->patch <= 64 &&
+        vision->side && vision->side * vision->side + 1 == config->positions && config->columns % config->heads == 0 &&
+        config->columns / config->heads <= 512)
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
+        "in %u heads, %u layers, %u tokens, patches of %u",
+        diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
+        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
+}
+
+static void diti_clip_vision_load_all(diti_component *component, diti_loader *loader) {
+    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
+    const diti_clip_config *config = &vision->config;
+    uint32_t d = config->columns, count = config->blocks - 1, i;
+    vision->blocks = (diti_clip_block *)diti_component_array(component, loader, count, sizeof *vision->blocks);
+    if (!vision->blocks) return;
+    diti_load_matrix(loader, &vision->patches, d, 3 * vision->patch * vision->patch, vision->patch,
+                     "vision_model.embeddings.patch_embedding.weight");
+    vision->patches.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_vector(loader, &vision->whole, 1, d, "vision_model.embeddings.class_embedding");
+    diti_load_vector(loader, &vision->position, config->positions, d,
+                     "vision_model.embeddings.position_embedding.weight");
+    diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* so spelled in the files */
+    for (i = 0; i < count; i++) diti_clip_load_block(loader, config, &vision->blocks[i], "vision_model", i);
+    diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
+    diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* a layer that is known, and not needed */
+    diti_loader_scope(loader, "%s", "");
+}
+
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    char name[200];
+    return diti_format(name, sizeof name, "%svision_model.embeddings.patch_embedding.weight", prefix) &&
+           diti_checkpoint_find(checkpoint, name);
+}
+
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out,
+                                              dit_error *err) {
+    static const diti_component_kind kind = {
+        "image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
+        diti_clip_vision_read, diti_clip_vision_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component;
+    dit_result result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_clip_vision *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision) {
+    if (vision) diti_component_free(&vision->base);
+}
+
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision) {
+    return &vision->base.weights;
+}
+
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision) { return vision->config.positions; }
+
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision) { return vision->config.columns; }
+
+/* ---- the graph ---- */
+
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph) {
+    return diti_tensor_input(graph, DITI_F32, vision->side * vision->side, 3 * vision->patch * vision->patch,
+                             "patches of a picture");
+}
+
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches) {
+    const diti_clip_config *config = &vision->config;
+    uint32_t rows = config->positions, d = config->columns, i;
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, rows, d, "clip_vision");
+    diti_linear_desc linear = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    linear.out = diti_tensor_view(graph, x, 1, rows - 1, 0, d);
+    linear.name = "clip_vision_patches";
+    diti_linear(graph, patches, &vision->patches, &linear);
+    if (diti_graph_failed(graph)) return 0;
+    diti_copy(graph, diti_tensor_weight(graph, &vision->whole, 0), diti_tensor_view(graph, x, 0, 1, 0, d),
+              "clip_vision_whole");
+    add.add = diti_tensor_weight(graph, &vision->position, 0);
+    add.out_f32 = true;
+    add.name = "clip_vision_position";
+    x = diti_elementwise(graph, x, &add);
+    x = diti_clip_norm(config, graph, x, &vision->first_norm, NULL, true, "clip_vision_norm");
+    for (i = 0; i + 1 < config->blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
+        diti_clip_run_block(config, &vision->blocks[i], graph, 1, 0, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    return x;
+}
+
+/* ---- the picture, on the host ---- */
+
+/* Keys' cubic with a = -1/2. */
+static double diti_clip_vision_cubic(double x) {
+    x = fabs(x);
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+/* A line of `from` values, step apart, becomes one of `to`, of which those from `skip` on are kept; smaller ones are
+   made of as many as lie below the widened cubic. bytes: results are whole and from 0 to 255. */
+static void diti_clip_vision_scale(const float *in, size_t step, uint32_t from, uint32_t to, uint32_t skip,
+                                   uint32_t count, bool bytes, float *out, size_t out_step) {
+    double scale = (double)from / to, wide = scale > 1 ? scale : 1;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        double center = (skip + i + 0.5) * scale, sum = 0, weights = 0, last = center + 2 * wide + 0.5;
+        double begin = center - 2 * wide + 0.5;
+        uint32_t k = begin > 0 ? (uint32_t)begin : 0, end = last < from ? (uint32_t)last : from;
+        for (; k < end; k++) {
+            double weight = diti_clip_vision_cubic((k - center + 0.5) / wide);
+            weights += weight;
+            sum += weight * (double)in[k * step];
+        }
+        sum /= weights;
+        if (bytes) sum = sum < 0 ? 0 : sum > 255 ? 255 : floor(sum + 0.5);
+        out[i * out_step] = (float)sum;
+    }
+}
+
+/* Pixel values from 0 to 255, three planes. */
+static void diti_clip_vision_planes(const dit_image *image, float *out) {
+    size_t area = (size_t)image->width * image->height, x, y, c,
+           pitch = image->row_pitch ? image->row_pitch : image->width * (image->rgb ? 3 * sizeof(float) : 4);
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++)
+            for (c = 0; c < 3; c++) {
+                const uint8_t *line =
+                    (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
+                float value;
+                if (image->rgb) {
+                    memcpy(&value, line + (3 * x + c) * sizeof value, sizeof value);
+                    value *= 255;
+                } else {
+                    value = line[4 * x + c];
+                }
+                out[c * area + y * image->width + x] = value;
+            }
+}
+
+/* The shorter side becomes as long as the square's, which is cut from the middle; first along lines, then across. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err) {
+    static const double means[3] = {0.48145466, 0.4578275, 0.40821073},
+                        deviations[3] = {0.26862954, 0.26130258, 0.27577711};
+    const diti_env *env = &vision->base.env;
+    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x,
+             p = vision->patch;
+    uint32_t wide = width < height ? side : (uint32_t)((uint64_t)side * width / height),
+             high = width < height ? (uint32_t)((uint64_t)side * height / width) : side;
+    size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
+    float *planes = (float *)diti_alloc_array(env, 3 * area + lines + 4 * square, sizeof *planes), *rows;
+    bool bytes = !image->rgb;
+    dit_result result;
+    if (!planes) return diti_fail_memory(err, "a picture for the image encoder");
+    rows = planes + 3 * area + lines + square;
+    diti_clip_vision_planes(image, planes);
+    for (c = 0; c < 3; c++) {
+        float *line = planes + 3 * area, *made = line + lines;
+        for (y = 0; y < height; y++)
+            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side,
+                                   bytes, line + (size_t)y * side, 1);
+        for (x = 0; x < side; x++)
+            diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
+        for (y = 0; y < side; y++)
+            for (x = 0; x < side; x++)
+                rows[((size_t)(y / p * vision->side + x / p) * 3 + c) * p * p + y % p * p + x % p] =
+                    (float)(((double)made[(size_t)y * side + x] / 255 - means[c]) / deviations[c]);
+    }
+    result = diti_plan_write(plan, patches, rows, 3 * square * sizeof *rows, err);
+    diti_free(env, planes);
+    return result;
 }
 
 /* ==== src/text/bert.c ==== */
@@ -32744,7 +33005,6 @@ typedef struct diti_model_traits {
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
     bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
     uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
@@ -32780,6 +33040,7 @@ typedef struct diti_model_traits {
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
+    bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
@@ -35648,12 +35909,19 @@ static bool diti_text_order_divided(const diti_denoise *denoise) {
            (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
 }
 
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
 DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
     const diti_denoise *denoise = p->denoise;
     uint32_t prompts = denoise->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if (prompts > 1 && !diti_text_order_divided(denoise))
+    if ((prompts > 1 || diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
+        !diti_text_order_divided(denoise))
         out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
@@ -35682,12 +35950,6 @@ DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor t
         diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
     }
     return all;
-}
-
-DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    length = (length + unit - 1) / unit * unit;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
 }
 
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
@@ -39352,8 +39614,8 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
 
    D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
-   depend on the timestep. Rows that pad a text are moved in front of it, so that what is attended, the rest of the text
-   and the video, lies in one piece; no row of the text has a position. */
+   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video,
+   lies in one piece; no row of the text has a position. */
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_HUNYUANVIDEO_AXES 3u
@@ -39604,12 +39866,14 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = 90;
+    traits->default_columns = 160;
     traits->default_frames = 33;
     traits->default_fps = 24;
-    traits->no_jobs = true;
     traits->text_tokens = 256;
+    traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -39640,11 +39904,9 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
-    diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
-    diti_tensor keys;                     /* input U32 [branches * batch, DITI_ITEM_WORDS]: rows that are attended */
-    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -39698,7 +39960,6 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
     diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    uint32_t texts = denoise->text_batch * denoise->text_tokens;
     uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
@@ -39706,9 +39967,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
-    state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
-    state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
-    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    diti_text_order_prepare(p, &state->order);
     pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -39717,8 +39976,9 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text);
-    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->text_items));
+    text = diti_tensor_view(graph, denoise->text, 0, diti_tensor_rows(graph, denoise->text), 0, config->text);
+    text = diti_text_order_rows(p, &state->order, diti_add_rows(graph, text, 0, 0, "text"));
+    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->order.items));
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
@@ -39762,50 +40022,15 @@ static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, d
     return result;
 }
 
-/* Rows of a text that are no padding. */
-static uint32_t diti_hunyuanvideo_length(const diti_denoise *denoise, uint32_t prompt) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
-}
-
-/* Padding goes in front of a text. An item attends the last rows of its text, and its video. */
-static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, diti_plan *plan,
-                                                const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
-                                                dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
-    uint32_t tokens = plan->tensors[state->cosines].rows, i, k;
-    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
-    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
-    uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
-    uint32_t *order = rows + text_words, *keys = order + order_words;
-    dit_result result;
-    if (!rows) return diti_fail_memory(err, "the text's rows");
-    for (i = 0; i < prompts; i++) {
-        uint32_t length = diti_hunyuanvideo_length(denoise, i), pad = texts - length;
-        rows[i * DITI_ITEM_WORDS + 2] = i * texts;
-        rows[i * DITI_ITEM_WORDS + 3] = length;
-        for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
-    }
-    for (i = 0; i < items; i++) {
-        uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
-        keys[i * DITI_ITEM_WORDS + 2] = pad;
-        keys[i * DITI_ITEM_WORDS + 3] = tokens - pad;
-    }
-    result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->keys, keys, key_words * sizeof *keys, err);
-    diti_free(env, rows);
-    return result;
-}
-
 static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                                  const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
-    DITI_TRY(diti_hunyuanvideo_write_items(model, plan, denoise, state, err));
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   grid.frames * grid.rows * grid.columns, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
@@ -39841,7 +40066,7 @@ static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor
 }
 
 /* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
-   [prompts * text tokens, D], padding in front, and zeros. */
+   [prompts * text tokens, D], padding in front. */
 static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
@@ -39860,7 +40085,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         desc.heads = model->config.heads;
         desc.head_dim = model->config.head_dim;
         desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-        desc.items = state->text_items;
+        desc.items = state->order.items;
         desc.most_keys = p->denoise->text_tokens;
         desc.name = "refiner_attention";
         h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
@@ -39873,7 +40098,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
                                      diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
     }
-    return diti_gather_tensor(graph, x, state->order, "text_order");
+    return x;
 }
 
 static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
@@ -39887,8 +40112,7 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    p->keys = diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
-                               DITI_ITEM_WORDS);
+    p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
@@ -39906,7 +40130,9 @@ static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
 #define DITI_HUNYUANVIDEO_REPOSITORY "hunyuanvideo-community/HunyuanVideo"
 static const diti_place diti_hunyuanvideo_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder/"},
     {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer/"},
     {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer_2/"},
     {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO_REPOSITORY ": vae/"},
     {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO_REPOSITORY ": scheduler/"},
@@ -40233,6 +40459,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
     traits->text2_columns = config->image;
+    traits->sees_picture = config->image != 0;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
@@ -40524,6 +40751,7 @@ static const diti_place diti_wan_places[] = {
     {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
+    {"i2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: image_encoder/"},
     {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
     {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
     {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},
@@ -44366,6 +44594,8 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
+    diti_group group;    /* devices that decode it together (diti_vae_clip_divide) */
+    uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
@@ -44384,10 +44614,21 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* A clip that has begun is decoded by a group of devices together, by the bytes of one alone: those that have no part
+   in it are told by false. clip->latent and clip->pixels become what this device has of each frame. */
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
+/* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
+typedef struct diti_vae_portion {
+    uint32_t first, frames; /* frames among the chunk's; frames 0: none */
+    uint32_t line, lines;   /* lines of each frame; line: the first */
+} diti_vae_portion;
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
-/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+/* The ops of a chunk: x has the rows of its input that this device has, and the result those that it makes; 0, and the
+   graph has not failed: it makes none. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 /* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
@@ -44553,6 +44794,11 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* Where devices have a band of each frame: x, so many rows to a line of the latent, with the lines of all of them. */
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
+/* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels);
 /* x, or a copy behind room for so many frames. */
 DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                 uint32_t before);
@@ -45640,7 +45886,11 @@ DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph
    A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
    kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
    the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
-   input become the cache. Residuals are F32. */
+   input become the cache. Residuals are F32.
+
+   Devices that decode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3 convolution
+   gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the latent, attention
+   the keys and values of all bands. */
 
 /* ---- pictures ---- */
 
@@ -45657,7 +45907,8 @@ static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *
     const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
     diti_row_band row_band = diti_row_band_whole(size->height, size->width);
     if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
-    row_band.images = chunk->frames;
+    row_band.images = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
+    if (!row_band.images) return 0;
     return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
 }
 
@@ -45716,7 +45967,49 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     }
     clip->latent.height /= factor;
     clip->latent.width /= factor;
+    clip->lines = tile || encode ? 0 : clip->latent.height;
     return true;
+}
+
+/* Devices have whole frames where an autoencoder takes them one by one, and else a band of lines of every frame. */
+static bool diti_video_has_bands(const diti_vae_clip *clip) {
+    return clip->vae->kind && diti_group_count(&clip->group) > 1;
+}
+
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
+    uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
+    clip->group = *group;
+    if (!clip->vae->kind) return true;
+    if (clip->group.count > height) clip->group.count = height;
+    if (index >= diti_group_count(&clip->group)) return false;
+    clip->latent.height = diti_group_size(&clip->group, index, height);
+    clip->pixels.height = factor * clip->latent.height;
+    return true;
+}
+
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made) {
+    uint32_t frames = made ? chunk->out_frames : chunk->frames, factor = made ? clip->vae->traits.factor : 1;
+    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    diti_group group = clip->group;
+    diti_vae_portion out = DITI_ZERO;
+    out.frames = frames;
+    out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
+    if (divides && diti_group_count(&group) > 1) {
+        if (group.count > frames) group.count = frames;
+        out.first = diti_group_first(&group, member, frames);
+        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
+    }
+    if (!bands) return out;
+    if (divides) {
+        out.lines *= factor;
+    } else if (member < group.count) {
+        out.line = factor * diti_group_first(&group, member, clip->lines);
+        out.lines = factor * diti_group_size(&group, member, clip->lines);
+    } else {
+        out.frames = 0;
+    }
+    return out;
 }
 
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
@@ -45734,13 +46027,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
+    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
+    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
@@ -45875,6 +46169,91 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
+/* A rectangle of lines of every frame of x to one of out. */
+static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, uint32_t line, diti_tensor out,
+                            uint32_t out_lines, uint32_t out_line, const diti_video *part) {
+    diti_place_desc move = DITI_ZERO;
+    move.from = move.to = move.part = *part;
+    move.from.height = lines;
+    move.to.height = out_lines;
+    move.from_y = line;
+    move.y = out_line;
+    move.out = out;
+    diti_place_frames(graph, x, &move);
+}
+
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
+    diti_graph *graph = clip->graph;
+    const diti_group *group = &clip->group;
+    uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
+    diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
+    diti_element format;
+    diti_tensor all, parts[DITI_MAX_DEVICES];
+    diti_trade trades[DITI_MAX_DEVICES];
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return x;
+    format = diti_tensor_get(graph, x)->format;
+    for (i = 0; i < group->count; i++) {
+        if (i == group->index) continue;
+        parts[i] =
+            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
+        trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
+    }
+    parts[group->index] = x;
+    all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        part.height = diti_group_size(group, i, clip->lines);
+        if (i != group->index) diti_trade_end(graph, trades[i]);
+        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
+                        &part);
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels) {
+    diti_graph *graph = clip->graph;
+    uint32_t rows = size->frames * size->height * size->width;
+    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part;
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return own;
+    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
+    diti_copy(graph, own, part, "keys and values");
+    return diti_video_all_lines(clip, size->frames, part, "keys and values of all bands");
+}
+
+/* A line of each frame next to the band: the own one at the edge goes to the member that has it, whose comes. */
+static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t own, uint32_t beyond,
+                            uint32_t lines, uint32_t member) {
+    diti_graph *graph = clip->graph;
+    uint32_t columns = diti_tensor_columns(graph, all), device = clip->group.devices[member];
+    diti_video line = {size->frames, 1, size->width};
+    diti_tensor sent, received;
+    if (diti_graph_failed(graph)) return;
+    sent = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    received = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    diti_video_move(graph, all, lines, own, sent, 1, 0, &line);
+    diti_swap(graph, sent, received, device);
+    diti_video_move(graph, received, 1, 0, all, lines, beyond, &line);
+}
+
+/* The frames of a convolution's input with the lines next to the band, for which size has room then. */
+static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
+                                         diti_conv_desc *desc) {
+    const diti_group *group = &clip->group;
+    diti_video band = *size;
+    diti_video_input out;
+    if (diti_graph_failed(clip->graph)) return in;
+    desc->above = group->index > 0;
+    desc->below = group->index + 1 < group->count;
+    size->height += desc->above + desc->below;
+    out = diti_video_room(clip, size, diti_tensor_columns(clip->graph, in.own),
+                          diti_tensor_get(clip->graph, in.own)->format, in.before);
+    diti_video_move(clip->graph, in.own, band.height, 0, out.own, size->height, desc->above, &band);
+    if (desc->above) diti_video_meet(clip, &band, out.own, 1, 0, size->height, group->index - 1);
+    if (desc->below)
+        diti_video_meet(clip, &band, out.own, size->height - 2, size->height - 1, size->height, group->index + 1);
+    return out;
+}
+
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
@@ -45893,6 +46272,7 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
         return in;
     }
     desc.batch = alone ? size->frames : 1;
+    desc.parts = clip->lines ? size->frames * clip->latent.height / desc.batch : 0;
     desc.groups = style->groups;
     desc.eps = style->eps;
     desc.weight = &norm->weight;
@@ -45900,6 +46280,9 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.silu = silu;
     desc.out = in.own;
     desc.name = "vae_norm";
+    if (diti_video_has_bands(clip))
+        desc.moments =
+            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }
@@ -45975,7 +46358,9 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
+    diti_video lines = *size; /* size of the input, with lines next to the band */
     if (more) desc = *more;
+    if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
@@ -45994,8 +46379,8 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                DITI_VAE_CACHES);
     if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, size, in);
-        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
+        diti_video_fill(clip, &lines, in);
+        diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }
@@ -46203,25 +46588,29 @@ static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chun
     const struct diti_opensora *own = clip->vae->opensora;
     diti_graph *graph = clip->graph;
     diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
-    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
-    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
+    uint32_t factor = clip->vae->frame_factor, area, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels;
+    diti_vae_portion made = diti_vae_clip_portion(clip, chunk, clip->group.index, true);
     diti_elementwise_desc scale = DITI_ZERO;
-    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
+    diti_video whole = {1, made.lines / clip->vae->traits.factor, size.width};
+    diti_row_band row_band = diti_row_band_whole(whole.height, whole.width);
     diti_tensor out, some;
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
     x = diti_opensora_half(clip, x, &own->decoder, true, &size);
-    if (diti_graph_failed(graph)) return 0;
-    first = (factor - chunk->out_frames % factor) % factor;
+    x = diti_video_all_lines(clip, size.frames, x, "latents of pictures");
+    if (diti_graph_failed(graph) || !made.frames) return 0;
+    area = whole.height * whole.width;
+    pixels = made.lines * clip->pixels.width;
+    first = (factor - chunk->out_frames % factor) % factor + made.first;
     scale.scale = 1 / DITI_OPENSORA_SCALE;
     scale.name = "vae_scale";
-    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
-    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
-    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
-        row_band.images =
-            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, made.frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, made.frames * pixels, 3, "frames");
+    for (i = 0; i < made.frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = made.frames - i < DITI_OPENSORA_PICTURES ? made.frames - i : DITI_OPENSORA_PICTURES;
         if (clip->tile) row_band.images = 1;
         some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
-        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &whole, clip->tile)
                           : diti_kl_decode(clip->vae, graph, some, row_band);
         if (diti_graph_failed(graph)) return 0;
         diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");
@@ -46493,15 +46882,20 @@ static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
     diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
+    diti_video wide = *size; /* with the lines of all bands */
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
-    diti_tensor all, parts[3];
+    diti_tensor all, parts[3], keys;
     fused.name = "vae_qkv";
     all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
+    keys = diti_video_keys(clip, size, all, channels);
+    if (diti_graph_failed(graph)) return 0;
+    wide.height = diti_tensor_rows(graph, keys) / (size->frames * size->width);
     for (i = 0; i < 3; i++) {
-        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
-        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
+        parts[i] = i ? diti_tensor_view(graph, keys, 0, diti_tensor_rows(graph, keys), (i - 1) * channels, channels)
+                     : diti_tensor_view(graph, all, 0, rows, 0, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], i ? &wide : size, false);
     }
     desc.batch = size->frames;
     desc.heads = 1;
@@ -47355,10 +47749,10 @@ static bool diti_wan_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
 static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                           const diti_wan_vae_half *half) {
     diti_graph *graph = clip->graph;
-    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own, keys;
     linear.bias = &half->qkv.bias;
     linear.name = "vae_qkv";
     h = diti_linear(graph, h, &half->qkv.weight, &linear);
@@ -47367,9 +47761,11 @@ static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video 
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
+    keys = diti_video_keys(clip, size, h, channels);
+    all = diti_tensor_rows(graph, keys);
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-                       diti_tensor_view(graph, h, 0, rows, channels, channels),
-                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, all, 0, channels),
+                       diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
     linear.bias = &half->out.bias;
     linear.residual = x;
     linear.out_f32 = true;
@@ -47664,20 +48060,21 @@ static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const di
     uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, out;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, keys, out;
     linear.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &linear);
+    keys = diti_video_keys(clip, size, h, channels);
     out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
     desc.batch = desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
     for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
-        uint32_t keys = (frame + 1) * area;
+        uint32_t count = diti_tensor_rows(graph, keys) / size->frames * (frame + 1);
         desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
         diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
-                       diti_tensor_view(graph, h, 0, keys, channels, channels),
-                       diti_tensor_view(graph, h, 0, keys, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, count, 0, channels),
+                       diti_tensor_view(graph, keys, 0, count, channels, channels), &desc);
     }
     linear.bias = &attention->out.bias;
     linear.residual = x;
@@ -48187,7 +48584,8 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width;
+    uint32_t area = size->height * size->width, scale_lines = size->height / clip->latent.height;
+    uint32_t line = scale_lines * diti_group_first(&clip->group, clip->group.index, clip->lines);
     diti_linear_desc linear = DITI_ZERO;
     diti_elementwise_desc add = DITI_ZERO;
     if (!scale->part_count || diti_graph_failed(graph)) return x;
@@ -48195,8 +48593,9 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(graph, diti_tensor_view(graph, clip->noise, clip->noise_next, area, 0, 1), scale, &linear);
-    clip->noise_next += area;
+    add.add = diti_linear(
+        graph, diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale, &linear);
+    clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
     return diti_elementwise(graph, x, &add);
 }
 
@@ -54740,6 +55139,7 @@ typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
     DITI_PART_VAE,
+    DITI_PART_IMAGE_ENCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -54795,9 +55195,10 @@ struct dit_model {
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;        /* for previews; NULL: vae */
-    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
-    diti_json *index;     /* parsed model_index.json or NULL */
+    diti_vae *tae;                   /* for previews; NULL: vae */
+    diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
+    diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
+    diti_json *index;                /* parsed model_index.json or NULL */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
@@ -55034,6 +55435,8 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor
+        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -56599,6 +57002,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+    case DIT_ROLE_IMAGE_ENCODER: return diti_clip_vision_is(part->checkpoint, part->prefix);
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:
     case DIT_ROLE_TEXT_3: break;
@@ -56917,8 +57321,9 @@ static void diti_encoders_read_texts(dit_model *model) {
 /* T5's rows: all of a text, or those behind CLIP's. The tokenizer's config may allow less than the pipeline asks for;
    where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
+    bool sees = model->transformer && model->transformer->traits.sees_picture; /* the second text is no text */
     diti_text_shape *text;
-    encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
+    encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
@@ -57528,6 +57933,23 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
+/* For models that read the picture which they move. */
+static dit_result diti_model_load_image_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_IMAGE_ENCODER, "image_encoder", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_IMAGE_ENCODER, DIT_ROLE_IMAGE_ENCODER);
+    diti_model_part part;
+    dit_result result;
+    if (!model->transformer || !model->transformer->traits.sees_picture) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_clip_vision_load(diti_model_device(model, DIT_ROLE_IMAGE_ENCODER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->image_encoder, err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
 /* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
@@ -57648,6 +58070,10 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     }
     info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
+    if (model->image_encoder)
+        info->parameters[DIT_ROLE_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder)->parameters;
+    else if (model->transformer && model->transformer->traits.sees_picture)
+        info->missing |= 1u << DIT_ROLE_IMAGE_ENCODER;
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
@@ -57691,6 +58117,15 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
+    if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
+                                 diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+            "to different models",
+            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
+            traits->text2_tokens, traits->text2_columns);
+    }
     return diti_model_check_scale(model, err);
 }
 
@@ -57712,6 +58147,8 @@ static void diti_model_drop_parts(dit_model *model) {
     model->low = NULL;
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
+    diti_clip_vision_destroy(model->image_encoder);
+    model->image_encoder = NULL;
     model->transformer = NULL;
     model->vae = NULL;
     model->tae = NULL;
@@ -57726,6 +58163,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_image_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
@@ -57815,6 +58253,8 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     }
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
+        parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
 }
 
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
@@ -57874,6 +58314,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
+    if (result == DIT_OK)
+        result = diti_model_load_part(model, desc, "image encoder", diti_model_load_image_encoder, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
@@ -58165,6 +58607,18 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
                              &text->kept[index]);
 }
 
+/* The picture's tokens are the second text of all branches. */
+static void diti_prompts_see(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    const diti_text_shape *text = &model->texts[DITI_TEXT_SECOND];
+    diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches);
+    uint32_t branch;
+    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
+        diti_copy(graph, states,
+                  diti_tensor_view(graph, use->texts[DITI_TEXT_SECOND], branch * text->tokens, text->tokens, 0,
+                                   text->columns),
+                  "tokens of the picture");
+}
+
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
     static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
     uint32_t i, given = use->branches - diti_prompts_encoded(use);
@@ -58172,10 +58626,11 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_text_shape *text = &model->texts[i];
         if (!text->tokens) continue;
         use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
-        if (!given) continue;
+        if (!given || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
         diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
     }
+    if (use->patches) diti_prompts_see(model, graph, use);
     for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
@@ -59257,10 +59712,6 @@ DIT_API uint32_t dit_job_overlap(const dit_job *job) {
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err) {
     uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
-    if (model->transformer && model->transformer->traits.no_jobs)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "jobs do not run this model (%s %s) yet: it can be loaded and described", model->info.family,
-                         model->info.variant);
     out->shape.frames = out->shape.latent_frames = 1;
     out->shape.clip = diti_model_makes_clips(model);
     if (!out->shape.clip && (desc->frame_count > 1 || desc->init_count > 1 || desc->fps != 0 || desc->float_frames))
@@ -60206,6 +60657,9 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     size_t at = 0;
     uint32_t i;
     if (share->assignment.share) return DIT_OK;
+    if (share->program.text.patches)
+        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
+                                        request->given_images[0], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),
@@ -60624,7 +61078,7 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
     for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
         const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
         const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
-        if (!model->texts[i].tokens) continue;
+        if (!model->texts[i].tokens || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         if (!embeds)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "input %s%s is missing: this model needs it beside the prompt embedding",
@@ -60647,7 +61101,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
             out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
@@ -60676,7 +61130,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     else if (blob)
         DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
-        if (model->texts[i].tokens || given->texts[i].tokens)
+        if ((model->texts[i].tokens || given->texts[i].tokens) && !(i == DITI_TEXT_SECOND && model->image_encoder))
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
                                                     !blob && !desc->negative_prompt);
@@ -60757,6 +61211,23 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
                      "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
 }
 
+/* Prompts and what was made of them have no tokens of the picture. */
+static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *desc, uint32_t branches,
+                                    dit_error *err) {
+    uint32_t branch;
+    if (!model->transformer->traits.sees_picture || model->image_encoder) return DIT_OK;
+    for (branch = 0; branch < branches; branch++)
+        if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
+            !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
+                "prompt_embeds_2, for both branches of guidance",
+                model->info.family, model->info.variant);
+    return DIT_OK;
+}
+
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
@@ -60766,6 +61237,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+    DITI_TRY(diti_request_sees(model, desc, branches, err));
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
@@ -61099,21 +61571,25 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
-                                  uint32_t frames) {
+/* The texels of a chunk's pixels, where they are not its bytes. */
+static void diti_clip_emit_texels(diti_share *share, diti_graph *graph, uint32_t pixels) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
-    if (made)
-        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
-                       program->health_words);
-    if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
-                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
-                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
-                        shape->texels == DITI_TEXELS_GREY);
+    uint32_t words = shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels;
+    if (shape->texels == DITI_TEXELS_RGBA) return;
+    diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
+                    diti_tensor_view(graph, program->texels[0], 0, 1, 0, words), shape->texels == DITI_TEXELS_GREY);
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels),
+                   program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0, shape->swap,
+                   program->health_words);
+    diti_clip_emit_texels(share, graph, pixels);
 }
 
 static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
@@ -61135,70 +61611,100 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
 static bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
-           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
+           (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
 }
 
-/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
-static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
-                                      uint32_t frames) {
+/* Rows of the latents that a member reads. */
+static diti_tensor diti_clip_cut(const diti_share *share, diti_graph *graph, const diti_vae_chunk *chunk,
+                                 const diti_vae_portion *portion) {
     const diti_job_request *request = &share->job->request;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
-             area = request->latent_width * request->latent_height, self = share->assignment.share,
-             own = diti_group_size(group, self, frames) * area;
-    diti_tensor part = 0;
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
-        if (!rows || (self ? i != self : i == 0)) continue;
-        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
-        if (self) {
-            diti_receive(graph, part, 0);
-            continue;
-        }
-        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
-                  "latents to decode");
-        diti_send(graph, part, i);
-    }
-    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
-    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             rows = chunk->frames * request->latent_height * request->latent_width;
+    diti_place_desc cut = DITI_ZERO;
+    cut.from.frames = chunk->frames;
+    cut.from.height = request->latent_height;
+    cut.from.width = request->latent_width;
+    cut.to = cut.from;
+    cut.to.frames = portion->frames;
+    cut.to.height = portion->lines;
+    cut.part = cut.to;
+    cut.first = portion->first;
+    cut.from_y = portion->line;
+    cut.out = diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * cut.to.width, channels,
+                              "latents to decode");
+    if (!share->assignment.share)
+        diti_place_frames(graph, diti_tensor_view(graph, share->program.chunk_latent, 0, rows, 0, channels), &cut);
+    return cut.out;
 }
 
-/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
-   whose own come last, so that who reads the frames waits for them all. */
+/* The latents that a share reads, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_vae_clip *clip,
+                                      const diti_vae_chunk *chunk) {
+    uint32_t self = share->assignment.share, i;
+    diti_vae_portion portion;
+    diti_tensor part;
+    for (i = 1; i < clip->group.count && !self && !diti_graph_failed(graph); i++) {
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        if (portion.frames) diti_send(graph, diti_clip_cut(share, graph, chunk, &portion), i);
+    }
+    portion = diti_vae_clip_portion(clip, chunk, self, false);
+    if (!portion.frames || diti_graph_failed(graph)) return 0;
+    part = diti_clip_cut(share, graph, chunk, &portion);
+    if (self) diti_receive(graph, part, 0);
+    return part;
+}
+
+/* Pixels of a frame that is member's, as all pixels of the chunk number them. */
+static uint32_t diti_clip_pixel(const diti_share *share, const diti_vae_portion *made, uint32_t frame) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    return ((made->first + frame) * shape->height + made->line) * shape->width;
+}
+
+/* Runs of pixels that a member makes: its frames where they are whole, else its lines of each frame. */
+static uint32_t diti_clip_runs(const diti_share *share, const diti_vae_portion *made, uint32_t *pixels) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    bool whole = made->lines == shape->height;
+    *pixels = (whole ? made->frames : 1) * made->lines * shape->width;
+    return whole && made->frames ? 1 : made->frames;
+}
+
+/* A share's part of a chunk. All others' come to the first one, whose own comes last, so that who reads the frames
+   waits for them all. */
 static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
                                  const diti_vae_chunk *chunk) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    diti_group group = diti_decode_group(share);
-    uint32_t pixels = shape->width * shape->height, i, own;
+    uint32_t all = chunk->out_frames * shape->width * shape->height, self = share->assignment.share, i, k, runs, pixels;
     bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
-    diti_vae_chunk part = *chunk;
-    diti_tensor rows, rgba, rgb = 0;
-    if (group.count > chunk->frames) group.count = chunk->frames;
-    if (group.index >= group.count) return;
-    own = diti_group_size(&group, group.index, chunk->out_frames);
-    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
-    part.frames = part.out_frames = own;
-    if (own) rows = diti_vae_clip_run(clip, &part, rows);
-    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
-        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
-        if (frames)
-            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
-                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+    diti_tensor rows = diti_vae_clip_run(clip, chunk, diti_clip_hand_out(share, graph, clip, chunk)), rgba, rgb = 0;
+    diti_vae_portion made;
+    for (i = 1; i < clip->group.count && !self; i++) {
+        made = diti_vae_clip_portion(clip, chunk, i, true);
+        runs = diti_clip_runs(share, &made, &pixels);
+        for (k = 0; k < runs && !diti_graph_failed(graph); k++)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0, diti_clip_pixel(share, &made, k),
+                                pixels, i);
     }
-    if (!group.index) {
-        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
-        return;
+    made = diti_vae_clip_portion(clip, chunk, self, true);
+    runs = diti_clip_runs(share, &made, &pixels);
+    for (k = 0; k < runs && !diti_graph_failed(graph); k++) {
+        diti_tensor part = diti_tensor_view(graph, rows, k * pixels, pixels, 0, 3);
+        uint32_t first = diti_clip_pixel(share, &made, k);
+        rgba = self ? diti_tensor_new(graph, DITI_U32, 1, pixels, "pixels of frames")
+                    : diti_tensor_view(graph, program->rgba[0], 0, 1, first, pixels);
+        if (floats)
+            rgb = self ? diti_tensor_new(graph, DITI_F32, 3, pixels, "pixels of float frames")
+                       : diti_tensor_view(graph, program->rgb[0], 0, 3, first, pixels);
+        diti_image_out(graph, part, rgba, rgb, shape->swap, program->health_words);
+        if (!self) continue;
+        diti_send(graph, rgba, 0);
+        if (floats) diti_send(graph, rgb, 0);
     }
-    if (!own || diti_graph_failed(graph)) return;
-    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
-    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
-    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
-    diti_send(graph, rgba, 0);
-    if (floats) diti_send(graph, rgb, 0);
+    if (!self) diti_clip_emit_texels(share, graph, all);
 }
 
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
@@ -61210,11 +61716,15 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
     if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    if (divided) {
+        diti_group group = diti_decode_group(share);
+        takes_part = diti_vae_clip_divide(&clip, &group);
+    }
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
@@ -61232,13 +61742,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
-            diti_clip_emit_share(share, graph, &clip, chunk);
+            if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }
@@ -61550,6 +62060,7 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
+    if (job->model->image_encoder) use->patches = diti_clip_vision_input(job->model->image_encoder, graph);
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -61570,7 +62081,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
-    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
+    denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -61870,7 +62381,10 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
+    uint32_t branch;
     if (share->program.labels) return diti_inputs_classes(share, err);
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
@@ -64744,6 +65258,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
                               room, &found);
     if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
+    if (model->image_encoder)
+        diti_weight_infos(diti_clip_vision_weights(model->image_encoder), DIT_ROLE_IMAGE_ENCODER, out, room, &found);
     *count = out && found > room ? room : found;
     return DIT_OK;
 }

@@ -706,16 +706,13 @@ static int complain_missing(const app *a) {
     int role = DIT_ROLE_TRANSFORMER, text;
     while (!(a->info.missing & 1u << role)) role++;
     what = role_name(&a->info, (dit_role)role);
-    if (strstr(what, "LLaMA"))
-        return complain(EXIT_INPUT, "--model %s: its text encoder is a LLaMA, which dit.h does not run yet",
-                        a->model_path);
     if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
-    if (text >= 0) flag = strstr(what, "T5") ? flags[2] : flags[text];
+    if (text >= 0 && !strstr(what, "LLaMA")) flag = strstr(what, "T5") ? flags[2] : flags[text];
     if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) flag = "--tokenizer FOLDER";
     return complain(EXIT_INPUT, "--model %s: it has no %s%s; add it with %s%s", a->model_path, what,
-                    text >= 0 ? " text encoder" : "", flag, text >= 0 ? " FILE" : "");
+                    text >= 0 ? " text encoder" : "", flag, text >= 0 && strncmp(flag, "--model", 7) ? " FILE" : "");
 }
 
 /* Models show either what a prompt says or a class. */

@@ -270,7 +270,7 @@ typedef struct diti_conv_desc {
     bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of each image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;

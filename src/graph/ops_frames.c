@@ -290,29 +290,37 @@ DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
     diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
 }
 
+static diti_tensor diti_place_view(diti_graph *graph, diti_tensor x, const diti_video *clip, uint32_t first,
+                                   uint32_t frames) {
+    uint32_t area = clip->height * clip->width;
+    return diti_tensor_view(graph, x, first * area, frames * area, 0, diti_tensor_columns(graph, x));
+}
+
 /* Some frames, which are bound as a whole. */
-static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
+static void diti_place_some(diti_graph *graph, diti_tensor all, const diti_place_desc *desc, uint32_t first,
                             uint32_t frames) {
-    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
-    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
+    uint32_t columns = diti_tensor_columns(graph, all);
+    diti_tensor x = diti_place_view(graph, all, &desc->from, desc->first + first, frames);
+    diti_tensor out = diti_place_view(graph, desc->out, &desc->to, first, frames), other = 0;
     diti_video from = desc->from, part = desc->part;
     diti_frames_op op;
     uint32_t *push = op.dispatch.push;
     uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
     part.frames = frames;
+    if (desc->other) other = diti_place_view(graph, desc->other, &desc->other_size, desc->first + first, frames);
     if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
     op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
+    op.dispatch.constants[4] = other ? (uint32_t)diti_tensor_get(graph, other)->format : 0;
     op.dispatch.constants[5] = desc->right ? 2 : 1;
-    op.dispatch.constants[6] = desc->other != 0;
+    op.dispatch.constants[6] = other != 0;
     push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
     push[DITI_FRAMES_COLUMNS] = columns;
     push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
     push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
+    push[DITI_FRAMES_MORE_PITCH] = other ? diti_tensor_get(graph, other)->pitch : 0;
     push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
-    push[DITI_FRAMES_FIRST] = desc->first + first;
+    push[DITI_FRAMES_FIRST] = 0;
     push[DITI_FRAMES_SIDE] = desc->to.height;
     push[DITI_FRAMES_TIME] = desc->to.width;
     push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
@@ -323,14 +331,14 @@ static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_d
     push[DITI_FRAMES_MODULUS] = desc->other_x;
     diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
     diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
-    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, &op.dispatch, 2, other, DITI_FRAMES_MORE, true, false);
     diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
                  DITI_FRAMES_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
     const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
-    uint64_t frame = (uint64_t)to->height * to->width;
+    uint64_t frame = (uint64_t)to->height * to->width, source = (uint64_t)from->height * from->width;
     uint32_t first, most;
     if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
         (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
@@ -346,6 +354,8 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
         return;
     }
     frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
+    source *= (uint64_t)diti_tensor_get(graph, x)->pitch * sizeof(float);
+    if (frame < source) frame = source;
     most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
     if (most > 1) most--; /* bindings begin at aligned offsets */
     for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)

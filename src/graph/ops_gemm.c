@@ -511,7 +511,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
-    lines = (image->height >> image->upsample) - image->outside;
+    lines = (image->height >> image->upsample) - (image->in_frames > 1 ? 0 : image->outside);
     in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;

@@ -99,7 +99,7 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
         !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
         desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
-        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
+        (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
                         "over %u frames",

@@ -54,10 +54,6 @@ DIT_API uint32_t dit_job_overlap(const dit_job *job) {
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err) {
     uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
-    if (model->transformer && model->transformer->traits.no_jobs)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "jobs do not run this model (%s %s) yet: it can be loaded and described", model->info.family,
-                         model->info.variant);
     out->shape.frames = out->shape.latent_frames = 1;
     out->shape.clip = diti_model_makes_clips(model);
     if (!out->shape.clip && (desc->frame_count > 1 || desc->init_count > 1 || desc->fps != 0 || desc->float_frames))

@@ -71,6 +71,7 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
+    if (job->model->image_encoder) use->patches = diti_clip_vision_input(job->model->image_encoder, graph);
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -91,7 +92,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
-    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
+    denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }

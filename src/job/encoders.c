@@ -158,8 +158,9 @@ static void diti_encoders_read_texts(dit_model *model) {
 /* T5's rows: all of a text, or those behind CLIP's. The tokenizer's config may allow less than the pipeline asks for;
    where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
+    bool sees = model->transformer && model->transformer->traits.sees_picture; /* the second text is no text */
     diti_text_shape *text;
-    encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
+    encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;

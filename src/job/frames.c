@@ -99,21 +99,25 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
-                                  uint32_t frames) {
+/* The texels of a chunk's pixels, where they are not its bytes. */
+static void diti_clip_emit_texels(diti_share *share, diti_graph *graph, uint32_t pixels) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
-    if (made)
-        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
-                       program->health_words);
-    if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
-                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
-                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
-                        shape->texels == DITI_TEXELS_GREY);
+    uint32_t words = shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels;
+    if (shape->texels == DITI_TEXELS_RGBA) return;
+    diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
+                    diti_tensor_view(graph, program->texels[0], 0, 1, 0, words), shape->texels == DITI_TEXELS_GREY);
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels),
+                   program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0, shape->swap,
+                   program->health_words);
+    diti_clip_emit_texels(share, graph, pixels);
 }
 
 static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
@@ -135,70 +139,100 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
 static bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
-           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
+           (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
 }
 
-/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
-static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
-                                      uint32_t frames) {
+/* Rows of the latents that a member reads. */
+static diti_tensor diti_clip_cut(const diti_share *share, diti_graph *graph, const diti_vae_chunk *chunk,
+                                 const diti_vae_portion *portion) {
     const diti_job_request *request = &share->job->request;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
-             area = request->latent_width * request->latent_height, self = share->assignment.share,
-             own = diti_group_size(group, self, frames) * area;
-    diti_tensor part = 0;
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
-        if (!rows || (self ? i != self : i == 0)) continue;
-        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
-        if (self) {
-            diti_receive(graph, part, 0);
-            continue;
-        }
-        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
-                  "latents to decode");
-        diti_send(graph, part, i);
-    }
-    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
-    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             rows = chunk->frames * request->latent_height * request->latent_width;
+    diti_place_desc cut = DITI_ZERO;
+    cut.from.frames = chunk->frames;
+    cut.from.height = request->latent_height;
+    cut.from.width = request->latent_width;
+    cut.to = cut.from;
+    cut.to.frames = portion->frames;
+    cut.to.height = portion->lines;
+    cut.part = cut.to;
+    cut.first = portion->first;
+    cut.from_y = portion->line;
+    cut.out = diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * cut.to.width, channels,
+                              "latents to decode");
+    if (!share->assignment.share)
+        diti_place_frames(graph, diti_tensor_view(graph, share->program.chunk_latent, 0, rows, 0, channels), &cut);
+    return cut.out;
 }
 
-/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
-   whose own come last, so that who reads the frames waits for them all. */
+/* The latents that a share reads, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_vae_clip *clip,
+                                      const diti_vae_chunk *chunk) {
+    uint32_t self = share->assignment.share, i;
+    diti_vae_portion portion;
+    diti_tensor part;
+    for (i = 1; i < clip->group.count && !self && !diti_graph_failed(graph); i++) {
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        if (portion.frames) diti_send(graph, diti_clip_cut(share, graph, chunk, &portion), i);
+    }
+    portion = diti_vae_clip_portion(clip, chunk, self, false);
+    if (!portion.frames || diti_graph_failed(graph)) return 0;
+    part = diti_clip_cut(share, graph, chunk, &portion);
+    if (self) diti_receive(graph, part, 0);
+    return part;
+}
+
+/* Pixels of a frame that is member's, as all pixels of the chunk number them. */
+static uint32_t diti_clip_pixel(const diti_share *share, const diti_vae_portion *made, uint32_t frame) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    return ((made->first + frame) * shape->height + made->line) * shape->width;
+}
+
+/* Runs of pixels that a member makes: its frames where they are whole, else its lines of each frame. */
+static uint32_t diti_clip_runs(const diti_share *share, const diti_vae_portion *made, uint32_t *pixels) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    bool whole = made->lines == shape->height;
+    *pixels = (whole ? made->frames : 1) * made->lines * shape->width;
+    return whole && made->frames ? 1 : made->frames;
+}
+
+/* A share's part of a chunk. All others' come to the first one, whose own comes last, so that who reads the frames
+   waits for them all. */
 static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
                                  const diti_vae_chunk *chunk) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    diti_group group = diti_decode_group(share);
-    uint32_t pixels = shape->width * shape->height, i, own;
+    uint32_t all = chunk->out_frames * shape->width * shape->height, self = share->assignment.share, i, k, runs, pixels;
     bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
-    diti_vae_chunk part = *chunk;
-    diti_tensor rows, rgba, rgb = 0;
-    if (group.count > chunk->frames) group.count = chunk->frames;
-    if (group.index >= group.count) return;
-    own = diti_group_size(&group, group.index, chunk->out_frames);
-    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
-    part.frames = part.out_frames = own;
-    if (own) rows = diti_vae_clip_run(clip, &part, rows);
-    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
-        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
-        if (frames)
-            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
-                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+    diti_tensor rows = diti_vae_clip_run(clip, chunk, diti_clip_hand_out(share, graph, clip, chunk)), rgba, rgb = 0;
+    diti_vae_portion made;
+    for (i = 1; i < clip->group.count && !self; i++) {
+        made = diti_vae_clip_portion(clip, chunk, i, true);
+        runs = diti_clip_runs(share, &made, &pixels);
+        for (k = 0; k < runs && !diti_graph_failed(graph); k++)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0, diti_clip_pixel(share, &made, k),
+                                pixels, i);
     }
-    if (!group.index) {
-        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
-        return;
+    made = diti_vae_clip_portion(clip, chunk, self, true);
+    runs = diti_clip_runs(share, &made, &pixels);
+    for (k = 0; k < runs && !diti_graph_failed(graph); k++) {
+        diti_tensor part = diti_tensor_view(graph, rows, k * pixels, pixels, 0, 3);
+        uint32_t first = diti_clip_pixel(share, &made, k);
+        rgba = self ? diti_tensor_new(graph, DITI_U32, 1, pixels, "pixels of frames")
+                    : diti_tensor_view(graph, program->rgba[0], 0, 1, first, pixels);
+        if (floats)
+            rgb = self ? diti_tensor_new(graph, DITI_F32, 3, pixels, "pixels of float frames")
+                       : diti_tensor_view(graph, program->rgb[0], 0, 3, first, pixels);
+        diti_image_out(graph, part, rgba, rgb, shape->swap, program->health_words);
+        if (!self) continue;
+        diti_send(graph, rgba, 0);
+        if (floats) diti_send(graph, rgb, 0);
     }
-    if (!own || diti_graph_failed(graph)) return;
-    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
-    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
-    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
-    diti_send(graph, rgba, 0);
-    if (floats) diti_send(graph, rgb, 0);
+    if (!self) diti_clip_emit_texels(share, graph, all);
 }
 
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
@@ -210,11 +244,15 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
     if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    if (divided) {
+        diti_group group = diti_decode_group(share);
+        takes_part = diti_vae_clip_divide(&clip, &group);
+    }
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
@@ -232,13 +270,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
-            diti_clip_emit_share(share, graph, &clip, chunk);
+            if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }

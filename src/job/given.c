@@ -596,6 +596,9 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     size_t at = 0;
     uint32_t i;
     if (share->assignment.share) return DIT_OK;
+    if (share->program.text.patches)
+        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
+                                        request->given_images[0], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),

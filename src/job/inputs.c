@@ -38,7 +38,10 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
+    uint32_t branch;
     if (share->program.labels) return diti_inputs_classes(share, err);
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;

@@ -282,6 +282,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
                               room, &found);
     if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
+    if (model->image_encoder)
+        diti_weight_infos(diti_clip_vision_weights(model->image_encoder), DIT_ROLE_IMAGE_ENCODER, out, room, &found);
     *count = out && found > room ? room : found;
     return DIT_OK;
 }

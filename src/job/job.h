@@ -42,6 +42,7 @@ typedef enum diti_part {
     DITI_PART_TRANSFORMER_2,
     DITI_PART_CONTROL, /* one for each control net */
     DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
+    DITI_PART_IMAGE_ENCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -99,9 +100,10 @@ struct dit_model {
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;        /* for previews; NULL: vae */
-    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
-    diti_json *index;     /* parsed model_index.json or NULL */
+    diti_vae *tae;                   /* for previews; NULL: vae */
+    diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
+    diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
+    diti_json *index;                /* parsed model_index.json or NULL */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
@@ -344,6 +346,8 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor
+        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */

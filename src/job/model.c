@@ -229,6 +229,23 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
+/* For models that read the picture which they move. */
+static dit_result diti_model_load_image_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_IMAGE_ENCODER, "image_encoder", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_IMAGE_ENCODER, DIT_ROLE_IMAGE_ENCODER);
+    diti_model_part part;
+    dit_result result;
+    if (!model->transformer || !model->transformer->traits.sees_picture) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_clip_vision_load(diti_model_device(model, DIT_ROLE_IMAGE_ENCODER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->image_encoder, err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
 /* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
@@ -355,6 +372,10 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     }
     info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
+    if (model->image_encoder)
+        info->parameters[DIT_ROLE_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder)->parameters;
+    else if (model->transformer && model->transformer->traits.sees_picture)
+        info->missing |= 1u << DIT_ROLE_IMAGE_ENCODER;
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
@@ -402,6 +423,15 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
+    if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
+                                 diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+            "to different models",
+            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
+            traits->text2_tokens, traits->text2_columns);
+    }
     return diti_model_check_scale(model, err);
 }
 
@@ -424,6 +454,8 @@ static void diti_model_drop_parts(dit_model *model) {
     while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
+    diti_clip_vision_destroy(model->image_encoder);
+    model->image_encoder = NULL;
     model->transformer = NULL;
     model->vae = NULL;
     model->tae = NULL;
@@ -439,6 +471,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_image_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
@@ -531,6 +564,8 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     }
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
+        parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
 }
 
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
@@ -591,6 +626,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
+    if (result == DIT_OK)
+        result = diti_model_load_part(model, desc, "image encoder", diti_model_load_image_encoder, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {

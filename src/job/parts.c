@@ -151,6 +151,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+    case DIT_ROLE_IMAGE_ENCODER: return diti_clip_vision_is(part->checkpoint, part->prefix);
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:
     case DIT_ROLE_TEXT_3: break;

@@ -236,7 +236,7 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
     for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
         const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
         const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
-        if (!model->texts[i].tokens) continue;
+        if (!model->texts[i].tokens || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         if (!embeds)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "input %s%s is missing: this model needs it beside the prompt embedding",
@@ -259,7 +259,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
             out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
@@ -288,7 +288,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     else if (blob)
         DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
-        if (model->texts[i].tokens || given->texts[i].tokens)
+        if ((model->texts[i].tokens || given->texts[i].tokens) && !(i == DITI_TEXT_SECOND && model->image_encoder))
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
                                                     !blob && !desc->negative_prompt);
@@ -369,6 +369,23 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
                      "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
 }
 
+/* Prompts and what was made of them have no tokens of the picture. */
+static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *desc, uint32_t branches,
+                                    dit_error *err) {
+    uint32_t branch;
+    if (!model->transformer->traits.sees_picture || model->image_encoder) return DIT_OK;
+    for (branch = 0; branch < branches; branch++)
+        if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
+            !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
+                "prompt_embeds_2, for both branches of guidance",
+                model->info.family, model->info.variant);
+    return DIT_OK;
+}
+
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
@@ -378,6 +395,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+    DITI_TRY(diti_request_sees(model, desc, branches, err));
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);

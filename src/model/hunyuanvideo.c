@@ -3,9 +3,10 @@
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
 
    D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
-   depend on the timestep. Rows that pad a text are moved in front of it, so that what is attended, the rest of the text
-   and the video, lies in one piece; no row of the text has a position. */
+   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video,
+   lies in one piece; no row of the text has a position. */
 #include "model/model.h"
+#include "text/text.h"
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_HUNYUANVIDEO_AXES 3u
@@ -256,12 +257,14 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = 90;
+    traits->default_columns = 160;
     traits->default_frames = 33;
     traits->default_fps = 24;
-    traits->no_jobs = true;
     traits->text_tokens = 256;
+    traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -292,11 +295,9 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
-    diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
-    diti_tensor keys;                     /* input U32 [branches * batch, DITI_ITEM_WORDS]: rows that are attended */
-    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -350,7 +351,6 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
     diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    uint32_t texts = denoise->text_batch * denoise->text_tokens;
     uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
@@ -358,9 +358,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
-    state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
-    state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
-    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    diti_text_order_prepare(p, &state->order);
     pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -369,8 +367,9 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text);
-    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->text_items));
+    text = diti_tensor_view(graph, denoise->text, 0, diti_tensor_rows(graph, denoise->text), 0, config->text);
+    text = diti_text_order_rows(p, &state->order, diti_add_rows(graph, text, 0, 0, "text"));
+    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->order.items));
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
@@ -414,50 +413,15 @@ static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, d
     return result;
 }
 
-/* Rows of a text that are no padding. */
-static uint32_t diti_hunyuanvideo_length(const diti_denoise *denoise, uint32_t prompt) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
-}
-
-/* Padding goes in front of a text. An item attends the last rows of its text, and its video. */
-static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, diti_plan *plan,
-                                                const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
-                                                dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
-    uint32_t tokens = plan->tensors[state->cosines].rows, i, k;
-    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
-    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
-    uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
-    uint32_t *order = rows + text_words, *keys = order + order_words;
-    dit_result result;
-    if (!rows) return diti_fail_memory(err, "the text's rows");
-    for (i = 0; i < prompts; i++) {
-        uint32_t length = diti_hunyuanvideo_length(denoise, i), pad = texts - length;
-        rows[i * DITI_ITEM_WORDS + 2] = i * texts;
-        rows[i * DITI_ITEM_WORDS + 3] = length;
-        for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
-    }
-    for (i = 0; i < items; i++) {
-        uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
-        keys[i * DITI_ITEM_WORDS + 2] = pad;
-        keys[i * DITI_ITEM_WORDS + 3] = tokens - pad;
-    }
-    result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->keys, keys, key_words * sizeof *keys, err);
-    diti_free(env, rows);
-    return result;
-}
-
 static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                                  const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
-    DITI_TRY(diti_hunyuanvideo_write_items(model, plan, denoise, state, err));
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   grid.frames * grid.rows * grid.columns, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
@@ -493,7 +457,7 @@ static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor
 }
 
 /* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
-   [prompts * text tokens, D], padding in front, and zeros. */
+   [prompts * text tokens, D], padding in front. */
 static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
@@ -512,7 +476,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         desc.heads = model->config.heads;
         desc.head_dim = model->config.head_dim;
         desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-        desc.items = state->text_items;
+        desc.items = state->order.items;
         desc.most_keys = p->denoise->text_tokens;
         desc.name = "refiner_attention";
         h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
@@ -525,7 +489,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
                                      diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
     }
-    return diti_gather_tensor(graph, x, state->order, "text_order");
+    return x;
 }
 
 static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
@@ -539,8 +503,7 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    p->keys = diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
-                               DITI_ITEM_WORDS);
+    p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
@@ -558,7 +521,9 @@ static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
 #define DITI_HUNYUANVIDEO_REPOSITORY "hunyuanvideo-community/HunyuanVideo"
 static const diti_place diti_hunyuanvideo_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder/"},
     {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer/"},
     {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer_2/"},
     {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO_REPOSITORY ": vae/"},
     {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO_REPOSITORY ": scheduler/"},

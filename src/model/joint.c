@@ -124,12 +124,19 @@ static bool diti_text_order_divided(const diti_denoise *denoise) {
            (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
 }
 
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
 DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
     const diti_denoise *denoise = p->denoise;
     uint32_t prompts = denoise->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if (prompts > 1 && !diti_text_order_divided(denoise))
+    if ((prompts > 1 || diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
+        !diti_text_order_divided(denoise))
         out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
@@ -158,12 +165,6 @@ DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor t
         diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
     }
     return all;
-}
-
-DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    length = (length + unit - 1) / unit * unit;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
 }
 
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */

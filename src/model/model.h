@@ -46,10 +46,9 @@ typedef struct diti_model_traits {
     uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
                                   and the others are those of the picture without what is repainted; 0: in models of
                                   pictures all are the picture's that is followed */
-    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -90,6 +89,7 @@ typedef struct diti_model_traits {
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
+    bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */

@@ -287,6 +287,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
     traits->text2_columns = config->image;
+    traits->sees_picture = config->image != 0;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
@@ -578,6 +579,7 @@ static const diti_place diti_wan_places[] = {
     {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
+    {"i2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: image_encoder/"},
     {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
     {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
     {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},

@@ -1,4 +1,4 @@
-#include "text/text.h"
+#include "text/clip_internal.h"
 
 /* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
    The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
@@ -6,20 +6,6 @@
 #define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 #define DITI_CLIP_MAX_TOKENS 4096u
 enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
-
-typedef struct diti_clip_block {
-    diti_layer norm1, norm2; /* [d] */
-    diti_fused_linear qkv;   /* [3 * d, d] */
-    diti_layer out;          /* [d, d] */
-    diti_layer up, down;     /* [ff, d], [d, ff] */
-} diti_clip_block;
-
-typedef struct diti_clip_config {
-    uint32_t columns, vocabulary, positions, blocks, heads, hidden, projected;
-    int32_t end; /* the token that stands for the prompt; -1: the one with the largest id */
-    float eps;
-    diti_activation activation;
-} diti_clip_config;
 
 struct diti_clip {
     diti_component base;
@@ -59,17 +45,19 @@ static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
-static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
+    config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
+    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
-                     name);
+                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -87,15 +75,11 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
                                         dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
-    uint32_t heads;
     diti_clip_read_sizes(loader, config);
-    heads = config->columns < 64 ? 1 : config->columns / 64;
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
-    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
-    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
-    return diti_clip_read_activation(&settings, config, err);
+    return diti_clip_read_layers(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
@@ -124,11 +108,11 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-    diti_clip_block *block = &clip->blocks[index];
-    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
-    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
+    uint32_t i, d = config->columns, hidden = config->hidden;
+    diti_loader_scope(loader, "%s.encoder.layers.%u.", tower, (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
         block->qkv.count = 1;
@@ -151,7 +135,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     uint32_t d = config->columns, i;
     diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
-    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, config, &clip->blocks[i], "text_model", i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
     if (!config->projected) return;
     if (loader->rename)
@@ -193,10 +177,11 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
-                                  const diti_weight *reader, bool out_f32, const char *name) {
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = clip->config.eps;
+    desc.eps = config->eps;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
     desc.reader = reader;
@@ -216,37 +201,35 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
-                                       const diti_clip_block *block, diti_tensor h) {
-    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
+static diti_tensor diti_clip_attention(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                       uint32_t batch, diti_tensor mask, diti_tensor h) {
+    uint32_t rows = diti_tensor_rows(graph, h), d = config->columns;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
     fused.name = "clip_qkv";
     qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
-    desc.batch = use->batch;
-    desc.heads = clip->config.heads;
+    desc.batch = batch;
+    desc.heads = config->heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
+    desc.bias = mask;
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
                           &desc);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
-static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
-                                diti_tensor x) {
-    const diti_clip_block *block = &clip->blocks[index];
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x) {
     diti_linear_desc up = DITI_ZERO;
     diti_tensor h =
-        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
-    h = diti_clip_attention(clip, graph, use, block, h);
+        diti_clip_norm(config, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(config, block, graph, batch, mask, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
-    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    h = diti_clip_norm(config, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
     up.bias = &block->up.bias;
-    up.activation = clip->config.activation;
+    up.activation = config->activation;
     up.name = "clip_up";
     h = diti_linear(graph, h, &block->up.weight, &up);
     diti_clip_residual(graph, x, h, &block->down, "clip_down");
@@ -283,8 +266,8 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
-                             "clip_final_norm");
+        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL,
+                             !projects, "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
         else
@@ -315,9 +298,9 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
-        diti_clip_run_block(clip, graph, use, i, x);
+        diti_clip_run_block(&clip->config, &clip->blocks[i], graph, use->batch, use->inputs[DITI_CLIP_CAUSAL], x);
         if (i + 1 == last && use->norm_states)
-            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(&clip->config, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
             states = diti_clip_copy(graph, x, 0, "clip_states");
     }

@@ -125,6 +125,25 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err);
 
+/* --- CLIP's encoder of pictures (docs/models.md 5.6) --- */
+typedef struct diti_clip_vision diti_clip_vision;
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix);
+/* transformers' key names; config NULL: sizes from shapes, heads of 64. */
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out, dit_error *err);
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision);
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision);
+/* Patches of a picture, and the last but one state of what the encoder makes of them: F32 [tokens, columns]. */
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph);
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches);
+/* Writes the patches of a picture of any size, in memory. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err);
+
 /* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,

@@ -208,15 +208,20 @@ static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
     diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
+    diti_video wide = *size; /* with the lines of all bands */
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
-    diti_tensor all, parts[3];
+    diti_tensor all, parts[3], keys;
     fused.name = "vae_qkv";
     all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
+    keys = diti_video_keys(clip, size, all, channels);
+    if (diti_graph_failed(graph)) return 0;
+    wide.height = diti_tensor_rows(graph, keys) / (size->frames * size->width);
     for (i = 0; i < 3; i++) {
-        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
-        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
+        parts[i] = i ? diti_tensor_view(graph, keys, 0, diti_tensor_rows(graph, keys), (i - 1) * channels, channels)
+                     : diti_tensor_view(graph, all, 0, rows, 0, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], i ? &wide : size, false);
     }
     desc.batch = size->frames;
     desc.heads = 1;

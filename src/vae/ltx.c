@@ -428,7 +428,8 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width;
+    uint32_t area = size->height * size->width, scale_lines = size->height / clip->latent.height;
+    uint32_t line = scale_lines * diti_group_first(&clip->group, clip->group.index, clip->lines);
     diti_linear_desc linear = DITI_ZERO;
     diti_elementwise_desc add = DITI_ZERO;
     if (!scale->part_count || diti_graph_failed(graph)) return x;
@@ -436,8 +437,9 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(graph, diti_tensor_view(graph, clip->noise, clip->noise_next, area, 0, 1), scale, &linear);
-    clip->noise_next += area;
+    add.add = diti_linear(
+        graph, diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale, &linear);
+    clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
     return diti_elementwise(graph, x, &add);
 }
 

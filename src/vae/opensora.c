@@ -187,25 +187,29 @@ static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chun
     const struct diti_opensora *own = clip->vae->opensora;
     diti_graph *graph = clip->graph;
     diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
-    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
-    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
+    uint32_t factor = clip->vae->frame_factor, area, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels;
+    diti_vae_portion made = diti_vae_clip_portion(clip, chunk, clip->group.index, true);
     diti_elementwise_desc scale = DITI_ZERO;
-    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
+    diti_video whole = {1, made.lines / clip->vae->traits.factor, size.width};
+    diti_row_band row_band = diti_row_band_whole(whole.height, whole.width);
     diti_tensor out, some;
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
     x = diti_opensora_half(clip, x, &own->decoder, true, &size);
-    if (diti_graph_failed(graph)) return 0;
-    first = (factor - chunk->out_frames % factor) % factor;
+    x = diti_video_all_lines(clip, size.frames, x, "latents of pictures");
+    if (diti_graph_failed(graph) || !made.frames) return 0;
+    area = whole.height * whole.width;
+    pixels = made.lines * clip->pixels.width;
+    first = (factor - chunk->out_frames % factor) % factor + made.first;
     scale.scale = 1 / DITI_OPENSORA_SCALE;
     scale.name = "vae_scale";
-    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
-    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
-    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
-        row_band.images =
-            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, made.frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, made.frames * pixels, 3, "frames");
+    for (i = 0; i < made.frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = made.frames - i < DITI_OPENSORA_PICTURES ? made.frames - i : DITI_OPENSORA_PICTURES;
         if (clip->tile) row_band.images = 1;
         some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
-        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &whole, clip->tile)
                           : diti_kl_decode(clip->vae, graph, some, row_band);
         if (diti_graph_failed(graph)) return 0;
         diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");

@@ -94,6 +94,8 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
+    diti_group group;    /* devices that decode it together (diti_vae_clip_divide) */
+    uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
@@ -112,10 +114,21 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* A clip that has begun is decoded by a group of devices together, by the bytes of one alone: those that have no part
+   in it are told by false. clip->latent and clip->pixels become what this device has of each frame. */
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
+/* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
+typedef struct diti_vae_portion {
+    uint32_t first, frames; /* frames among the chunk's; frames 0: none */
+    uint32_t line, lines;   /* lines of each frame; line: the first */
+} diti_vae_portion;
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
-/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+/* The ops of a chunk: x has the rows of its input that this device has, and the result those that it makes; 0, and the
+   graph has not failed: it makes none. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 /* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
@@ -291,6 +304,11 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* Where devices have a band of each frame: x, so many rows to a line of the latent, with the lines of all of them. */
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
+/* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels);
 /* x, or a copy behind room for so many frames. */
 DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                 uint32_t before);

@@ -7,7 +7,11 @@
    A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
    kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
    the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
-   input become the cache. Residuals are F32. */
+   input become the cache. Residuals are F32.
+
+   Devices that decode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3 convolution
+   gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the latent, attention
+   the keys and values of all bands. */
 
 /* ---- pictures ---- */
 
@@ -24,7 +28,8 @@ static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *
     const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
     diti_row_band row_band = diti_row_band_whole(size->height, size->width);
     if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
-    row_band.images = chunk->frames;
+    row_band.images = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
+    if (!row_band.images) return 0;
     return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
 }
 
@@ -83,7 +88,49 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     }
     clip->latent.height /= factor;
     clip->latent.width /= factor;
+    clip->lines = tile || encode ? 0 : clip->latent.height;
     return true;
+}
+
+/* Devices have whole frames where an autoencoder takes them one by one, and else a band of lines of every frame. */
+static bool diti_video_has_bands(const diti_vae_clip *clip) {
+    return clip->vae->kind && diti_group_count(&clip->group) > 1;
+}
+
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
+    uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
+    clip->group = *group;
+    if (!clip->vae->kind) return true;
+    if (clip->group.count > height) clip->group.count = height;
+    if (index >= diti_group_count(&clip->group)) return false;
+    clip->latent.height = diti_group_size(&clip->group, index, height);
+    clip->pixels.height = factor * clip->latent.height;
+    return true;
+}
+
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made) {
+    uint32_t frames = made ? chunk->out_frames : chunk->frames, factor = made ? clip->vae->traits.factor : 1;
+    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    diti_group group = clip->group;
+    diti_vae_portion out = DITI_ZERO;
+    out.frames = frames;
+    out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
+    if (divides && diti_group_count(&group) > 1) {
+        if (group.count > frames) group.count = frames;
+        out.first = diti_group_first(&group, member, frames);
+        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
+    }
+    if (!bands) return out;
+    if (divides) {
+        out.lines *= factor;
+    } else if (member < group.count) {
+        out.line = factor * diti_group_first(&group, member, clip->lines);
+        out.lines = factor * diti_group_size(&group, member, clip->lines);
+    } else {
+        out.frames = 0;
+    }
+    return out;
 }
 
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
@@ -101,13 +148,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
+    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
+    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
@@ -242,6 +290,91 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
+/* A rectangle of lines of every frame of x to one of out. */
+static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, uint32_t line, diti_tensor out,
+                            uint32_t out_lines, uint32_t out_line, const diti_video *part) {
+    diti_place_desc move = DITI_ZERO;
+    move.from = move.to = move.part = *part;
+    move.from.height = lines;
+    move.to.height = out_lines;
+    move.from_y = line;
+    move.y = out_line;
+    move.out = out;
+    diti_place_frames(graph, x, &move);
+}
+
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
+    diti_graph *graph = clip->graph;
+    const diti_group *group = &clip->group;
+    uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
+    diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
+    diti_element format;
+    diti_tensor all, parts[DITI_MAX_DEVICES];
+    diti_trade trades[DITI_MAX_DEVICES];
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return x;
+    format = diti_tensor_get(graph, x)->format;
+    for (i = 0; i < group->count; i++) {
+        if (i == group->index) continue;
+        parts[i] =
+            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
+        trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
+    }
+    parts[group->index] = x;
+    all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        part.height = diti_group_size(group, i, clip->lines);
+        if (i != group->index) diti_trade_end(graph, trades[i]);
+        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
+                        &part);
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels) {
+    diti_graph *graph = clip->graph;
+    uint32_t rows = size->frames * size->height * size->width;
+    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part;
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return own;
+    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
+    diti_copy(graph, own, part, "keys and values");
+    return diti_video_all_lines(clip, size->frames, part, "keys and values of all bands");
+}
+
+/* A line of each frame next to the band: the own one at the edge goes to the member that has it, whose comes. */
+static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t own, uint32_t beyond,
+                            uint32_t lines, uint32_t member) {
+    diti_graph *graph = clip->graph;
+    uint32_t columns = diti_tensor_columns(graph, all), device = clip->group.devices[member];
+    diti_video line = {size->frames, 1, size->width};
+    diti_tensor sent, received;
+    if (diti_graph_failed(graph)) return;
+    sent = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    received = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    diti_video_move(graph, all, lines, own, sent, 1, 0, &line);
+    diti_swap(graph, sent, received, device);
+    diti_video_move(graph, received, 1, 0, all, lines, beyond, &line);
+}
+
+/* The frames of a convolution's input with the lines next to the band, for which size has room then. */
+static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
+                                         diti_conv_desc *desc) {
+    const diti_group *group = &clip->group;
+    diti_video band = *size;
+    diti_video_input out;
+    if (diti_graph_failed(clip->graph)) return in;
+    desc->above = group->index > 0;
+    desc->below = group->index + 1 < group->count;
+    size->height += desc->above + desc->below;
+    out = diti_video_room(clip, size, diti_tensor_columns(clip->graph, in.own),
+                          diti_tensor_get(clip->graph, in.own)->format, in.before);
+    diti_video_move(clip->graph, in.own, band.height, 0, out.own, size->height, desc->above, &band);
+    if (desc->above) diti_video_meet(clip, &band, out.own, 1, 0, size->height, group->index - 1);
+    if (desc->below)
+        diti_video_meet(clip, &band, out.own, size->height - 2, size->height - 1, size->height, group->index + 1);
+    return out;
+}
+
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
@@ -260,6 +393,7 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
         return in;
     }
     desc.batch = alone ? size->frames : 1;
+    desc.parts = clip->lines ? size->frames * clip->latent.height / desc.batch : 0;
     desc.groups = style->groups;
     desc.eps = style->eps;
     desc.weight = &norm->weight;
@@ -267,6 +401,9 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.silu = silu;
     desc.out = in.own;
     desc.name = "vae_norm";
+    if (diti_video_has_bands(clip))
+        desc.moments =
+            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }
@@ -342,7 +479,9 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
+    diti_video lines = *size; /* size of the input, with lines next to the band */
     if (more) desc = *more;
+    if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
@@ -361,8 +500,8 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                DITI_VAE_CACHES);
     if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, size, in);
-        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
+        diti_video_fill(clip, &lines, in);
+        diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }

@@ -339,10 +339,10 @@ static bool diti_wan_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
 static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                           const diti_wan_vae_half *half) {
     diti_graph *graph = clip->graph;
-    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own, keys;
     linear.bias = &half->qkv.bias;
     linear.name = "vae_qkv";
     h = diti_linear(graph, h, &half->qkv.weight, &linear);
@@ -351,9 +351,11 @@ static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video 
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
+    keys = diti_video_keys(clip, size, h, channels);
+    all = diti_tensor_rows(graph, keys);
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-                       diti_tensor_view(graph, h, 0, rows, channels, channels),
-                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, all, 0, channels),
+                       diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
     linear.bias = &half->out.bias;
     linear.residual = x;
     linear.out_f32 = true;

@@ -5,6 +5,8 @@
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
+#include "files.h"
+#include "real_shapes.h"
 
 #define COGVIDEOX "tests/fixtures/pipe_cogvideox_2b"
 #define OPEN_SORA "tests/fixtures/pipe_opensora11"
@@ -311,6 +313,118 @@ static void test_from_picture(void) {
     free_stripes(image);
 }
 
+/* --- HunyuanVideo, of which no small pipeline is published --- */
+
+static void generated_encoder(folder *out, real_file *file, const char *config) {
+    bytes whole = {0};
+    dit_source source = real_source(file);
+    bytes_add(&whole, NULL, (size_t)source.size);
+    CHECK(source.read_at(0, whole.data, (size_t)source.size, source.user) == (int64_t)source.size);
+    real_free(file);
+    folder_add_text(out, "config.json", config);
+    folder_add(out, "model.safetensors", whole);
+}
+
+/* Gives what an encoder alone makes of a prompt: rows of the first text, or the pooled one. */
+static uint32_t encode_alone(folder *index, const dit_component *parts, uint32_t count, const char *prompt,
+                             uint32_t text, float *out, size_t most) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    diti_conditioning made = {0};
+    diti_env env = test_env(NULL);
+    dit_error err = {0};
+    size_t size = 0, values;
+    void *blob;
+    uint32_t rows = 0;
+    desc.source = folder_source(index);
+    desc.components = parts;
+    desc.component_count = count;
+    if (!CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message)) return 0;
+    CHECK_MESSAGE(dit_encode_prompt(context, model, prompt, NULL, &size, &err) == DIT_OK, "%s", err.message);
+    blob = malloc(size ? size : 1);
+    if (CHECK_MESSAGE(dit_encode_prompt(context, model, prompt, blob, &size, &err) == DIT_OK &&
+                          diti_conditioning_from_blob(&env, "test", blob, size, &made, &err) == DIT_OK,
+                      "%s", err.message)) {
+        rows = text ? 1 : made.texts[0].length;
+        values = (size_t)rows * made.texts[text].columns;
+        if (CHECK(values <= most)) memcpy(out, made.texts[text].rows, values * sizeof *out);
+        diti_conditioning_free(&env, &made);
+    }
+    free(blob);
+    dit_model_destroy(model);
+    return rows;
+}
+
+/* A prompt becomes the clip that its two encoders' results become, whatever the prompt before it was. */
+static void test_hunyuanvideo(void) {
+    enum { COLUMNS = 40, POOLED = 24, CLIP = 9 };
+    static const real_decoder_shape llama = {"model.", 1024, COLUMNS, 64, 4, 2, 1, 20, false, false, false};
+    static const char first[] = "a fox runs through snow", second[] = "rain on a tin roof at night, and nobody there";
+    static float rows[64 * COLUMNS], pooled[POOLED];
+    static uint8_t asked[CLIP * PIXELS * 4], given[CLIP * PIXELS * 4], other[CLIP * PIXELS * 4];
+    size_t size = 0;
+    folder index = {0}, words = {0}, encoders[2] = {{0}};
+    char *tokenizer = test_read_file("tests/fixtures/tokenizers/scripts/llama3.json", &size);
+    real_file files[2] = {{0}};
+    dit_component parts[7];
+    dit_model_desc md = {0};
+    dit_job_desc desc = {0};
+    dit_model *model = NULL;
+    dit_tensor inputs[2];
+    dit_error err = {0};
+    dit_job *job = NULL;
+    uint32_t i, length;
+    memset(parts, 0, sizeof parts);
+    memset(inputs, 0, sizeof inputs);
+    for (i = 0; i < 2; i++) files[i].container = REAL_SAFETENSORS, files[i].type = DIT_TYPE_F32;
+    real_decoder(&files[0], &llama);
+    real_clip(&files[1], POOLED, 2, false);
+    generated_encoder(&encoders[0], &files[0],
+                      "{\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 20}");
+    generated_encoder(&encoders[1], &files[1], "{\"num_attention_heads\": 2}");
+    folder_add_text(&words, "tokenizer.json", tokenizer ? tokenizer : "");
+    free(tokenizer);
+    folder_add_text(&index, "model_index.json", "{\"_class_name\": \"HunyuanVideoPipeline\"}");
+    parts[0].role = DIT_ROLE_TEXT_1, parts[0].source = folder_source(&encoders[0]);
+    parts[1].role = DIT_ROLE_TOKENIZER_1, parts[1].source = folder_source(&words);
+    parts[2].role = DIT_ROLE_TEXT_2, parts[2].source = folder_source(&encoders[1]);
+    parts[3].role = DIT_ROLE_TOKENIZER_2, parts[3].source.path = "models/clip";
+    parts[4].role = DIT_ROLE_TRANSFORMER, parts[4].source.path = "tests/fixtures/hunyuanvideo";
+    parts[5].role = DIT_ROLE_VAE, parts[5].source.path = "tests/fixtures/vae_hunyuanvideo";
+    length = encode_alone(&index, parts, 2, first, 0, rows, DITI_COUNT(rows));
+    parts[2].role = DIT_ROLE_TEXT_1, parts[3].role = DIT_ROLE_TOKENIZER_1;
+    CHECK(length > 4 && encode_alone(&index, parts + 2, 2, first, 2, pooled, POOLED));
+    parts[2].role = DIT_ROLE_TEXT_2, parts[3].role = DIT_ROLE_TOKENIZER_2;
+    md.source = folder_source(&index);
+    md.components = parts;
+    md.component_count = 6;
+    if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
+        desc = describe(model);
+        desc.prompt = second;
+        desc.frame_count = CLIP;
+        CHECK(run(&job, &desc) && read_all(job, 0, other, CLIP));
+        desc.prompt = first;
+        CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK, "%s",
+                      err.message);
+        CHECK(read_all(job, 0, asked, CLIP) && memcmp(asked, other, sizeof asked));
+        inputs[0].name = "prompt_embeds", inputs[0].rank = 3, inputs[0].shape[1] = length, inputs[0].shape[2] = COLUMNS;
+        inputs[1].name = "pooled_prompt_embeds", inputs[1].rank = 2, inputs[1].shape[1] = POOLED;
+        inputs[0].data = rows, inputs[1].data = pooled;
+        for (i = 0; i < 2; i++) inputs[i].type = DIT_TYPE_F32, inputs[i].shape[0] = 1;
+        desc.prompt = NULL;
+        desc.inputs = inputs, desc.input_count = 2;
+        dit_job_destroy(job);
+        job = NULL;
+        CHECK(run(&job, &desc) && read_all(job, 0, given, CLIP));
+        CHECK_MESSAGE(!memcmp(asked, given, sizeof asked), "a prompt and its embeddings make different clips");
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    for (i = 0; i < 2; i++) folder_free(&encoders[i]);
+    folder_free(&words);
+    folder_free(&index);
+}
+
 /* LTX-Video holds the picture as its first latent frame: the same after any number of steps, and another picture's
    another. Its decoder adds noise of the clip's own seed. */
 static void test_first_frame(void) {
@@ -428,7 +542,7 @@ static void test_holding(void) {
 /* --- memory --- */
 
 /* Four times the frames: the decoder takes what it took; latents and the transformer's tokens are more. */
-static void test_memory(void) {
+static void test_bounds(void) {
     dit_model *model = load(COGVIDEOX, NULL, true);
     dit_job_desc desc = describe(model);
     dit_memory few, many;
@@ -628,9 +742,10 @@ int main(void) {
         }
         dit_model_destroy(model);
         if (sweep) test_from_picture();
+        test_hunyuanvideo();
         test_first_frame();
         test_holding();
-        test_memory();
+        test_bounds();
         test_peaks(sweep);
         if (sweep) test_divided(); /* compiles every kernel anew */
         test_engine();

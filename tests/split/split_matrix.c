@@ -65,6 +65,7 @@ static const fixture fixtures[] = {
     {"plan clip", "tests/fixtures/osp11_lattet2v_rope", 4, 5, false},
     {"cogvideox clip", "tests/fixtures/pipe_cogvideox_2b/transformer", 16, 5, false},
     {"ltx clip", "tests/fixtures/pipe_ltx", 0, 9, false},
+    {"hunyuanvideo clip", "tests/fixtures/hunyuanvideo", 16, 5, false},
     {"pixart-alpha", "/pipe_pixart_alpha", 0, 0, false}, /* below the folder that is named on the command line */
     {"sd35-medium", "/sd35m", 16, 0, false},
     {"flux-schnell", "/flux_schnell", 16, 0, false},
@@ -263,6 +264,15 @@ static const row table[] = {
     {"stdit1 clip", "ulysses3", "3", 2, 1, 1, "fewer than devices", NULL, EXACT},
     CLIP_WHOLE("cogvideox clip"),
     CLIP_WHOLE("wan clip"),
+    {"hunyuanvideo clip", "cfg2", "2", 3, 2, 1, "without", NULL, EXACT},
+    {"hunyuanvideo clip", "ulysses2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo clip", "ring2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo clip", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo clip", "tensor2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo clip", "layers2", "2", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo clip", "layers2,ulysses2", "4", 3, 2, 1, NULL, NULL, EXACT},
+    {"hunyuanvideo clip", "ulysses2,int8", "2", 3, 2, 1, NULL, NULL, LOSSY},
+    {"hunyuanvideo clip", "pipefusion2", "2", 3, 2, 1, NULL, NULL, STALE},
     CLIP("ltx clip"),
     {"ltx clip", "ring2", "2", 3, 2, 1, NULL, NULL, EXACT},
     {"ltx clip", "ring3", "3", 3, 2, 1, NULL, NULL, EXACT},
@@ -657,6 +667,7 @@ static form_shape shape_of(const row *r) {
     if (traits->divided || is_begun(r)) shape.unit = (uint64_t)r->columns * r->rows;
     shape.turns = traits->divided;
     shape.text = traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0;
+    if (traits->text_unit && at.model->fixed_text) shape.text--; /* generated_texts masks a row */
     shape.layers = traits->layers;
     shape.skips = traits->skips;
     if (diti_equal(traits->family, "sd3")) shape.dual = diti_sd3_of(at.model->transformer)->config.dual;
@@ -708,7 +719,7 @@ static uint64_t modulation_form(const row *r, const diti_split *split, const for
             sum += COLUMNS(traits->class_count ? 6 : 1);
         } else if (diti_equal(traits->family, "cogvideox")) {
             sum += 2 * COLUMNS(6) + (i + 1 < shape.layers ? 0 : 2 * COLUMNS(1));
-        } else if (diti_equal(traits->family, "flux")) {
+        } else if (diti_equal(traits->family, "flux") || diti_equal(traits->family, "hunyuanvideo")) {
             sum += i < doubles ? 2 * COLUMNS(6) : COLUMNS(3);
         } else {
             sum += COLUMNS(shape.dual >> i & 1 ? 9 : 6);

@@ -27,7 +27,7 @@ typedef struct member {
     diti_group group;
     diti_plan *plan;
     diti_tensor input, kept;
-    uint32_t slice, first, lines;
+    uint32_t first, lines;
 } member;
 
 /* --- one member --- */
@@ -58,29 +58,6 @@ static bool make(const setup *s, member *m, uint32_t tile) {
 }
 
 /* --- all of them --- */
-
-/* Runs plans as a job does, without budgets. */
-static dit_result run(diti_mesh *mesh, member *members, uint32_t count) {
-    uint64_t value, begin = diti_clock_us();
-    dit_result result = DIT_OK;
-    bool moved = true, all = false, waited;
-    uint32_t i;
-    while (result >= 0 && !(all && diti_mesh_idle(mesh))) {
-        if (!moved) result = diti_mesh_wait(mesh, 1000000, &waited, &err);
-        moved = false;
-        if (result >= 0) result = diti_mesh_pump(mesh, &moved, &err);
-        for (i = 0, all = true; i < count; i++) {
-            member *m = &members[i];
-            for (; result >= 0 && m->slice < diti_plan_slice_count(m->plan, 0); m->slice++, moved = true) {
-                if (!diti_mesh_ready(mesh, i, 0, m->slice)) break;
-                result = diti_mesh_submit(mesh, i, 0, m->slice, &value, &err);
-            }
-            all = all && m->slice == diti_plan_slice_count(m->plan, 0);
-        }
-        if (diti_clock_us() - begin > 60000000) return DIT_ERROR_TRANSPORT;
-    }
-    return result;
-}
 
 static void check_bytes(const setup *s, const diti_mesh *mesh, const member *members, uint32_t tile) {
     uint32_t i;
@@ -114,7 +91,7 @@ static uint64_t decode(const setup *s, uint32_t count, const float *weights, uin
     }
     good = good && CHECK_MESSAGE(diti_mesh_create(s->context->peers, plans, NULL, count, &mesh, &err) == DIT_OK, "%s",
                                  err.message);
-    good = good && CHECK_MESSAGE(run(mesh, members, count) == DIT_OK, "%s", err.message);
+    good = good && CHECK_MESSAGE(run_plans(mesh, plans, count) == DIT_OK, "%s", err.message);
     for (i = 0; i < count && good; i++) {
         const member *m = &members[i];
         CHECK(!m->lines || m->first == next);

@@ -676,6 +676,28 @@ static void test_byte_fallback(const diti_env *env) {
     CHECK_MESSAGE(tokenizer != NULL, "%s", err.message);
     CHECK(encodes(tokenizer, "A\xc3\xa9", "3 69 199 173 1"));
     diti_tokenizer_free(tokenizer);
+    /* umT5: <s> stands before <unk>, and bytes before the words */
+    model.size = 0;
+    put_piece(&model, "<pad>", 0, 3);
+    put_piece(&model, "</s>", 0, 3);
+    put_piece(&model, "<s>", 0, 3);
+    put_piece(&model, "<unk>", 0, 2);
+    for (i = 0; i < 256; i++) {
+        sprintf(name, "<0x%02X>", i);
+        put_piece(&model, name, 0, 6); /* 4 + i */
+    }
+    put_piece(&model, "\xe2\x96\x81", -3, 1); /* 260 */
+    put_piece(&model,
+              "\xe2\x96\x81"
+              "cat",
+              -4, 1);              /* 261 */
+    put_piece(&model, "s", -5, 1); /* 262 */
+    tokenizer = load(env, model.bytes, model.size, &err);
+    CHECK_MESSAGE(tokenizer != NULL, "%s", err.message);
+    CHECK(tokenizer->padding == 0 && tokenizer->end == 1);
+    CHECK(encodes(tokenizer, "cats \n cat", "261 262 260 14 261 1"));
+    CHECK(encodes(tokenizer, "cat \xe7\x8c\xab", "261 260 235 144 175 1"));
+    diti_tokenizer_free(tokenizer);
 }
 
 static void test_capacity(const diti_env *env) {
