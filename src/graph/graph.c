@@ -19,6 +19,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     diti_free(&graph->device->env, graph->dispatches);
     diti_free(&graph->device->env, graph->wanted);
     diti_free(&graph->device->env, graph->guard_records);
+    diti_free(&graph->device->env, graph->lates);
     diti_free(&graph->device->env, graph->exchanges);
     diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
     diti_free(&graph->device->env, graph->events);

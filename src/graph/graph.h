@@ -132,6 +132,9 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_late_copy { /* what a segment leaves for its next run, and the state that keeps it */
+    diti_tensor from, to;
+} diti_late_copy;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
     const struct diti_lora *lora;
     uint32_t column; /* the first of its scales in lora_scales */
@@ -163,6 +166,8 @@ typedef struct diti_graph {
     bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike; /* exponents are raised together, on all devices of a sequence */
     bool guard_blind; /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
+    diti_late_copy *lates; /* copies that wait for the segment's verdict */
+    size_t late_count, late_capacity;
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;

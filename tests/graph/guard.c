@@ -662,7 +662,10 @@ static void test_splits(void) {
         test_ranks("ring2,int8", before_picture);
         test_ranks("tensor2", before_picture);
         test_ranks("layers2", before_picture);
-        test_split(two, "ulysses2,int8:e", before_picture, "not finite");
+        test_split(two, "ulysses2,int8:e", before_picture, "");
+        test_split(two, "ring2,int8:e", before_picture, "");
+        test_ranks("ulysses2,int8:e", before_picture);
+        test_split(two, "pipefusion2,int8:e", before_picture, "");
         four = open_devices(TWO "," TWO, "rung=fp16");
         test_split(two, "cfg2", before_picture, "");
         test_split(two, "layers2", before_picture, "");
