@@ -194,6 +194,12 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     return tensor;
 }
 
+DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    diti_tensor tensor = diti_tensor_weight(graph, weight, part);
+    if (tensor) graph->tensors[tensor].format = DITI_I8;
+    return tensor;
+}
+
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor) {
     static const diti_tensor_info none = DITI_ZERO; /* before the first tensor could be made */
     if (!graph->tensors) return &none;

@@ -31,6 +31,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
@@ -210,6 +211,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* The same of a type whose elements are bytes, as rows of those. */
+DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor);

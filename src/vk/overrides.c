@@ -23,6 +23,8 @@ static const char *const diti_override_keys[] = {
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
+    "float8",        /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
+                        driver has such matrices; 2: the same with those of halves, for tests */
     "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
     "layout",        /* coop_layout of a diti_device, in place of what the self-test finds */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */

@@ -358,7 +358,7 @@ static void test_brain(const diti_env *env) {
     dit_error err = {0};
     CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_COOP, &words, &count, &err) == DIT_OK);
     bound = words[3];
-    CHECK(diti_spirv_bf16(env, &words, &count, &err) == DIT_OK && words[3] == bound + 1);
+    CHECK(diti_spirv_elements(env, DITI_MATRIX_BRAIN, &words, &count, &err) == DIT_OK && words[3] == bound + 1);
     for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
         if (words[i] == (3u << 16 | 22u) && words[i + 2] == 16) half = words[i + 1];
         if (words[i] == (4u << 16 | 22u)) {
