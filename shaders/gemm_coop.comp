@@ -77,7 +77,7 @@ uvec4 halves_of(const uvec2 bytes, const bool e5m2) {
 }
 const float as_halves_factor = KIND == 4u ? 65536.0 : 256.0; // of both operands, of the first
 // Sixteen bytes from element k of a row on, zeros beyond it.
-#define UNIT_OF(NAME, FORMAT, E5M2)                                                                                          \
+#define UNIT_OF(NAME, FORMAT, E5M2)                                                                                    \
     uvec4 NAME##_unit(const uint row_at, const uint k) {                                                               \
         uint at = row_at + k;                                                                                          \
         uvec4 v;                                                                                                       \

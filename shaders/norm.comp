@@ -1,7 +1,7 @@
 #version 450
 // LayerNorm or RMSNorm of rows (or neither), affine, then x * (1 + scale) + shift; as floats, or as int8 with a scale
-// per row, for which a row can be rotated first, or as E4M3 with such a scale. Two passes with a correction, so that a large common offset costs no
-// accuracy. LANES lanes share a row; a workgroup holds several rows.
+// per row, for which a row can be rotated first, or as E4M3 with such a scale. Two passes with a correction, so that a
+// large common offset costs no accuracy. LANES lanes share a row; a workgroup holds several rows.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -104,8 +104,8 @@ void measure(const uint lane, const uint at) {
     inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
 }
 
-// --- int8: steps of amax / 127, ties to even; E4M3: amax is its largest value, 448. Magnitudes are compared as bits, where NaN is the largest and is not
-// lost. ---
+// --- int8: steps of amax / 127, ties to even; E4M3: amax is its largest value, 448. Magnitudes are compared as bits,
+// where NaN is the largest and is not lost. ---
 
 uint bits_of(const vec4 v) {
     uvec4 b = floatBitsToUint(v) & 0x7fffffffu;

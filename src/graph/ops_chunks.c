@@ -32,8 +32,7 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
                               uint32_t part, uint32_t first, uint32_t rows, uint32_t column) {
     if (gemm.float8)
-        gemm.weight =
-            diti_tensor_view(graph, diti_tensor_bytes(graph, weight, part), first, rows, 0, weight->columns);
+        gemm.weight = diti_tensor_view(graph, diti_tensor_bytes(graph, weight, part), first, rows, 0, weight->columns);
     else
         gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
                                   : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
@@ -69,8 +68,8 @@ DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, c
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
-                 most = gemm->float8 ? diti_linear_byte_rows(graph, weight)
-                                     : diti_op_dequantize_rows(graph, weight, part);
+                 most =
+                     gemm->float8 ? diti_linear_byte_rows(graph, weight) : diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
         if (before >= end || before + rows <= begin) continue;
         one.columns = rows;

@@ -129,7 +129,8 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 /* tensor, F32 without an exponent, with that of `like`. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like, const char *name);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like,
+                                                     const char *name);
 /* Copies, unless a segment must run again. */
 DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */

@@ -274,10 +274,10 @@ static bool diti_emit_agrees(const diti_share *share) {
     return true;
 }
 
-/* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one process the host raises those of ops of one
-   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
-   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
-   goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
+   process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
+   exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
+   for each other in every step: the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);

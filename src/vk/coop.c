@@ -20,8 +20,10 @@ typedef struct diti_coop_types {
     uint32_t a, b, sum;
 } diti_coop_types;
 static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
-    {DITI_COMPONENT_F16, DITI_COMPONENT_F16, DITI_COMPONENT_F32},   {DITI_COMPONENT_S8, DITI_COMPONENT_S8, DITI_COMPONENT_S32},
-    {DITI_COMPONENT_BF16, DITI_COMPONENT_BF16, DITI_COMPONENT_F32}, {DITI_COMPONENT_E4M3, DITI_COMPONENT_E4M3, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_F16, DITI_COMPONENT_F16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_S8, DITI_COMPONENT_S8, DITI_COMPONENT_S32},
+    {DITI_COMPONENT_BF16, DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E4M3, DITI_COMPONENT_F32},
     {DITI_COMPONENT_E4M3, DITI_COMPONENT_E5M2, DITI_COMPONENT_F32},
 };
 
@@ -30,8 +32,7 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
     int i;
     for (i = 0; i < DITI_COOP_TYPES; i++) {
         const diti_coop_types *t = &diti_coop_type_list[i];
-        if (p->a == t->a && p->b == t->b && p->c == t->sum && p->result == t->sum && !p->saturating)
-            return i;
+        if (p->a == t->a && p->b == t->b && p->c == t->sum && p->result == t->sum && !p->saturating) return i;
     }
     return -1;
 }

@@ -101,8 +101,15 @@ typedef struct product_case {
 } product_case;
 
 static void check_product(diti_device *device, const product_case *c) {
-    linear_case form = {.m = c->m, .n = c->n, .k = c->k, .bias = true, .multiply = c->whole, .gate = c->whole,
-                        .residual = c->whole, .activation = c->whole ? DITI_ACTIVATION_GELU_TANH : 0, .rows = c->rows};
+    linear_case form = {.m = c->m,
+                        .n = c->n,
+                        .k = c->k,
+                        .bias = true,
+                        .multiply = c->whole,
+                        .gate = c->whole,
+                        .residual = c->whole,
+                        .activation = c->whole ? DITI_ACTIVATION_GELU_TANH : 0,
+                        .rows = c->rows};
     diti_graph *graph = begin(device);
     uint32_t count = c->layers ? c->layers : 1, i, r, n;
     matrix x = matrix_random(c->m, c->k, 2, DITI_F16), near = c->expanded ? x : rounded(&x),
@@ -141,8 +148,7 @@ static void check_product(diti_device *device, const product_case *c) {
              c->parts, count, c->whole ? " whole" : "", c->rows.of ? " rows" : "");
     if (run_plan()) {
         uint32_t quantized = 0;
-        for (i = 0; i < bench.plan->source_count; i++)
-            quantized += bench.plan->sources[i].kernel == DITI_KERNEL_NORM;
+        for (i = 0; i < bench.plan->source_count; i++) quantized += bench.plan->sources[i].kernel == DITI_KERNEL_NORM;
         CHECK_MESSAGE(c->expanded ? !quantized && last_expansions : quantized == 1 && !last_expansions,
                       "%s: %u roundings, %d expansions", what, quantized, last_expansions);
         got = read_tensor(out);
@@ -172,6 +178,18 @@ static void test_products(diti_device *device) {
     for (i = 0; i < DITI_COUNT(cases); i++) check_product(device, &cases[i]);
 }
 
+/* The class proves itself when a context is made, and without it weights are expanded. */
+static void test_class(const char *overrides, uint32_t wanted, const char *rung) {
+    dit_context_desc desc = {0};
+    dit_context *context = NULL;
+    dit_error err = {0};
+    desc.overrides = overrides;
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    CHECK_MESSAGE(context->device->coop_float8 == wanted && !strcmp(context->device->info.rung, rung), "%s: %u, rung %s",
+                  overrides, context->device->coop_float8, context->device->info.rung);
+    dit_context_destroy(context);
+}
+
 int main(void) {
     dit_error err = {0};
     dit_context_desc desc = {0};
@@ -186,7 +204,11 @@ int main(void) {
         CHECK(device->coop_float8 == 2 && diti_class_is_used(device, DITI_CLASS_COOP_FLOAT8));
         test_products(device);
         diti_device_close(device);
+        test_class("rung=coop,float8=2", 2, "coop");
+        test_class("rung=coop,float8=1", 0, "coop"); /* this driver has no such matrices */
+        test_class("rung=coop,float8=2,selftest_fail=coop_float8", 0, "coop, no coop_float8");
     }
+    test_class("rung=base,float8=2", 0, "base");
     test_vulkan_end();
     return TEST_END("float8");
 }

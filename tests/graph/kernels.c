@@ -1175,7 +1175,8 @@ static void check_conv(diti_device *device, const conv_case *c) {
     if (run_plan()) {
         matrix got = read_tensor(out);
         /* F16 sums are off by 2^-12 of their size or so, as in attention */
-        close_to(&got, wanted, tolerance_of(act) + (device->rung == DITI_RUNG_HALF && act == DITI_F16 ? 1e-3 : 0), what);
+        close_to(&got, wanted, tolerance_of(act) + (device->rung == DITI_RUNG_HALF && act == DITI_F16 ? 1e-3 : 0),
+                 what);
         free(got.data);
     }
     end();
