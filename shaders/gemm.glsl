@@ -38,6 +38,9 @@ layout(constant_id = 9) const uint CONV_FORM = 0;
 #ifndef INT8
 #define INT8 (A_FORMAT == FORMAT_I8)
 #endif
+#ifndef FLOAT8 // rows of A are E4M3 with a scale each, those of W have none
+#define FLOAT8 false
+#endif
 #define PART_BIAS 1u
 #define PART_MULTIPLY 2u
 #define PART_GATE 4u
@@ -180,6 +183,7 @@ vec4 narrow_a(const vec4 v) {
 // guard_begin().
 void finish(vec4 v, const uint row, const uint n) {
     if (INT8) v = v * row_scale(row) * column_scales(n);
+    if (FLOAT8) v *= row_scale(row);
     v *= guard_factors.y;
     if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);
     v = activate(ACTIVATION, v);

@@ -3,8 +3,9 @@
 // units of 16 bytes, while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole
 // workgroup) owns ROWS x COLUMNS fragments of results. Then the sums pass through shared memory, so that neighbouring
 // columns meet in one thread for the epilogue. All offsets and pitches are multiples of 16 bytes, and K of floats is
-// one of 8. F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. With BRAIN float16_t stands
-// in matrices for bfloat16, which dit makes of it in the module's words (diti_spirv_bf16).
+// one of 8. F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. KIND says which type
+// float16_t stands for in matrices: dit puts bfloat16 or 8-bit floats in its place in the module's words
+// (diti_spirv_elements). With 8-bit floats rows of A are E4M3 behind which a scale stands, those of W bare bytes.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -14,6 +15,11 @@
 #define HALVES
 #define VECTOR true
 #define DECODES
+layout(constant_id = 22) const uint KIND = 0; // diti_matrix_kind
+#define BRAIN (KIND == 1u)
+#define FLOAT8 (KIND >= 2u)
+#define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
+#define AS_HALVES (KIND >= 4u) // bytes become halves when they are loaded
 #include "gemm.glsl"
 layout(constant_id = 10) const uint TEAM = 32; // threads that share a fragment
 layout(constant_id = 11) const uint M_FLOAT = 16;
@@ -27,12 +33,11 @@ layout(constant_id = 18) const uint SCOPE = gl_ScopeSubgroup;
 layout(constant_id = 19) const uint M_BYTE = 16; // both shapes are real ones in every pipeline, as they must be
 layout(constant_id = 20) const uint N_BYTE = 16;
 layout(constant_id = 21) const uint K_BYTE = 32;
-layout(constant_id = 22) const bool BRAIN = false;
 
 layout(binding = 0) readonly buffer A_Q { uvec4 a_q[]; };
 layout(binding = 1) readonly buffer W_Q { uvec4 w_q[]; };
 
-const uint unit = INT8 ? 16u : 8u; // elements in 16 bytes
+const uint float_unit = AS_HALVES ? 8u : FLOAT8 ? 16u : 8u, unit = INT8 ? 16u : float_unit; // elements in 16 bytes
 const uint m_size = INT8 ? M_BYTE : M_FLOAT, n_size = INT8 ? N_BYTE : N_FLOAT;
 const uint fragments = ROWS * COLUMNS, float_fragments = INT8 ? 1u : fragments, byte_fragments = INT8 ? fragments : 1u;
 const uint teams_across = THREADS / TEAM / DOWN;
@@ -64,14 +69,23 @@ uvec2 round_quad(const vec4 v) {
     return BRAIN ? bits.xz >> 16 | bits.yw & 0xffff0000u : pack4(v);
 }
 uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low), round_quad(high)); }
+// Eight 8-bit floats as halves, E4M3 as 2^-8 of what they are, so that exponents need not be looked at.
+uvec4 halves_of(const uvec2 bytes, const bool e5m2) {
+    uvec4 even = uvec4(bytes.x, bytes.x >> 16, bytes.y, bytes.y >> 16) & 0xffu,
+          odd = uvec4(bytes.x, bytes.x >> 16, bytes.y, bytes.y >> 16) >> 8 & 0xffu, both = even | odd << 16;
+    return e5m2 ? both << 8 : (both & 0x00800080u) << 8 | (both & 0x007f007fu) << 7;
+}
+const float as_halves_factor = KIND == 4u ? 65536.0 : 256.0; // of both operands, of the first
 // Sixteen bytes from element k of a row on, zeros beyond it.
-#define UNIT_OF(NAME, FORMAT)                                                                                          \
+#define UNIT_OF(NAME, FORMAT, E5M2)                                                                                    \
     uvec4 NAME##_unit(const uint row_at, const uint k) {                                                               \
         uint at = row_at + k;                                                                                          \
         uvec4 v;                                                                                                       \
         if (TAIL && k >= K)                                                                                            \
             v = uvec4(0u);                                                                                             \
-        else if (INT8)                                                                                                 \
+        else if (AS_HALVES)                                                                                            \
+            v = halves_of((at & 8u) != 0u ? NAME##_q[at >> 4].zw : NAME##_q[at >> 4].xy, E5M2);                        \
+        else if (INT8 || FLOAT8)                                                                                       \
             v = NAME##_q[at >> 4];                                                                                     \
         else if (FORMAT == FORMAT_F16)                                                                                 \
             v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3];  \
@@ -80,10 +94,10 @@ uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low)
         return v;                                                                                                      \
     }
 #define FIT(V) narrow_a(V)
-UNIT_OF(a, A_FORMAT)
+UNIT_OF(a, A_FORMAT, false)
 #undef FIT
 #define FIT(V) (V)
-UNIT_OF(w, W_FORMAT)
+UNIT_OF(w, W_FORMAT, KIND == 5u)
 
 // One slice of K. PER: elements in an element of TILES. Places are counted in elements of TILES from the start, so that
 // only one sum depends on the thread, and all else is a constant that loads take for nothing.
@@ -168,7 +182,7 @@ void main() {
             if (INT8) {
                 MULTIPLY(int8_t, byte_sums, byte_tiles, 8u, M_BYTE, N_BYTE, K_BYTE)
             } else {
-                MULTIPLY(float16_t, sums, tiles, 8u, M_FLOAT, N_FLOAT, K_FLOAT)
+                MULTIPLY(float16_t, sums, tiles, float_unit, M_FLOAT, N_FLOAT, K_FLOAT)
             }
         }
     }
@@ -199,6 +213,7 @@ void main() {
             uint at = mine + n / strip * strip_skewed + n % strip;
             vec4 v =
                 INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);
+            if (AS_HALVES) v *= as_halves_factor;
             if (row < M && column < N) finish(v, row, column);
         }
     }

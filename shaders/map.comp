@@ -43,6 +43,16 @@ vec4 load_i8(uint row, uint column) {
 
 vec4 load_x(const uint at, const uint count) { return VECTOR ? x_load4(X_FORMAT, at) : x_some(X_FORMAT, at, count); }
 
+// Notes what F16 does not hold, and cuts it off.
+vec4 guarded(const vec4 v) {
+    uvec4 bits = floatBitsToUint(v) & 0x7fffffffu;
+    bits.xy = max(bits.xy, bits.zw);
+    uint most = max(bits.x, bits.y);
+    if (OUT_FORMAT != FORMAT_F16 || most < 0x477fe000u) return v;
+    atomicMax(guard[guard_offset + 1u].x, most);
+    return clamp(v, -65504.0, 65504.0);
+}
+
 void map(const uint row, const uint column) {
     uint from_row = row;
     if (OP == OP_SELECT) from_row = add_u1[add_offset];
@@ -61,6 +71,7 @@ void map(const uint row, const uint column) {
         from = add_offset + row / add_share % add_rows * add_pitch + column;
         v += VECTOR ? add_load4(FORMAT_F32, from) : add_some(FORMAT_F32, from, columns - column);
     }
+    if (GUARDED) v = guarded(v * GUARD_VALUE(x));
     if (VECTOR)
         dst_store4(OUT_FORMAT, at, v);
     else

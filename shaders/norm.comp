@@ -1,7 +1,7 @@
 #version 450
 // LayerNorm or RMSNorm of rows (or neither), affine, then x * (1 + scale) + shift; as floats, or as int8 with a scale
-// per row, for which a row can be rotated first. Two passes with a correction, so that a large common offset costs no
-// accuracy. LANES lanes share a row; a workgroup holds several rows.
+// per row, for which a row can be rotated first, or as E4M3 with such a scale. Two passes with a correction, so that a
+// large common offset costs no accuracy. LANES lanes share a row; a workgroup holds several rows.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -23,6 +23,8 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define PART_RESIDUAL 1024u // shift has a row for each row of x
 layout(constant_id = 6) const uint QUANTIZE = 0;
 #define QUANTIZE_ROTATED 2u
+#define QUANTIZE_E4M3 3u
+const float largest = QUANTIZE == QUANTIZE_E4M3 ? 448.0 : 127.0;
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 
 layout(push_constant) uniform Push {
@@ -102,8 +104,8 @@ void measure(const uint lane, const uint at) {
     inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
 }
 
-// --- int8: steps of amax / 127, ties to even. Magnitudes are compared as bits, where NaN is the largest and is not
-// lost. ---
+// --- int8: steps of amax / 127, ties to even; E4M3: amax is its largest value, 448. Magnitudes are compared as bits,
+// where NaN is the largest and is not lost. ---
 
 uint bits_of(const vec4 v) {
     uvec4 b = floatBitsToUint(v) & 0x7fffffffu;
@@ -137,7 +139,15 @@ bool is_finite(const uint bits) { return bits < 0x7f800000u; }
 
 uint pack_bytes(const vec4 v, const uint bits) {
     if (is_nothing(bits) || !is_finite(bits)) return 0u;
-    uvec4 b = uvec4(ivec4(clamp(roundEven(v * (127.0 / uintBitsToFloat(bits))), -127.0, 127.0))) & 255u;
+    vec4 steps = v * (largest / uintBitsToFloat(bits));
+    uvec4 b;
+    if (QUANTIZE == QUANTIZE_E4M3) { // multiples of an eighth of the power of two below, 2^-9 below 2^-6, ties to even
+        uvec4 exponent = max(floatBitsToUint(steps) >> 23 & 255u, uvec4(121u));
+        b = (exponent - 121u) * 8u + uvec4(roundEven(abs(steps) * uintBitsToFloat(257u - exponent << 23)));
+        b = min(b, uvec4(126u)) | floatBitsToUint(steps) >> 31 << 7;
+    } else {
+        b = uvec4(ivec4(clamp(roundEven(steps), -127.0, 127.0))) & 255u;
+    }
     return b.x | b.y << 8 | b.z << 16 | b.w << 24;
 }
 
@@ -147,7 +157,7 @@ void store_scale(const uint to, const uint bits) {
         dst_u1[to] = bits;
         return;
     }
-    float scale = is_nothing(bits) ? 0.0 : uintBitsToFloat(bits) / 127.0;
+    float scale = is_nothing(bits) ? 0.0 : uintBitsToFloat(bits) / largest;
     dst_u1[(to + padded_columns()) >> 2] = is_finite(bits) ? floatBitsToUint(scale) : 0x7fc00000u;
 }
 

@@ -15,7 +15,8 @@
 #   families               on SwiftShader with a second and a third queue family (tests/drivers/families.c), with the newest
 #                          loader and layers: older layers do not follow timeline semaphores from queue to queue
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
-#                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver
+#                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver; so do other ways'
+#                          names in it: DIT_TEST_WAYS="lavapipe newest"
 # The names `check`, `fuzz`, `wine`, `foreign`, `packages` and `godot` stand for tools/check.sh and tests/fuzz.sh, wine.sh,
 # foreign.sh, packages.sh and godot.sh. Without names fuzz runs as well, and with DIT_TEST_ALL=1 the other five do, too.
 # Every way but those of tests that compile dit.h themselves is linked with an object of dit.h itself (build/library.c).
@@ -73,8 +74,7 @@ ways_of() {
         [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
         ;;
     esac
-    case $ways:${DIT_TEST_WAYS:-} in *driver:driver) ways=driver ;; *:driver) ways= ;; esac
-    echo "$ways" | tr -s ' ' '\n' | awk 'NF && !seen[$1]++'
+    echo "$ways" | tr -s ' ' '\n' | awk -v only=" ${DIT_TEST_WAYS:-} " 'NF && !seen[$1]++ && (only ~ /^ *$/ || index(only, " " $1 " "))'
 }
 
 # Runs one program in one way, its output to a log.

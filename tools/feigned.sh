@@ -31,6 +31,7 @@ vega10   AMD Vega 56 and 64                navi10  AMD RDNA1, RX 5700
 navi21   AMD RDNA2, RX 6800                vangogh AMD RDNA2, Steam Deck
 navi31   AMD RDNA3, RX 7900                gfx1150 AMD RDNA3.5, Radeon 890M
 gfx1201  AMD RDNA4, RX 9070
+gfx1201-float8 the same with F8 weights on matrices of 8-bit floats (override float8=1)
 tgl      Intel Xe-LP, Iris Xe              adl     Intel Xe-LP
 dg2      Intel Xe-HPG, Arc A770            mtl     Intel Xe-LPG
 arl-h    Intel Xe-LPG with matrix units, Arrow Lake H
@@ -47,6 +48,7 @@ describe() {
     turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 overrides=layout=1283 ;;
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
     vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
+    gfx1201-float8) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=gfx1201 overrides=float8=1 ;;
     arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 ;;
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;

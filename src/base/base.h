@@ -165,6 +165,7 @@ DIT_INTERNAL float diti_half_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
 DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
-DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
-DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
+DIT_INTERNAL uint8_t diti_float_to_e4m3(float value); /* largest 448 */
+DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits);  /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
+DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits);  /* OCP FP8 E5M2 */
 #endif

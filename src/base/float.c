@@ -60,4 +60,19 @@ DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits) {
     return diti_small_float(negative, mantissa | 8u, (int)exponent - 10);
 }
 
+/* To nearest, ties to even; beyond 448 and infinities become 448. */
+DIT_INTERNAL uint8_t diti_float_to_e4m3(float value) {
+    uint32_t bits = diti_bits_from_float(value), sign = bits >> 31 << 7, exponent = bits >> 23 & 255u, code;
+    float steps = diti_float_from_bits(bits & 0x7fffffffu);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint8_t)(sign | 0x7fu);
+    if (exponent < 121) exponent = 121; /* 2^-6: below, steps are 2^-9 */
+    if (exponent > 136) return (uint8_t)(sign | 0x7eu);
+    steps *= diti_float_from_bits((257u - exponent) << 23); /* of an eighth of the power of two below */
+    code = (uint32_t)steps;
+    steps -= (float)code;
+    if (steps > 0.5f || (steps >= 0.5f && (code & 1u))) code++;
+    code += (exponent - 121) * 8;
+    return (uint8_t)(sign | (code < 0x7e ? code : 0x7e));
+}
+
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits) { return diti_half_to_float((uint16_t)(bits << 8)); }

@@ -185,8 +185,9 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
 }
 
-/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment. Over n
- * of them the mean of what was sent is off by a rounding over n, not by a rounding. */
+/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment, once
+   that does not have to run again. Over n of them the mean of what was sent is off by a rounding over n, not by a
+   rounding. The payload has x's exponent, as its receivers expect; what was lost has none. */
 static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
     diti_tensor lost = diti_tensor_state(graph, DITI_F32, info.rows, info.columns, "lost by payloads"), sum, payload;
@@ -196,10 +197,10 @@ static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     desc.out_f32 = true;
     desc.add = lost;
     sum = diti_elementwise(graph, x, &desc);
-    payload = diti_quantize(graph, sum, false, "payload");
+    payload = diti_quantize(graph, diti_guard_like(graph, sum, x, "payload"), false, "payload");
     desc.scale = -1;
     desc.add = sum;
-    desc.out = lost;
+    desc.out = diti_guard_late(graph, lost, "lost by payloads");
     x = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, "payload");
     diti_dequantize(graph, payload, x, "payload");
     diti_elementwise(graph, x, &desc);

@@ -19,6 +19,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     diti_free(&graph->device->env, graph->dispatches);
     diti_free(&graph->device->env, graph->wanted);
     diti_free(&graph->device->env, graph->guard_records);
+    diti_free(&graph->device->env, graph->lates);
     diti_free(&graph->device->env, graph->exchanges);
     diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
     diti_free(&graph->device->env, graph->events);
@@ -190,6 +191,12 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
+    return tensor;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    diti_tensor tensor = diti_tensor_weight(graph, weight, part);
+    if (tensor) graph->tensors[tensor].format = DITI_I8;
     return tensor;
 }
 

@@ -31,6 +31,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
@@ -132,6 +133,9 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_late_copy { /* what a segment leaves for its next run, and the state that keeps it */
+    diti_tensor from, to;
+} diti_late_copy;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
     const struct diti_lora *lora;
     uint32_t column; /* the first of its scales in lora_scales */
@@ -160,9 +164,11 @@ typedef struct diti_graph {
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
-    bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
-    bool guard_alike; /* exponents are raised together, on all devices of a sequence */
-    bool guard_blind; /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
+    bool guard_bare;       /* tensors for other devices must have no exponent: every device knows only its own */
+    bool guard_alike;      /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind;      /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
+    diti_late_copy *lates; /* copies that wait for the segment's verdict */
+    size_t late_count, late_capacity;
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -205,6 +211,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* The same of a type whose elements are bytes, as rows of those. */
+DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor);

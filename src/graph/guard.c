@@ -146,8 +146,33 @@ static void diti_guard_agree(diti_graph *graph) {
 }
 
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+    size_t i;
     if (!graph->guards || diti_graph_failed(graph)) return;
     diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
     if (graph->guard_peers) diti_guard_agree(graph);
+    for (i = 0; i < graph->late_count && !diti_graph_failed(graph); i++)
+        diti_copy_gated(graph, graph->lates[i].from, graph->lates[i].to, "keep for the next step");
+    graph->late_count = 0;
+}
+
+DIT_INTERNAL diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, state);
+    diti_late_copy copy;
+    if (!graph->guards || diti_graph_failed(graph)) return state;
+    copy.to = state;
+    copy.from = diti_tensor_new(graph, info.format, info.rows, info.columns, name);
+    if (!diti_grow(&graph->device->env, (void **)&graph->lates, &graph->late_capacity, graph->late_count, sizeof copy))
+        return diti_graph_fail_memory(graph, "%u copies behind a step", (unsigned)graph->late_count);
+    graph->lates[graph->late_count++] = copy;
+    return copy.from;
+}
+
+DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name) {
+    uint32_t record;
+    if (!graph->guards || graph->activation != DITI_F16 || diti_graph_failed(graph)) return;
+    record = diti_guard_add(graph, name, "");
+    if (diti_graph_failed(graph)) return;
+    graph->guard_records[record].store = record;
+    graph->tensors[graph->tensors[received].parent].guard = record;
 }

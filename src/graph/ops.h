@@ -82,6 +82,8 @@ DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_te
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+/* x F16 or F32 to rows of E4M3, the largest of a row to 448. */
+DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name);
 /* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
 DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,

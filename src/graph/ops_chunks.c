@@ -31,8 +31,11 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 /* Output columns that belong to rows [first, first + rows) of a part of the weight; column: the first of them. */
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
                               uint32_t part, uint32_t first, uint32_t rows, uint32_t column) {
-    gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
-                              : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
+    if (gemm.float8)
+        gemm.weight = diti_tensor_view(graph, diti_tensor_bytes(graph, weight, part), first, rows, 0, weight->columns);
+    else
+        gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
+                                  : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -54,12 +57,19 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
+/* Rows of bytes that a binding can hold. */
+static uint32_t diti_linear_byte_rows(const diti_graph *graph, const diti_weight *weight) {
+    uint64_t rows = (graph->device->limits.storage_range - 1024) / weight->columns / 64 * 64;
+    return rows < weight->rows ? (uint32_t)rows : weight->rows;
+}
+
 DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                      const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
-                 most = diti_op_dequantize_rows(graph, weight, part);
+                 most =
+                     gemm->float8 ? diti_linear_byte_rows(graph, weight) : diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
         if (before >= end || before + rows <= begin) continue;
         one.columns = rows;

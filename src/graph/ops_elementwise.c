@@ -78,14 +78,18 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
     return false;
 }
 
-/* A copy takes the exponent over. */
-static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
+/* A copy takes the exponent over. F32 without one that becomes all of a new tensor of F16 may not fit: that gets an
+   exponent of its own. What has an exponent already (diti_guard_like) is stored with it. */
+static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies, bool is_new,
                                    diti_dispatch *dispatch) {
+    const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
+    const bool plain = from->format == DITI_F32 && !diti_tensor_get(graph, from->parent)->guard;
     diti_guard_use use = DITI_ZERO;
-    if (copies && diti_tensor_get(graph, out)->format == DITI_F16) {
+    if (copies && !plain && to->format == DITI_F16) {
         diti_guard_pass(graph, x, out);
         return;
     }
+    if ((is_new && plain && to->format == DITI_F16) || diti_tensor_get(graph, to->parent)->guard) use.out = out;
     use.operands[0] = x;
     use.binding = 7;
     use.word = DITI_MAP_GUARD;
@@ -124,7 +128,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
-                           &dispatch);
+                           !desc->out, &dispatch);
     diti_small_emit(graph, &dispatch, rows, columns, DITI_MAP_PUSH_WORDS);
     return out;
 }
@@ -136,6 +140,38 @@ DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tenso
     copy.out_f32 = true;
     copy.name = name;
     return diti_elementwise(graph, tensor, &copy);
+}
+
+DIT_INTERNAL diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like, const char *name) {
+    diti_tensor_info info;
+    diti_tensor out;
+    if (diti_graph_failed(graph) || !diti_tensor_get(graph, diti_tensor_get(graph, like)->parent)->guard) return tensor;
+    info = *diti_tensor_get(graph, tensor);
+    out = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, name);
+    if (diti_graph_failed(graph)) return 0;
+    diti_guard_pass(graph, like, out);
+    diti_copy(graph, tensor, out, name);
+    return out;
+}
+
+DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+    const diti_tensor_info *x = diti_tensor_get(graph, from), *out = diti_tensor_get(graph, to);
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return;
+    if (!diti_elementwise_check(graph, x, out, NULL, name)) return;
+    dispatch.constants[2] = x->format;
+    dispatch.constants[3] = out->format;
+    dispatch.constants[6] = diti_op_vector(graph, from) && diti_op_vector(graph, to);
+    dispatch.push[DITI_MAP_X_PITCH] = x->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = out->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, from, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, to, DITI_MAP_OUT, true, true); /* gated, it keeps what is there */
+    diti_small_bind_run(graph, &dispatch, 0);
+    diti_small_bind_run(graph, &dispatch, 2);
+    diti_op_gate(graph, &dispatch, 7, DITI_MAP_GUARD);
+    x = diti_tensor_get(graph, from);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_MAP_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
@@ -199,7 +235,7 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
     diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
     diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
-    diti_elementwise_guard(graph, x, out, true, &dispatch);
+    diti_elementwise_guard(graph, x, out, true, false, &dispatch);
     diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_MAP_PUSH_WORDS);
 }
 

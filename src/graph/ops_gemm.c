@@ -57,7 +57,7 @@ typedef struct diti_gemm_coop {
     diti_coop_shape shape, floats, bytes; /* shape of the fragment that is used, and of both that the module declares */
     uint32_t threads, unit;               /* threads that share a fragment; elements in 16 bytes */
     uint32_t scope;
-    bool bf16;
+    diti_matrix_kind kind;
 } diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
@@ -229,18 +229,29 @@ static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, b
     return shape;
 }
 
-static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_coop *out) {
+/* Matrices of 8-bit floats that the device has for weights of a type, or those of halves that stand for them. */
+static diti_matrix_kind diti_gemm_float8(const diti_device *device, dit_type type) {
+    const bool halves = device->coop_float8 == 2;
+    if (type == DIT_TYPE_F8_E5M2) return halves ? DITI_MATRIX_E5M2_HALVES : DITI_MATRIX_E5M2;
+    return halves ? DITI_MATRIX_E4M3_HALVES : DITI_MATRIX_E4M3;
+}
+
+static void diti_gemm_coop_choose(const diti_device *device, const diti_gemm *gemm, bool i8, diti_gemm_coop *out) {
     const diti_coop *coop = &device->coop;
     bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
-                     coop->workgroup_shape[DITI_COOP_S8].m;
+                     coop->workgroup_shape[DITI_COOP_S8].m && !gemm->float8;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
-    out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
+    int type = bf16 ? DITI_COOP_BF16 : DITI_COOP_F16;
+    out->kind = bf16 ? DITI_MATRIX_BRAIN : DITI_MATRIX_HALF;
+    if (gemm->float8) out->kind = diti_gemm_float8(device, gemm->float8);
+    if (out->kind == DITI_MATRIX_E4M3) type = DITI_COOP_E4M3;
+    if (out->kind == DITI_MATRIX_E5M2) type = DITI_COOP_E4M3_E5M2;
+    out->floats = diti_gemm_fragment(device, type, workgroup);
     out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* real shapes, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
-    out->unit = i8 ? 16 : 8;
-    out->bf16 = bf16;
+    out->unit = i8 || out->kind == DITI_MATRIX_E4M3 || out->kind == DITI_MATRIX_E5M2 ? 16 : 8;
 }
 
 /* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
@@ -296,11 +307,14 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     uint32_t across[2], fragments[2], step, i;
     uint64_t bytes;
     diti_gemm_coop coop = DITI_ZERO;
-    diti_gemm_coop_choose(device, i8, &coop);
-    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-        !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit)) || (!i8 && gemm->depth % coop.unit) ||
-        (gemm->image && i8))
+    diti_gemm_coop_choose(device, gemm, i8, &coop);
+    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || (!i8 && gemm->depth % coop.unit) ||
+        (gemm->image && (i8 || gemm->float8)))
         return false;
+    if (!gemm->float8 && (!diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
+                          !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit))))
+        return false;
+    if (gemm->float8 && (gemm->depth % 16 || coop.shape.k % coop.unit)) return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
         return false; /* values behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
@@ -325,7 +339,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     out->constants[8] = coop.scope;
     memcpy(out->constants + 9, &coop.bytes, sizeof coop.bytes);
-    out->constants[12] = coop.bf16;
+    out->constants[12] = coop.kind;
     out->constant_count = 13;
     bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
     if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
@@ -335,15 +349,24 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     return true;
 }
 
+DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_tiles_coop(graph, gemm, false, 0, &tiles);
+}
+
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8 && !gemm->float8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
     bool half = !i8 && vector && diti_class_is_used(device, DITI_CLASS_HALF);
     if ((graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32)
         half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
+        return;
+    }
+    if (gemm->float8) { /* no other kernel knows these bytes */
+        diti_gemm_tiles_coop(graph, gemm, false, 0, out);
         return;
     }
     if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
@@ -412,7 +435,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
-    if (gemm->packed) return;                                             /* measuring takes plain operands */
+    if (gemm->packed || gemm->float8) return;                             /* measuring takes plain operands */
     if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* the kernel has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.kernel = tiles->kernel;
@@ -559,6 +582,7 @@ static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
+    if (!tiles.rows) return *across = 0;
     *across = diti_gemm_ceil(gemm->columns, tiles.columns);
     return diti_gemm_ceil(gemm->rows, tiles.rows);
 }
@@ -570,6 +594,11 @@ DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
     diti_gemm_tune(graph, gemm, &tiles);
+    if (!tiles.rows) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: no kernel has tiles for 8-bit floats [%u, %u]",
+                        gemm->name, gemm->rows, gemm->columns);
+        return;
+    }
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.kernel, tiles.group)) return;

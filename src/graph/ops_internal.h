@@ -75,6 +75,7 @@ typedef struct diti_gemm {
     uint32_t out_step; /* rows of out from item to item, of products for the rows of items; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
+    dit_type float8; /* not 0: weight is bytes of this type, and x rows of E4M3 */
     const char *name;
 } diti_gemm;
 /* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
@@ -92,6 +93,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
    that zeros stand behind the last. */
 DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
+/* Whether the device has matrices of 8-bit floats for this product, x and weight aside (gemm.float8). */
+DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
 /* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
@@ -125,6 +128,11 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
+/* tensor, F32 without an exponent, with that of `like`. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like,
+                                                     const char *name);
+/* Copies, unless a segment must run again. */
+DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
 
 /* --- one transfer (exchange.c); other rooms say what they need in the words of group.h --- */

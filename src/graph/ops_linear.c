@@ -19,7 +19,8 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     uint32_t gates;
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
-        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+        (info->format == DITI_I8 && !info->e4m3 &&
+         weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -37,7 +38,26 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
+/* Whether a weight is multiplied as it is stored, on matrices of 8-bit floats: in rows of whole 16 bytes, with many
+   rows of x. */
+static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weight, const diti_gemm *like,
+                               uint32_t first) {
+    diti_gemm gemm = *like;
+    uint32_t i;
+    if (!graph->device->coop_float8 || first % 4 ||
+        (weight->type != DIT_TYPE_F8_E4M3 && weight->type != DIT_TYPE_F8_E5M2) || diti_weight_taps(weight) > 1 ||
+        weight->columns % 16 || weight->rows % 4)
+        return false;
+    for (i = 0; i < weight->part_count; i++)
+        if (weight->parts[i].first_row % 4) return false;
+    gemm.float8 = weight->type;
+    gemm.columns = weight->rows;
+    return diti_op_gemm_float8(graph, &gemm);
+}
+
 static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    if (info->e4m3) x = info->floats; /* diti_linear takes them up again where it can */
     if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
     if (weight->columns > DITI_I8_MAX_COLUMNS) {
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
@@ -74,9 +94,15 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    if (diti_graph_adapts(graph, whole))
+    if (diti_graph_adapts(graph, whole)) {
         diti_lora_linear(graph, &gemm, weight, whole, desc);
-    else
+        return gemm.out;
+    }
+    if (!diti_graph_failed(graph) && diti_linear_float8(graph, weight, &gemm, desc->first)) {
+        gemm.float8 = weight->type;
+        gemm.x = diti_tensor_get(graph, x)->e4m3 ? x : diti_quantize_e4m3(graph, gemm.x, "quantize");
+    }
+    if (!diti_graph_failed(graph))
         diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
@@ -211,6 +237,17 @@ static diti_tensor diti_linear_kind(diti_graph *graph, diti_tensor x, const diti
     return diti_linear(graph, x, &layer->weight, &one);
 }
 
+static bool diti_fused_linear_float8(const diti_graph *graph, const diti_fused_linear *fused, diti_tensor x) {
+    diti_gemm gemm = DITI_ZERO;
+    uint32_t i;
+    if (fused->count < 2 || !diti_element_is_float(diti_tensor_get(graph, x)->format)) return false;
+    gemm.rows = diti_tensor_get(graph, x)->rows;
+    gemm.depth = diti_tensor_get(graph, x)->columns;
+    for (i = 0; i < fused->count; i++)
+        if (!diti_linear_float8(graph, &fused->layers[i].weight, &gemm, 0)) return false;
+    return true;
+}
+
 DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
                                            const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
@@ -220,6 +257,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
     if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);

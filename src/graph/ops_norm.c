@@ -37,7 +37,7 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3 };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -73,6 +73,7 @@ typedef struct diti_norm_op {
 static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
     if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
+    if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
@@ -218,6 +219,16 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
 
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
     return diti_quantize_agreed(graph, x, rotated, 0, name);
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    diti_tensor out = diti_tensor_new(graph, DITI_I8, info.rows, info.columns, name);
+    if (diti_graph_failed(graph)) return 0;
+    graph->tensors[out].e4m3 = true;
+    graph->tensors[out].floats = x;
+    diti_quantize_to(graph, x, out, name);
+    return out;
 }
 
 DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {

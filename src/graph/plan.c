@@ -163,6 +163,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
     const bool i8 = dispatch->constants[1] == DITI_I8;
     switch (dispatch->kernel) {
     case DITI_KERNEL_GEMM_COOP:
+        if (dispatch->constants[DITI_CONSTANT_KIND] >= DITI_MATRIX_E4M3) return DITI_CLASS_COOP_FLOAT8;
         if (i8) return DITI_CLASS_COOP_I8;
         if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;

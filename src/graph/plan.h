@@ -169,6 +169,9 @@ DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t dev
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
 /* After a segment's ops, and before what must not happen twice. */
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
+/* The tensor to write what a state is to hold for the next run of the segment: it comes there after the verdict, unless
+   the segment must run again. Without guards it is the state itself. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name);
 
 /* --- guards of a plan; all do nothing where there are none --- */
 typedef struct diti_verdict { /* about a segment that must run again */

@@ -263,35 +263,34 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 }
 
 static bool diti_emit_in_one_process(const diti_share *share) {
-    return share->job->context->device_count >= share->assignment.share_total;
+    return share->job->context->device_count * (share->assignment.folded ? 2u : 1u) >= share->assignment.share_total;
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
    what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
-   can ask of another one, and a HunyuanDiT's skips, which have no exponents, may have made its latent infinite by then.
- */
+   can ask of another one. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (!context || job->request.shape.int8_feedback)
-        return false; /* a step that runs again would add its error twice */
-    if (diti_patches_used(&job->request.shape) && job->model->transformer->traits.skips) return false;
+    if (!context) return false;
     if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
-   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
-   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
-   goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
+   process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
+   exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
+   for each other in every step: the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
-    graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
+    graph->guard_alike =
+        diti_group_count(&share->assignment.axes.sequence) > 1 ||
+        (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
     graph->guard_bare = !graph->guard_alike;
     graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
     if (!diti_patches_used(&share->job->request.shape))

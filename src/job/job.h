@@ -713,7 +713,7 @@ typedef enum diti_probe {
     DITI_PROBE_RESIDUAL, /* from F16 to F32: residual + gate * (x W + b) */
     DITI_PROBE_CONV      /* F16: 3 x 3 with bias and residual */
 } diti_probe;
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
                                            dit_error *err);
 /* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
    new bit in device->dropped: the device is of no use any more, but would be without that class. */

@@ -7,7 +7,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    bool i8;                /* weights are rows of int8 */
+    dit_type type;          /* of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -26,12 +26,46 @@ static void diti_product_fill(float *values, size_t count, uint32_t seed, bool h
 
 static uint32_t diti_product_taps(const diti_product *p) { return p->height ? 9u : 1u; }
 
+static bool diti_product_is_float8(const diti_product *p) {
+    return p->type == DIT_TYPE_F8_E4M3 || p->type == DIT_TYPE_F8_E5M2;
+}
+
+/* The inputs as products of 8-bit floats round them: the largest of a row to 448. */
+static void diti_product_round_rows(const diti_product *p) {
+    uint32_t r, c;
+    for (r = 0; r < p->m; r++) {
+        float *row = p->x + (size_t)r * p->k, most = 0;
+        for (c = 0; c < p->k; c++)
+            if (fabsf(row[c]) > most) most = fabsf(row[c]);
+        for (c = 0; c < p->k; c++)
+            row[c] = diti_e4m3_to_float(diti_float_to_e4m3(row[c] * (448.0f / most))) * (most / 448.0f);
+    }
+}
+
+/* The same of weights, which are rounded here; their bytes. */
+static uint32_t diti_product_store_float8(const diti_product *p, unsigned char *out) {
+    const size_t count = (size_t)p->n * p->k;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (p->type == DIT_TYPE_F8_E4M3) {
+            out[i] = diti_float_to_e4m3(p->w[i]);
+            p->w[i] = diti_e4m3_to_float(out[i]);
+        } else {
+            out[i] = (unsigned char)(diti_float_to_half(p->w[i]) >> 8);
+            p->w[i] = diti_e5m2_to_float(out[i]);
+        }
+    }
+    return (uint32_t)count;
+}
+
 /* The weights as the device stores them, in out; rows of int8 change the values to what they stand for. */
 static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
     const float scale = 1.0f / 254.0f;
     const uint32_t k = p->k * diti_product_taps(p);
-    const uint32_t pitch = p->i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
+    const bool i8 = p->type == DIT_TYPE_I8_ROW;
+    const uint32_t pitch = i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
     uint32_t r, c;
+    if (diti_product_is_float8(p)) return diti_product_store_float8(p, out);
     for (r = 0; r < p->n; r++) {
         unsigned char *to = out + (size_t)r * pitch;
         float *row = p->w + (size_t)r * k;
@@ -39,14 +73,14 @@ static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
         for (c = 0; c < k; c++) {
             uint16_t half = diti_float_to_half(row[c]);
             int8_t step = (int8_t)(row[c] * 254.0f);
-            if (p->i8) row[c] = (float)step * scale;
-            if (p->i8)
+            if (i8) row[c] = (float)step * scale;
+            if (i8)
                 memcpy(to + c, &step, 1);
             else
                 memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
                        p->half ? 2u : 4u);
         }
-        if (p->i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
+        if (i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
     }
     return p->n * pitch;
 }
@@ -161,7 +195,7 @@ static bool diti_product_agrees(const diti_product *p) {
 static void diti_product_weight(const diti_product *p, const diti_weight_block *block, diti_weight *weight) {
     memset(weight, 0, sizeof *weight);
     weight->name = "self-test weight";
-    weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    weight->type = p->type ? p->type : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
     weight->rows = p->n;
     weight->columns = p->k * diti_product_taps(p);
     weight->kernel = p->height ? 3 : 1;
@@ -218,6 +252,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         bias.parts[0].block = &blocks[1];
         bias.parts[0].rows = 1;
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
+        if (diti_product_is_float8(p)) diti_product_round_rows(p);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
         result = diti_fail_memory(err, "the device self-test");
@@ -229,21 +264,21 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
     return result;
 }
 
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
                                            dit_error *err) {
     diti_product p = DITI_ZERO;
-    p.i8 = i8;
+    p.type = type;
     if (which == DITI_PROBE_PLAIN) {
         p.m = 191;
         p.n = 188;
-        p.k = 200;
+        p.k = diti_product_is_float8(&p) ? 208 : 200;
         p.out_f32 = true;
         return diti_product_run(device, &p, agrees, err);
     }
     p.half = p.bias = true;
     p.m = device->is_cpu ? 97 : 1500; /* at least 128 tiles of 128 x 128 */
     p.n = device->is_cpu ? 92 : 1404;
-    p.k = 72;
+    p.k = diti_product_is_float8(&p) ? 80 : 72;
     if (which == DITI_PROBE_HIDDEN) {
         p.gelu = p.multiply = true;
     } else if (which == DITI_PROBE_RESIDUAL) {

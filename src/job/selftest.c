@@ -75,10 +75,22 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err));
-    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err));
-    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err));
-    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err));
+    const dit_type type = i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_STORED;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, type, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, type, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, type, agrees, err));
+    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err));
+    return DIT_OK;
+}
+
+/* Weights of both types; those of E5M2 where the device has matrices for them. */
+static dit_result diti_selftest_float8(diti_device *device, bool *agrees, dit_error *err) {
+    const bool e5m2 = device->coop_float8 == 2 || device->coop.subgroup_shape[DITI_COOP_E4M3_E5M2].m;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_F8_E4M3, agrees, err));
+    if (*agrees && e5m2) DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_F8_E5M2, agrees, err));
+    if (device->is_cpu) return DIT_OK;
+    if (*agrees) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, DIT_TYPE_F8_E4M3, agrees, err));
+    if (*agrees) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, DIT_TYPE_F8_E4M3, agrees, err));
     return DIT_OK;
 }
 
@@ -151,9 +163,10 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
     case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
-    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
+    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
+    case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
@@ -257,6 +270,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_FP16,
                                          DITI_CLASS_COOP_CONV,
                                          DITI_CLASS_COOP_I8,
+                                         DITI_CLASS_COOP_FLOAT8,
                                          DITI_CLASS_DOT,
                                          DITI_CLASS_BROADCAST,
                                          DITI_CLASS_COOP2_ATTENTION,

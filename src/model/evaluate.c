@@ -306,8 +306,14 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
     return i == stages->index ? UINT32_MAX : stages->devices[i];
 }
 
-DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
+#define DITI_SKIP "keep_skip"
+
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
+    diti_elementwise_desc copy = DITI_ZERO;
+    diti_tensor skip;
+    copy.name = DITI_SKIP;
+    skip = diti_elementwise(p->graph, x, &copy);
     p->denoise->inboxes[p->denoise->patch % 2].skips[p->index] = skip;
     if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
@@ -339,9 +345,12 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
         if (taker < first || taker >= end) continue;
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
+        diti_graph_scope(graph, "block", i);
+        diti_guard_expect(graph, inbox->skips[i], DITI_SKIP);
         inbox->exchanges[i] =
             1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
+    diti_graph_scope(graph, NULL, 0);
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
     inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }

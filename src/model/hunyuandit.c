@@ -648,13 +648,6 @@ static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandi
     return diti_layer_spread(p->graph, diti_pass_tensor(p), both, &w->skip, 0, "residual");
 }
 
-/* A copy of x, which later blocks change; in the format of activations, since there are many. */
-static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc copy = DITI_ZERO;
-    copy.name = "keep_skip";
-    return diti_elementwise(graph, x, &copy);
-}
-
 /* HunYuanDiTBlock.forward, docs/models.md 3.5 step 5: x F32 [items * rows, D] is changed in place, or replaced where a
    skip joins it. Nothing is gated. */
 static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
@@ -671,7 +664,7 @@ static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
     h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, diti_hunyuandit_keep(p->graph, x));
+    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, x);
     return x;
 }
 

@@ -647,9 +647,9 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                           diti_tensor text);
-/* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
-   is computed, which takes it. */
-DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
+/* A block leaves a copy of the residual stream [items * image, D], which later blocks change, for block layers - 1 -
+   index, wherever that is computed, which takes it: in the format of activations, since there are many. */
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);

@@ -8,6 +8,8 @@ enum {
     DITI_COMPONENT_S8 = 3,
     DITI_COMPONENT_S32 = 5,
     DITI_COMPONENT_BF16 = 1000141000,
+    DITI_COMPONENT_E4M3 = 1000491002,
+    DITI_COMPONENT_E5M2 = 1000491003,
     DITI_SCOPE_WORKGROUP = 2,
     DITI_SCOPE_SUBGROUP = 3,
     DITI_STYPE_COOP_PROPERTIES = 1000506001,
@@ -15,12 +17,14 @@ enum {
     DITI_STYPE_COOP2_PROPERTIES = 1000593002
 };
 typedef struct diti_coop_types {
-    uint32_t operand, sum;
+    uint32_t a, b, sum;
 } diti_coop_types;
 static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
-    {DITI_COMPONENT_F16, DITI_COMPONENT_F32},
-    {DITI_COMPONENT_S8, DITI_COMPONENT_S32},
-    {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_F16, DITI_COMPONENT_F16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_S8, DITI_COMPONENT_S8, DITI_COMPONENT_S32},
+    {DITI_COMPONENT_BF16, DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E4M3, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E5M2, DITI_COMPONENT_F32},
 };
 
 /* The type that dit computes with, as an index of DITI_COOP_…; -1: something else. */
@@ -28,8 +32,7 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
     int i;
     for (i = 0; i < DITI_COOP_TYPES; i++) {
         const diti_coop_types *t = &diti_coop_type_list[i];
-        if (p->a == t->operand && p->b == t->operand && p->c == t->sum && p->result == t->sum && !p->saturating)
-            return i;
+        if (p->a == t->a && p->b == t->b && p->c == t->sum && p->result == t->sum && !p->saturating) return i;
     }
     return -1;
 }
@@ -130,6 +133,8 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
     if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
     if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
+    if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3);
+    if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3_E5M2);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];

@@ -247,6 +247,10 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_convolutions = device->rung >= DITI_RUNG_COOP && device->portions->conv_step;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
+    device->coop_float8 = (uint32_t)diti_override_number(overrides, "float8", 0);
+    if (device->rung < DITI_RUNG_COOP ||
+        !coop->subgroup_shape[device->coop_float8 == 1 ? DITI_COOP_E4M3 : DITI_COOP_F16].m)
+        device->coop_float8 = 0;
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_khr =
         device->rung >= DITI_RUNG_COOP && device->portions->channels && coop->subgroup_shape[DITI_COOP_F16].m;
@@ -416,7 +420,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
     DITI_TRY(diti_device_select(device, desc->devices, err));
     DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
-    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
+    diti_features_proved(&device->features, desc->overrides);
     DITI_TRY(diti_device_describe(device, desc, err));
     DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
@@ -531,7 +535,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     }
     device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
     if (given->device_info) diti_features_enabled(given->device_info, &device->features);
-    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
+    diti_features_proved(&device->features, desc->overrides);
     if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");

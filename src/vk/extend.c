@@ -295,7 +295,7 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     DITI_TRY(diti_instance_functions(&vk, instance, err));
     DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
     DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
-    diti_features_proved(out);
+    diti_features_proved(out, NULL);
     DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);

@@ -20,6 +20,7 @@ enum {
     DITI_STRUCTURE_BF16,
     DITI_STRUCTURE_MAINTENANCE4,
     DITI_STRUCTURE_MIXED_DOT,
+    DITI_STRUCTURE_FLOAT8,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -34,6 +35,7 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
     {1000673000, 4, "VK_VALVE_shader_mixed_float_dot_product"},
+    {1000567000, 2, "VK_EXT_shader_float8"},
 };
 
 typedef struct diti_feature_place {
@@ -46,7 +48,7 @@ static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},
     {DITI_STRUCTURE_COOP2, 0},        {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},
     {DITI_STRUCTURE_COOP2, 3},        {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},
-    {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_BF16, 2},         {DITI_STRUCTURE_FLOAT8, 0},       {DITI_STRUCTURE_FLOAT8, 1},
 };
 
 typedef struct diti_feature_version { /* a feature bit that a structure of a Vulkan version has, too */
@@ -195,7 +197,13 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
            has[DITI_FEATURE_MEMORY_SCOPE];
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
+    has[DITI_FEATURE_FLOAT8_COOP] = has[DITI_FEATURE_FLOAT8] =
+        has[DITI_FEATURE_FLOAT8] && has[DITI_FEATURE_FLOAT8_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
 
-DIT_INTERNAL void diti_features_proved(diti_features *f) { f->has[DITI_FEATURE_MIXED_DOT] = false; }
+DIT_INTERNAL void diti_features_proved(diti_features *f, const char *overrides) {
+    bool *has = f->has;
+    if (!diti_override_number(overrides, "unverified", 0)) has[DITI_FEATURE_MIXED_DOT] = false;
+    if (!diti_override_number(overrides, "float8", 0)) has[DITI_FEATURE_FLOAT8] = has[DITI_FEATURE_FLOAT8_COOP] = false;
+}

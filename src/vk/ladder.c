@@ -8,6 +8,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "fp16",
                                         "coop_conv",
                                         "coop_i8",
+                                        "coop_float8",
                                         "dot",
                                         "broadcast",
                                         "coop2_attention",
@@ -31,6 +32,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_FP16: return device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
     case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
+    case DITI_CLASS_COOP_FLOAT8: return matrices && device->coop_float8;
     case DITI_CLASS_DOT: return device->dot;
     case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
@@ -47,7 +49,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
 static void diti_class_leave_matrices(diti_device *device) {
     device->rung = DITI_RUNG_HALF;
     device->coop_convolutions = device->coop_i8 = device->coop_attention_khr = device->coop_attention_i8 = false;
-    device->coop_attention = 0;
+    device->coop_attention = device->coop_float8 = 0;
     if (!device->half_products) diti_class_drop(device, DITI_CLASS_HALF);
 }
 
@@ -76,6 +78,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
         break;
     case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
     case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
+    case DITI_CLASS_COOP_FLOAT8: device->coop_float8 = 0; break;
     case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
     case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:

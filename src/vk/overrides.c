@@ -23,23 +23,25 @@ static const char *const diti_override_keys[] = {
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
-    "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
-    "layout",        /* coop_layout of a diti_device, in place of what the self-test finds */
-    "rounding",      /* 0: as on a device that cannot be told how to round F16 */
-    "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
-    "decode",        /* 0: packed weights are always expanded before a product */
-    "guards",        /* 0: fp16 may overflow unseen */
-    "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
-    "gflop_ns",      /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
-                        bytes, … */
-    "launch_us",     /* … and so long for each dispatch */
-    "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
-    "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
-    "selftest_fail", /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
-    "selftest_lose", /* rung or class that loses the device in its self-test */
-    "fail_submit",   /* the n-th submit loses the device */
-    "fail_device",   /* number of the device that fail_submit is about, counted from 0; absent: all devices */
-    "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
+    "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
+                 driver has such matrices; 2: the same with those of halves, for tests */
+    "half_matrices",   /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
+    "rounding",        /* 0: as on a device that cannot be told how to round F16 */
+    "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "decode",          /* 0: packed weights are always expanded before a product */
+    "guards",          /* 0: fp16 may overflow unseen */
+    "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "gflop_ns",        /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
+                          bytes, … */
+    "launch_us",       /* … and so long for each dispatch */
+    "quirks",          /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
+    "selftest",        /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
+    "selftest_fail",   /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
+    "selftest_lose",   /* rung or class that loses the device in its self-test */
+    "fail_submit",     /* the n-th submit loses the device */
+    "fail_device",     /* number of the device that fail_submit is about, counted from 0; absent: all devices */
+    "transport",       /* between devices, this one alone: group, fd, dma_buf, host, staged */
     "break_transport", /* transport that fails its self-test; bridge: the waits of the override below fail */
     "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
                         only on queues of their own for copies */
@@ -107,7 +109,7 @@ static bool diti_override_is_text(const char *key) {
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-    char known[460];
+    char known[480];
     size_t i, used = 0;
     for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);

@@ -134,9 +134,11 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
     if (!device->rounds_halves) diti_spirv_no_rounding(words, &count);
-    if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+    if ((key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 || key->constants[DITI_CONSTANT_KIND]) &&
+        diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
+    result =
+        diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
     if (result >= 0 && device->folds)
         result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);

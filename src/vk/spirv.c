@@ -206,35 +206,66 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
-   results still need. */
-DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
-    static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
-    static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
-    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
-    const uint32_t *from = *words;
-    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
+/* What a type of elements takes: two capabilities, an extension, and how a type says which float it is. */
+typedef struct diti_spirv_float {
+    uint32_t capabilities[2], extension[5], extension_words;
+    uint32_t bits, encodings[2]; /* of the first operand, of the second */
+} diti_spirv_float;
+
+static const diti_spirv_float *diti_spirv_float_of(diti_matrix_kind kind) {
+    static const diti_spirv_float brain = {
+        {5116, 5118}, {0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0}, 5, 16, {0, 0}}; /* SPV_KHR_bfloat16 */
+    static const diti_spirv_float e4m3 = {
+        {4212, 4213}, {0x5f565053, 0x5f545845, 0x616f6c66, 0x00003874, 0}, 4, 8, {4214, 4214}}; /* SPV_EXT_float8 */
+    static const diti_spirv_float e5m2 = {
+        {4212, 4213}, {0x5f565053, 0x5f545845, 0x616f6c66, 0x00003874, 0}, 4, 8, {4214, 4215}};
+    if (kind == DITI_MATRIX_BRAIN) return &brain;
+    if (kind == DITI_MATRIX_E4M3) return &e4m3;
+    return kind == DITI_MATRIX_E5M2 ? &e5m2 : NULL;
+}
+
+static bool diti_spirv_is_one(const uint32_t *words, size_t count, uint32_t id) {
+    size_t i;
+    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16)
+        if (words[i] == (4u << 16 | 43u) && words[i + 2] == id) return words[i + 3] == 1; /* OpConstant */
+    return false;
+}
+
+/* Matrices of halves become matrices of another type: two capabilities, an extension and a type, or two, beside
+   float16, which results still need. */
+DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kind kind, uint32_t **words, size_t *count,
+                                            dit_error *err) {
+    const diti_spirv_float *to = diti_spirv_float_of(kind);
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, first = (*words)[3];
+    const uint32_t *from = *words, types = to && to->encodings[0] != to->encodings[1] ? 2 : 1;
+    uint32_t *out, half = 0, k;
     size_t i, used = 5;
+    if (!to) return DIT_OK;
+    out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out);
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
-    out[3]++;
+    out[3] += types;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
         uint32_t length = from[i] >> 16;
         memcpy(out + used, from + i, length * sizeof *out);
-        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) /* OpTypeCooperativeMatrixKHR; use 1: second operand */
+            out[used + 2] = first + (types > 1 && diti_spirv_is_one(from, *count, from[i + 6]));
         used += length;
         if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
-            memcpy(out + used, capabilities, sizeof capabilities);
-            used += DITI_COUNT(capabilities);
-            memcpy(out + used, extension, sizeof extension);
-            used += DITI_COUNT(extension);
+            for (k = 0; k < 2; k++) {
+                out[used++] = capability;
+                out[used++] = to->capabilities[k];
+            }
+            out[used++] = (to->extension_words + 1) << 16 | 10u;
+            memcpy(out + used, to->extension, to->extension_words * sizeof *out);
+            used += to->extension_words;
         }
-        if (from[i] == float16 && from[i + 2] == 16) {
+        for (k = 0; k < types && from[i] == float16 && from[i + 2] == 16; k++) {
             half = from[i + 1];
             out[used++] = 4u << 16 | 22u;
-            out[used++] = brain;
-            out[used++] = 16;
-            out[used++] = 0; /* BFloat16KHR */
+            out[used++] = first + k;
+            out[used++] = to->bits;
+            out[used++] = to->encodings[k];
         }
     }
     diti_free(env, *words);

@@ -67,6 +67,7 @@ typedef enum diti_class {
     DITI_CLASS_FP16,                /* all other kernels, with halves in memory */
     DITI_CLASS_COOP_CONV,           /* convolutions on matrices */
     DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
+    DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
     DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
@@ -101,6 +102,8 @@ enum {
     DITI_FEATURE_COOP_PER_ELEMENT,
     DITI_FEATURE_BF16,
     DITI_FEATURE_BF16_COOP,
+    DITI_FEATURE_FLOAT8,
+    DITI_FEATURE_FLOAT8_COOP,
     DITI_FEATURES
 };
 typedef struct diti_features {
@@ -156,7 +159,8 @@ typedef struct diti_portions {
 typedef struct diti_coop_shape {
     uint32_t m, n, k;
 } diti_coop_shape;
-enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
+/* Elements of matrices; sums are F32, those of S8 S32. E4M3_E5M2: of the first operand, of the second. */
+enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_E4M3, DITI_COOP_E4M3_E5M2, DITI_COOP_TYPES };
 typedef struct diti_coop {
     uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
     bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
@@ -195,10 +199,21 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
-#define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
+#define DITI_CONSTANT_KIND 22u  /* a diti_matrix_kind: what float16 of matrices becomes */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
+
+/* Elements that stand in matrices in place of float16, in gemm_coop. */
+typedef enum diti_matrix_kind {
+    DITI_MATRIX_HALF,
+    DITI_MATRIX_BRAIN, /* bfloat16 */
+    DITI_MATRIX_E4M3,  /* both operands are rows of bytes */
+    DITI_MATRIX_E5M2,  /* the second operand is; the first one is E4M3 */
+    /* those two once more, whose bytes become halves when they are loaded: what other devices have for tests */
+    DITI_MATRIX_E4M3_HALVES,
+    DITI_MATRIX_E5M2_HALVES
+} diti_matrix_kind;
 
 typedef struct diti_pipeline {
     diti_kernel kernel;
@@ -388,6 +403,8 @@ typedef struct diti_device {
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
+    uint32_t coop_float8;       /* override, after the self-test: 1: products of F8 weights are on such matrices, 2: on
+                                   those of halves; 0: such weights are expanded */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
@@ -475,8 +492,8 @@ typedef struct diti_feature_chain {
 } diti_feature_chain;
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
-/* Leaves out what no hardware has proved yet, which the override unverified=1 is for. */
-DIT_INTERNAL void diti_features_proved(diti_features *f);
+/* Leaves out what no hardware has proved yet, but where overrides ask for it: unverified=1, float8=1. */
+DIT_INTERNAL void diti_features_proved(diti_features *f, const char *overrides);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
@@ -790,8 +807,9 @@ typedef struct diti_spirv_module {
 /* One module for each diti_kernel; defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* hash of all modules */
-/* Makes every float16 of a decoded module bfloat16. */
-DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
+/* Makes every float16 in matrices of a decoded module another type. */
+DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kind kind, uint32_t **words, size_t *count,
+                                            dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */
 DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count); /* without DITI_FEATURE_MIXED_DOT */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,

@@ -616,6 +616,49 @@ static void test_products(diti_device *device, const char *rung) {
     CHECK_MESSAGE(sqrt(difference / sum) < 2e-3, "%s: %g", rung, sqrt(difference / sum)); /* halves: 11 bits */
 }
 
+/* A segment that adds 1 to a state, and overflows when it first runs, adds 1 and not 2. */
+static void test_late(diti_device *device) {
+    static float x[16 * 16], unit[16 * 16], got[16 * 16];
+    diti_elementwise_desc add = DITI_ZERO;
+    diti_gemm gemm = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor kept;
+    dit_error err = DITI_ZERO;
+    int i, runs;
+    diti_graph_init(&graph, device);
+    diti_guard_begin(&graph);
+    diti_graph_segment(&graph, "start", false);
+    diti_graph_segment(&graph, "counted", true);
+    kept = diti_tensor_state(&graph, DITI_F32, 16, 16, "kept");
+    add.offset = 1;
+    add.out = diti_guard_late(&graph, kept, "one more");
+    diti_elementwise(&graph, kept, &add);
+    gemm.x = diti_tensor_input(&graph, DITI_F32, 16, 16, "x");
+    gemm.weight = diti_tensor_input(&graph, DITI_F32, 16, 16, "unit");
+    gemm.out = diti_tensor_new(&graph, DITI_F16, 16, 16, "too large");
+    gemm.rows = gemm.columns = gemm.depth = 16;
+    gemm.name = "store";
+    diti_op_gemm(&graph, &gemm);
+    diti_guard_judge(&graph);
+    CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&graph);
+    if (!plan) return;
+    for (i = 0; i < 16; i++) unit[17 * i] = 1;
+    for (i = 0; i < 16 * 16; i++) x[i] = 1e6f;
+    CHECK(diti_plan_write(plan, gemm.x, x, sizeof x, &err) == DIT_OK &&
+          diti_plan_write(plan, gemm.weight, unit, sizeof unit, &err) == DIT_OK);
+    CHECK(diti_plan_run(plan, 0, 1, &err) == DIT_OK);
+    for (runs = 1; runs <= 2; runs++) {
+        CHECK_MESSAGE(diti_guard_run(plan, 1, &err) == DIT_OK, "%s", err.message);
+        CHECK(diti_plan_read(plan, kept, got, sizeof got, &err) == DIT_OK);
+        for (i = 0; i < 16 * 16 && got[i] == (float)runs; i++) continue;
+        CHECK_MESSAGE(i == 16 * 16, "run %i: %g", runs, (double)got[i < 256 ? i : 0]);
+    }
+    CHECK(exponent_of(plan, "store") >= 7);
+    diti_plan_destroy(plan);
+}
+
 /* Tests one rung that computes with F16; false: the device does not have it. Cooperative matrices of a whole model are
    compiled for minutes. */
 static bool test_rung(const char *rung) {
@@ -662,7 +705,10 @@ static void test_splits(void) {
         test_ranks("ring2,int8", before_picture);
         test_ranks("tensor2", before_picture);
         test_ranks("layers2", before_picture);
-        test_split(two, "ulysses2,int8:e", before_picture, "not finite");
+        test_split(two, "ulysses2,int8:e", before_picture, "");
+        test_split(two, "ring2,int8:e", before_picture, "");
+        test_ranks("ulysses2,int8:e", before_picture);
+        test_split(two, "pipefusion2,int8:e", before_picture, "");
         four = open_devices(TWO "," TWO, "rung=fp16");
         test_split(two, "cfg2", before_picture, "");
         test_split(two, "layers2", before_picture, "");
@@ -682,6 +728,7 @@ static void test_splits(void) {
 
 static void test_fp16(engine *e) {
     test_products(half->device, "fp16");
+    test_late(half->device);
     test_old_report(half->device);
     test_gpu();
     side = SIDE;

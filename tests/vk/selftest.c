@@ -334,7 +334,8 @@ static void test_probes(const char *overrides) {
     device = context->device;
     for (i = DITI_PROBE_PLAIN; i <= DITI_PROBE_CONV; i++)
         for (i8 = 0; i8 <= (i < DITI_PROBE_CONV); i8++) {
-            dit_result result = diti_probe_product(device, (diti_probe)i, i8, &agrees, &err);
+            dit_result result =
+                diti_probe_product(device, (diti_probe)i, i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_STORED, &agrees, &err);
             CHECK_MESSAGE(result == DIT_OK && agrees, "%s: probe %d of %s", overrides, i, i8 ? "int8" : "floats");
         }
     for (i = 0; i < 3; i++)
