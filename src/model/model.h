@@ -72,6 +72,10 @@ typedef struct diti_model_traits {
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
+                                cut to whole tokens as they are */
+    uint32_t shown_area;     /* the same of the copies that are shown to the language model; 0: it sees none */
+    const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
@@ -225,6 +229,8 @@ typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
+    diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO; 0: they
+                         have the image's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;

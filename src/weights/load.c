@@ -488,6 +488,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->adapts = options->adapts;
     loader->merges = options->merges;
     loader->taps = options->taps;
+    loader->shown = options->shown;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {

@@ -10,6 +10,7 @@
 #include "text/t5.c"
 #include "text/clip.c"
 #include "text/bert.c"
+#include "text/vision.c"
 #include "text/decoder.c"
 #include "model/evaluate.c"
 #include "model/pixart.c"
@@ -43,6 +44,7 @@
 #include "golden_ltx.h"
 #include "golden_calls.h"
 #include "golden_clips.h"
+#include "golden_edit.h"
 #include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
@@ -172,6 +174,7 @@ static void run_folder(golden *g, const char *path) {
     family = find_family(&folder);
     if (family) {
         if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
+        if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);
