@@ -400,7 +400,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
     wanted.schedule = desc->schedule;
-    wanted.shift = desc->shift;
+    wanted.shift = desc->shift != 0 ? desc->shift : model->transformer->traits.fixed_shift;
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;

@@ -605,6 +605,12 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
     out->part_count = 1;
 }
 
+DIT_INTERNAL void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
+                                   const char *name) {
+    diti_load_vector(loader, out, 1, columns, name);
+    if (out->part_count) loader->uploads[loader->upload_count - 1].added = added;
+}
+
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                        const char *name) {
     diti_load_vector(loader, out, columns, rows, name);

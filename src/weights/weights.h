@@ -90,6 +90,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
+    float added;           /* floats: to each */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
@@ -304,6 +305,9 @@ DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* A vector of so many values, to each of which a number is added: norms whose weights are stored around 0. */
+DIT_INTERNAL DITI_UNUSED void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
+                                               const char *name);
 /* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                        const char *name);

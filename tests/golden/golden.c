@@ -27,6 +27,7 @@
 #include "model/zimage.c"
 #include "model/flux2.c"
 #include "model/qwenimage.c"
+#include "model/krea2.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
@@ -40,6 +41,7 @@
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
 #include "golden_kontext.h"
+#include "golden_krea2.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
 #include "golden_calls.h"
@@ -93,6 +95,7 @@ static const golden_family families[] = {
     {"Wan", golden_is_wan, golden_run_wan},
     {"latents as tokens", golden_is_packed, golden_run_packed},
     {"Z-Image", golden_is_zimage, golden_run_zimage},
+    {"Krea 2's files", golden_is_krea2_files, golden_run_krea2_files},
     {"decoder language model", golden_is_decoder, golden_run_decoder},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
@@ -175,6 +178,7 @@ static void run_folder(golden *g, const char *path) {
     if (family) {
         if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
         if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
+        if (golden_is_krea2(&folder)) golden_run_krea2(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);

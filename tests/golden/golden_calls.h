@@ -91,6 +91,7 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
         if (tokens) golden_calls_crop(p.model, tokens);
         p.shift = golden_calls_shift(&p, name, steps);
         p.reference_count = golden_calls_references(&p, name);
+        if (diti_starts_with(name, "raw")) p.model->transformer->traits.fixed_shift = 0;
         if (p.model->transformer->traits.shown_area) { /* small ones, as the fixture was made */
             p.model->transformer->traits.reference_area = 64 * 64;
             p.model->transformer->traits.shown_area = 84 * 84;
