@@ -109,8 +109,7 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
-        encoder->picture_chat =
-            encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
+        encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -198,7 +197,8 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
     }
     if (encoder->tokenizer && encoder->picture_chat && *encoder->picture_chat->dropped)
-        DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->picture_chat->dropped, &encoder->picture_dropped, err));
+        DITI_TRY(
+            diti_tokenizer_count(encoder->tokenizer, encoder->picture_chat->dropped, &encoder->picture_dropped, err));
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }

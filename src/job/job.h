@@ -57,16 +57,16 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
+    const diti_chat *chat;         /* a decoder's; NULL: prompts stand alone */
     const diti_chat *picture_chat; /* a decoder's that pictures are shown to; NULL: they are not */
-    diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
-    uint32_t picture_dropped; /* the same of picture_chat */
-    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column;  /* place in that text where the results begin */
-    uint32_t pooled;       /* column of its pooled output */
+    diti_taps taps;                /* states of a decoder that are wanted */
+    uint32_t limit;                /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;               /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
+    uint32_t picture_dropped;      /* the same of picture_chat */
+    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column; /* place in that text where the results begin */
+    uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;

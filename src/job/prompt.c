@@ -58,8 +58,8 @@ static char *diti_prompt_put_number(char *at, const char *text, uint32_t number)
 }
 
 /* Freed with diti_free. */
-static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat, const diti_job_shape *shape, char **out,
-                                     dit_error *err) {
+static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat, const diti_job_shape *shape,
+                                     char **out, dit_error *err) {
     static const char begin[] = "<|vision_start|>", end[] = "<|vision_end|>";
     size_t size = strlen(chat->before) + 1, each = strlen(chat->picture) + sizeof begin + sizeof end + 16;
     uint32_t i, k;
@@ -299,7 +299,8 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped, *item = out->items[next];
+        uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped,
+                 *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;

@@ -1,6 +1,7 @@
 /* Pictures that a picture is made after: FLUX.2's, Kontext's and Qwen-Image-Edit's references. Checks of a request,
-   ops, and what the host writes. Each is cut to whole tokens in its middle, or scaled, and encoded once; the transformer
-   reads its tokens beside those of the noise. A language model may be shown a smaller copy with the prompt. */
+   ops, and what the host writes. Each is cut to whole tokens in its middle, or scaled, and encoded once; the
+   transformer reads its tokens beside those of the noise. A language model may be shown a smaller copy with the prompt.
+ */
 #include "job/job.h"
 
 /* Pixels of a side that a token stands for. */
@@ -160,8 +161,7 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture,
-                                       dit_error *err) {
+static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
     size_t line = (size_t)shape->width * 4, bytes = line * shape->height;
@@ -195,8 +195,8 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
     fitted.rgba = first;
     if (result >= 0)
-        result = diti_resize(&job->env, &fitted, grid->columns * side, grid->rows * side, DITI_WINDOW_CUBIC, &second,
-                             err);
+        result =
+            diti_resize(&job->env, &fitted, grid->columns * side, grid->rows * side, DITI_WINDOW_CUBIC, &second, err);
     if (result >= 0) diti_vision_patches(vision, grid, second, patches);
     diti_free(&job->env, first);
     diti_free(&job->env, second);

@@ -101,8 +101,7 @@ static void diti_resize_columns(const diti_resize_axis *x, uint32_t height, cons
 /* torch makes columns first; Pillow, of whose window it is, begins with what leaves fewer bytes between the two. */
 DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
                                     diti_window window, uint8_t **out, dit_error *err) {
-    bool lines_first =
-        window == DITI_WINDOW_LANCZOS && (uint64_t)height * from->width < (uint64_t)from->height * width;
+    bool lines_first = window == DITI_WINDOW_LANCZOS && (uint64_t)height * from->width < (uint64_t)from->height * width;
     size_t line = (size_t)width * 4, own = (size_t)from->width * 4, pitch = from->pitch ? from->pitch : own;
     uint8_t *between = (uint8_t *)diti_alloc_array(env, lines_first ? height : from->height, lines_first ? own : line);
     uint8_t *made = (uint8_t *)diti_alloc_array(env, height, line);

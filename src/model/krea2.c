@@ -1,4 +1,4 @@
-/* Krea 2: docs/models.md 3.18. Original:
+/* Krea 2: docs/models.md 3.15. Original:
    https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_krea2.py
 
    One stream of text and image, all of whose blocks are modulated by the timestep plus a table of their own. Heads of
@@ -68,28 +68,29 @@ static const diti_key_table diti_krea2_names[DITI_KEY_TABLES] = {
 /* ---- weights; d: D, or columns of a state in the text's own blocks ---- */
 
 typedef struct diti_krea2_block {
-    diti_layer norms[2];       /* [d]: before attention, before the feed-forward; 1 is added, as to all norms here */
-    diti_fused_linear qkv;     /* [heads * head_dim, d], then twice [kv_heads * head_dim, d] */
+    diti_layer norms[2];        /* [d]: before attention, before the feed-forward; 1 is added, as to all norms here */
+    diti_fused_linear qkv;      /* [heads * head_dim, d], then twice [kv_heads * head_dim, d] */
     diti_weight q_norm, k_norm; /* F32 [head_dim] */
-    diti_layer gate, out;      /* [heads * head_dim, d], [d, heads * head_dim] */
-    diti_layer ff_gate, ff_in; /* [feed, d] each */
-    diti_layer ff_out;         /* [d, feed] */
-    diti_weight table;         /* F32 [6, D]; the text's own blocks have none */
+    diti_layer gate, out;       /* [heads * head_dim, d], [d, heads * head_dim] */
+    diti_layer ff_gate, ff_in;  /* [feed, d] each */
+    diti_layer ff_out;          /* [d, feed] */
+    diti_weight table;          /* F32 [6, D]; the text's own blocks have none */
     diti_sublayer attention, feed;
 } diti_krea2_block;
 
 typedef struct diti_krea2 {
     diti_transformer base;
     diti_krea2_config config;
-    diti_layer patch;          /* [D, 4 * channels] */
-    diti_embedder time;        /* [D, time], [D, D] */
-    diti_layer modulation;     /* [6D, D] */
-    diti_weight text_norm;     /* F32 [text] */
+    diti_layer patch;             /* [D, 4 * channels] */
+    diti_embedder time;           /* [D, time], [D, D] */
+    diti_layer modulation;        /* [6D, D] */
+    diti_weight text_norm;        /* F32 [text] */
+    diti_weight sum;              /* F32 [states], of which config has a copy */
     diti_layer text_in, text_out; /* [D, text], [D, D] */
-    diti_krea2_block *blocks;  /* the image's, then the text's: those of the states, and of the tokens */
-    diti_layer final_norm;     /* [D] */
-    diti_weight final_table;   /* F32 [2, D] */
-    diti_layer proj_out;       /* [4 * channels, D] */
+    diti_krea2_block *blocks;     /* the image's, then the text's: those of the states, and of the tokens */
+    diti_layer final_norm;        /* [D] */
+    diti_weight final_table;      /* F32 [2, D] */
+    diti_layer proj_out;          /* [4 * channels, D] */
     diti_sublayer last;
 } diti_krea2;
 
@@ -123,7 +124,6 @@ static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *co
     if (!tensor || diti_stored_tensor_elements(tensor) != config->states)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the sum of %u states of text (projector) is missing",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)config->states);
-    diti_loader_use(loader, tensor);
     return diti_checkpoint_read_float(loader->checkpoint, tensor, config->sum, config->states, err);
 }
 
@@ -132,8 +132,8 @@ static dit_result diti_krea2_check(const diti_loader *loader, const diti_krea2_c
     const char *file = diti_checkpoint_name(loader->checkpoint);
     if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim ||
         !config->text_head_dim || !config->feed || !config->text_feed || !config->time || !config->states)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Krea 2 transformer without %s: the file is incomplete",
-                         file,
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Krea 2 transformer without %s: the file is incomplete", file,
                          !config->blocks || !config->feed          ? "blocks"
                          : !config->text_head_dim || !config->text ? "blocks of the text (text_fusion)"
                          : !config->states                         ? "the sum of states of text (projector)"
@@ -217,8 +217,8 @@ static void diti_krea2_load_block(diti_loader *loader, diti_krea2_block *block, 
     diti_load_bare(loader, &block->ff_gate, sizes->feed, d, "ff.gate");
     diti_load_bare(loader, &block->ff_in, sizes->feed, d, "ff.up");
     diti_load_bare(loader, &block->ff_out, d, sizes->feed, "ff.down");
-    block->attention =
-        diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, own, own / sizes->kv_heads); /* groups stay whole */
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, own,
+                                         own / sizes->kv_heads); /* groups stay whole */
     block->attention.gate = &block->gate;
     block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
     block->feed.gate = &block->ff_gate;
@@ -245,6 +245,7 @@ static void diti_krea2_load_weights(diti_loader *loader, diti_krea2 *model) {
         diti_krea2_load_block(loader, &model->blocks[config->blocks + i], &text, config->eps);
     }
     diti_loader_scope(loader, "%s", "");
+    diti_load_vector(loader, &model->sum, 1, config->states, "text_fusion.projector.weight");
     diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.norm.weight");
     diti_load_layer(loader, &model->text_in, width, config->text, 1, "txt_in.linear_1");
     diti_load_layer(loader, &model->text_out, width, width, 1, "txt_in.linear_2");
@@ -374,8 +375,8 @@ static void diti_krea2_residual(diti_graph *graph, diti_tensor x, diti_tensor h,
     diti_linear(graph, h, weight, &desc);
 }
 
-/* A block of the text's own, docs/models.md 3.18 step 1, on x F32 [rows, text] in place: rows of so many equal items, or
-   of those that `items` names. */
+/* A block of the text's own, docs/models.md 3.15 step 1, on x F32 [rows, text] in place: rows of so many equal items,
+   or of those that `items` names. */
 static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w, diti_tensor x, uint32_t batch,
                                   diti_tensor items, uint32_t most) {
     const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
@@ -384,8 +385,7 @@ static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w,
     diti_linear_desc linear = DITI_ZERO;
     diti_tensor h = diti_krea2_rms(graph, x, &w->norms[0].weight, config->eps), qkv[3], gate;
     uint32_t i;
-    for (i = 0; i < 3; i++)
-        qkv[i] = diti_layer_run(graph, h, &w->qkv.layers[i], DITI_ACTIVATION_NONE, "text_qkv");
+    for (i = 0; i < 3; i++) qkv[i] = diti_layer_run(graph, h, &w->qkv.layers[i], DITI_ACTIVATION_NONE, "text_qkv");
     gate = diti_layer_run(graph, h, &w->gate, DITI_ACTIVATION_NONE, "text_gate");
     diti_krea2_heads(graph, qkv[0], config->text_head_dim, &w->q_norm, config->eps, 0, 0);
     diti_krea2_heads(graph, qkv[1], config->text_head_dim, &w->k_norm, config->eps, 0, 0);
@@ -417,8 +417,8 @@ static diti_tensor diti_krea2_sum(const diti_pass *p, diti_tensor x, uint32_t to
     desc.name = "sum_states";
     for (i = 0; i < config->states && !diti_graph_failed(p->graph); i++) {
         desc.scale = config->sum[i] != 0 ? config->sum[i] : 1e-30f; /* 0 stands for 1 */
-        desc.add = diti_elementwise(
-            p->graph, diti_tensor_view(p->graph, x, 0, tokens, i * config->text, config->text), &desc);
+        desc.add =
+            diti_elementwise(p->graph, diti_tensor_view(p->graph, x, 0, tokens, i * config->text, config->text), &desc);
     }
     return desc.add;
 }
@@ -574,10 +574,9 @@ static diti_tensor diti_krea2_attend(const diti_pass *p, const diti_krea2_block 
     kv.all /= group;
     qkv = diti_tensor_new(graph, graph->activation, rows, q.count + 2 * kv.count, "qkv");
     for (i = 0; i < 3; i++)
-        diti_krea2_columns(p, h, &w->qkv.layers[i], i ? &kv : &q,
-                           diti_tensor_view(graph, qkv, 0, rows, i ? q.count + (i - 1) * kv.count : 0,
-                                            i ? kv.count : q.count),
-                           "qkv");
+        diti_krea2_columns(
+            p, h, &w->qkv.layers[i], i ? &kv : &q,
+            diti_tensor_view(graph, qkv, 0, rows, i ? q.count + (i - 1) * kv.count : 0, i ? kv.count : q.count), "qkv");
     gate = diti_krea2_columns(p, h, &w->gate, &q, 0, "gate");
     diti_krea2_heads(graph, diti_tensor_view(graph, qkv, 0, rows, 0, q.count), config->head_dim, &w->q_norm,
                      config->eps, p->cosines, p->sines);
@@ -608,7 +607,7 @@ enum {
     DITI_KREA2_GATE_MLP
 };
 
-/* docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place. */
+/* docs/models.md 3.15 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
     const diti_krea2_block *w = &diti_krea2_of(p->model)->blocks[p->index];
     const diti_krea2_state *state = diti_krea2_at(p->denoise);

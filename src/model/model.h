@@ -69,16 +69,16 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;       /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
-    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool uniform_sigmas;  /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;    /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    bool empirical_shift; /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* the same of the copies that are shown to the language model; 0: it sees none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
-    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled; /* guidance that distilled models get by default */
+    bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled;              /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
@@ -592,8 +592,8 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
     uint32_t items, heads, head_dim;
-    uint32_t kv_heads; /* heads of k and v, whose columns of qkv are as many fewer; 0: heads, as where devices divide rows
-                          or keep keys */
+    uint32_t kv_heads; /* heads of k and v, whose columns of qkv are as many fewer; 0: heads, as where devices divide
+                          rows or keep keys */
     uint32_t row_step; /* diti_attention_desc.row_step */
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;

@@ -2,8 +2,8 @@
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
 
    FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
-   the text's on the diagonal behind its edge. Tokens of references (Qwen-Image-Edit) stand around the middles of theirs,
-   each in a frame of its own; some models modulate them as at timestep 0. */
+   the text's on the diagonal behind its edge. Tokens of references (Qwen-Image-Edit) stand around the middles of
+   theirs, each in a frame of its own; some models modulate them as at timestep 0. */
 #include "model/model.h"
 #include "text/text.h"
 

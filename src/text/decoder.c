@@ -398,9 +398,8 @@ static void diti_decoder_places(const diti_decoder *decoder, const diti_encoder_
     uint32_t row = 0, next = 0, picture = 0, i;
     while (row < rows) {
         const diti_vision_grid *grid = &use->pictures[picture];
-        uint32_t count = picture < use->picture_count && ids[row] == decoder->config.picture
-                             ? grid->rows * grid->columns
-                             : 1;
+        uint32_t count =
+            picture < use->picture_count && ids[row] == decoder->config.picture ? grid->rows * grid->columns : 1;
         for (i = 0; i < count && row < rows; i++, row++) {
             places[row].at[0] = next;
             places[row].at[1] = next + (count > 1 ? i / grid->columns : 0);
@@ -470,8 +469,7 @@ static void diti_decoder_order(const diti_decoder *decoder, const diti_encoder_u
 static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
                                            const int32_t *ids, const uint32_t *items, dit_error *err) {
     uint32_t tokens = diti_vision_tokens(use);
-    uint32_t *order =
-        (uint32_t *)diti_alloc_array(&decoder->base.env, (size_t)use->rows + tokens, sizeof *order);
+    uint32_t *order = (uint32_t *)diti_alloc_array(&decoder->base.env, (size_t)use->rows + tokens, sizeof *order);
     dit_result result;
     if (!order) return diti_fail_memory(err, "the places of pictures");
     diti_vision_order(decoder->vision, use, order + use->rows);

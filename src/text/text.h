@@ -82,8 +82,8 @@ typedef struct diti_encoder_use {
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
     diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
-    bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */
+    bool norm_states;                              /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */

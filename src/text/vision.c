@@ -8,9 +8,9 @@
 #define DITI_VISION_MAX_BLOCKS 64u
 
 typedef struct diti_vision_block {
-    diti_weight norm1, norm2;    /* [D] */
-    diti_layer qkv, out;         /* [3D, D], [D, D] */
-    diti_layer gate, up, down;   /* [hidden, D], [hidden, D], [D, hidden] */
+    diti_weight norm1, norm2;  /* [D] */
+    diti_layer qkv, out;       /* [3D, D], [D, D] */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
 } diti_vision_block;
 
 typedef struct diti_vision_config {
@@ -51,10 +51,9 @@ static uint64_t diti_vision_read_whole(diti_settings *settings) {
 }
 
 static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_vision_config, columns), "patch_embed.proj.weight", 0},
-        {offsetof(diti_vision_config, patch), "patch_embed.proj.weight", 3},
-        {offsetof(diti_vision_config, hidden), "blocks.0.mlp.gate_proj.weight", 0}};
+    static const diti_shape_key keys[] = {{offsetof(diti_vision_config, columns), "patch_embed.proj.weight", 0},
+                                          {offsetof(diti_vision_config, patch), "patch_embed.proj.weight", 3},
+                                          {offsetof(diti_vision_config, hidden), "blocks.0.mlp.gate_proj.weight", 0}};
     dit_error *err = &loader->error;
     diti_settings settings = diti_settings_of(diti_json_get(json, "vision_config"), "vision_config", err);
     uint32_t pixels;
@@ -353,16 +352,16 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
 /* A patch's columns are (c, t, y, x), of two frames that are alike. */
 static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, uint32_t width, uint32_t line,
                               uint32_t column, float *out) {
-    static const float mean[3] = {0.48145466f, 0.4578275f, 0.40821073f}, std[3] = {0.26862954f, 0.26130258f,
-                                                                                    0.27577711f};
+    static const float mean[3] = {0.48145466f, 0.4578275f, 0.40821073f},
+                       std[3] = {0.26862954f, 0.26130258f, 0.27577711f};
     uint32_t side = vision->config.patch, c, y, x;
     for (c = 0; c < 3; c++) {
         float *first = out + (size_t)c * 2 * side * side;
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
-                first[y * side + x] = ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] -
-                                       mean[c] * 255.0f) /
-                                      (std[c] * 255.0f);
+                first[y * side + x] =
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
+                    (std[c] * 255.0f);
         memcpy(first + side * side, first, sizeof *first * side * side);
     }
 }

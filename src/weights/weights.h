@@ -225,7 +225,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool shown;  /* pictures are shown to a decoder language model: its vision tower is loaded */
+    bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                     every step; set where a value is too large for that: then loading fails and is done again without */
     bool adapts; /* modules are noted as targets of adapters */

@@ -144,6 +144,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/wan21_i2v",
     "tests/fixtures/pipe_wan22_i2v_a14b",
     "tests/fixtures/qwenimage",
+    "tests/fixtures/pipe_qwenimage",
+    "tests/fixtures/pipe_krea2",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/qwen3_text_gguf",

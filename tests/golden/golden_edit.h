@@ -151,8 +151,8 @@ static inline void golden_edit_evaluate(golden *g, const golden_folder *folder, 
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     part = golden_floats(folder->golden, name, &count); /* the noise's tokens come first */
-    golden_expect(&c.m, name, diti_transformer_step(model, &c.m.graph, d), golden_pipe_unpack(part, 24 * columns, 8, 12, 2),
-                  GOLDEN_MODEL);
+    golden_expect(&c.m, name, diti_transformer_step(model, &c.m.graph, d),
+                  golden_pipe_unpack(part, 24 * columns, 8, 12, 2), GOLDEN_MODEL);
     golden_case_run(&c, model);
 }
 
@@ -166,13 +166,12 @@ static inline void golden_edit_transformer(golden *g, const golden_folder *folde
     diti_format(config, sizeof config,
                 "{\"_class_name\":\"QwenImageTransformer2DModel\",\"axes_dims_rope\":[8,12,12],\"zero_cond_t\":%s}",
                 clean ? "true" : "false");
-    if (golden_require(g, json && weights &&
-                              diti_json_parse(&g->env, config, strlen(config), "config", &own, &err) == DIT_OK &&
-                              diti_transformer_load(golden_shared.device, &g->env, own, weights, "", NULL, &model,
-                                                    &err) == DIT_OK,
-                       "the transformer loads %s", err.message))
-        golden_edit_evaluate(g, folder, model,
-                             clean ? "edit2.zero_cond_t.model_call0.out" : "edit2.model_call0.out");
+    if (golden_require(
+            g,
+            json && weights && diti_json_parse(&g->env, config, strlen(config), "config", &own, &err) == DIT_OK &&
+                diti_transformer_load(golden_shared.device, &g->env, own, weights, "", NULL, &model, &err) == DIT_OK,
+            "the transformer loads %s", err.message))
+        golden_edit_evaluate(g, folder, model, clean ? "edit2.zero_cond_t.model_call0.out" : "edit2.model_call0.out");
     diti_transformer_destroy(model);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, own);
@@ -187,10 +186,11 @@ static inline void golden_run_edit(golden *g, const golden_folder *folder) {
     golden_edit e = DITI_ZERO;
     options.shown = true;
     golden_open_device(g);
-    if (golden_require(g, json && weights &&
-                              diti_decoder_load(golden_shared.device, &g->env, json, weights, "", &options, &e.decoder,
-                                                &err) == DIT_OK &&
-                              e.decoder->vision,
+    if (golden_require(g,
+                       json && weights &&
+                           diti_decoder_load(golden_shared.device, &g->env, json, weights, "", &options, &e.decoder,
+                                             &err) == DIT_OK &&
+                           e.decoder->vision,
                        "the text encoder and its tower load %s", err.message)) {
         e.use.picture_count = GOLDEN_EDIT_PICTURES;
         e.use.pictures[0].rows = e.use.pictures[1].columns = 2;

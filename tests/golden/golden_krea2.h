@@ -78,8 +78,8 @@ static inline void golden_krea2_evaluate(golden *g, const golden_folder *pipe, c
     diti_graph_segment(&c.m.graph, "step", true);
     if (parts) golden_krea2_parts(&c, model);
     values = golden_floats(folder->golden, output, &count);
-    golden_expect(&c.m, output, diti_transformer_step(model, &c.m.graph, d), golden_pipe_unpack(values, count, 8, 12, 2),
-                  GOLDEN_MODEL);
+    golden_expect(&c.m, output, diti_transformer_step(model, &c.m.graph, d),
+                  golden_pipe_unpack(values, count, 8, 12, 2), GOLDEN_MODEL);
     golden_case_run(&c, model);
 }
 
@@ -90,10 +90,11 @@ static inline void golden_krea2_file(golden *g, const golden_folder *pipe, const
     diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, file);
     diti_transformer *model = NULL;
     dit_error err = DITI_ZERO;
-    if (golden_require(g, json && weights && golden_open_device(g) &&
-                              diti_transformer_load(golden_shared.device, &g->env, json, weights, "", NULL, &model,
-                                                    &err) == DIT_OK,
-                       "%s loads %s", file, err.message))
+    if (golden_require(
+            g,
+            json && weights && golden_open_device(g) &&
+                diti_transformer_load(golden_shared.device, &g->env, json, weights, "", NULL, &model, &err) == DIT_OK,
+            "%s loads %s", file, err.message))
         golden_krea2_evaluate(g, pipe, in, model, output, parts);
     diti_transformer_destroy(model);
     diti_checkpoint_close(weights);

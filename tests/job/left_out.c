@@ -18,6 +18,7 @@
 #define DIT_NO_ZIMAGE
 #define DIT_NO_FLUX2
 #define DIT_NO_QWENIMAGE
+#define DIT_NO_KREA2
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -96,6 +97,7 @@ int main(void) {
     check_model("tests/fixtures/pipe_zimage", "DIT_NO_ZIMAGE");
     check_model("tests/fixtures/pipe_flux2_klein", "DIT_NO_FLUX2");
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
+    check_model("tests/fixtures/pipe_krea2", "DIT_NO_KREA2");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

@@ -41,6 +41,7 @@ static const architecture architectures[] = {
     {"FLUX.2-klein-9B", published_klein_9b, 9078.6, "flux2", "klein-9b"},
     {"FLUX.2-dev", published_flux2_dev, 32223, "flux2", "dev"},
     {"Qwen-Image", published_qwenimage, 20430, "qwenimage", "1.0"},
+    {"Krea-2", published_krea2, 12820, "krea2", "turbo"},
     {"HunyuanDiT v1.1", published_hunyuandit_v11, 1517, "hunyuandit", "1.1"},
     {"HunyuanDiT v1.2", published_hunyuandit_v12, 1500, "hunyuandit", "1.2"},
     {"Open-Sora v1.0", published_stdit_1, 759.6, "stdit", "v1.0"},
