@@ -1219,7 +1219,7 @@ static void name_references(app *a) {
     a->r.reference_count = (uint32_t)(next - a->r.references);
 }
 
-/* --ref-image: each is scaled down to about a million pixels, unless the model scales it itself. */
+/* --ref-image: each is scaled down to about a million pixels. */
 static int read_references(app *a) {
     const char *at = a->o.references;
     const picture nothing = {0};
@@ -1236,8 +1236,7 @@ static int read_references(app *a) {
         code = read_picture("--ref-image", path, &nothing, p);
         if (code) return code;
         scale = sqrt(REFERENCE_PIXELS / ((double)p->width * p->height));
-        if (scale < 1 && strcmp(a->info.family, "qwenimage"))
-            wrong = scale_picture(p, (uint32_t)(p->width * scale), (uint32_t)(p->height * scale));
+        if (scale < 1) wrong = scale_picture(p, (uint32_t)(p->width * scale), (uint32_t)(p->height * scale));
         if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
         a->r.reference_images[a->r.reference_count] = image_of(p);
         a->r.references[a->r.reference_count].frames = &a->r.reference_images[a->r.reference_count];

@@ -63,7 +63,7 @@ typedef struct diti_encoder {
     uint32_t limit;                /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
-    uint32_t picture_dropped;      /* the same of picture_chat */
+    uint32_t picture_dropped;      /* rows of picture_chat that are none */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */

@@ -323,7 +323,7 @@ typedef struct diti_krea2_state {         /* prepare leaves these for the steps 
     diti_text_order order;
     diti_tensor text;              /* F32 [prompts * text rows, D] */
     diti_tensor modulation, final; /* F32 [steps, 6D], [steps, 2D] */
-    diti_tensor step, step_final;  /* their rows of the step */
+    diti_tensor step, step_final;  /* rows of the step at hand */
 } diti_krea2_state;
 
 static diti_krea2_state *diti_krea2_at(const diti_denoise *denoise) { return (diti_krea2_state *)denoise->family; }

@@ -75,7 +75,8 @@ typedef struct diti_model_traits {
     uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
-    uint32_t shown_area;     /* the same of the copies that are shown to the language model; 0: it sees none */
+    uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
+                                none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */

@@ -638,7 +638,7 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
 }
 
-/* What the tower makes of pictures takes the places of the tokens that stand for them. */
+/* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
 static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use,
                                      diti_tensor x) {
     uint32_t tokens = diti_vision_tokens(use), d = decoder->config.columns;

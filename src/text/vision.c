@@ -97,7 +97,7 @@ static void diti_vision_load_all(diti_component *component, diti_loader *loader,
     if (!vision->blocks) return;
     diti_format(prefix, sizeof prefix, "%s", loader->scope);
     diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
-    vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* it multiplies patches as they are stored */
+    vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
     for (i = 0; i < config->blocks; i++) {
         diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
         diti_vision_load_block(loader, &vision->blocks[i], config);

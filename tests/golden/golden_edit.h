@@ -95,7 +95,7 @@ static inline void golden_edit_tower(golden *g, const golden_folder *folder, gol
     golden_edit_run(g, folder, e, NULL, NULL);
 }
 
-/* What the language model makes of the recorded tokens and pixels. */
+/* States that the language model has of the recorded tokens and pixels. */
 static inline void golden_edit_states(golden *g, const golden_folder *folder, golden_edit *e) {
     uint32_t d = e->decoder->config.columns, dropped = 64, rows, i;
     uint32_t *ids, *items = (uint32_t *)calloc(4, sizeof *items);
