@@ -28,9 +28,11 @@
 #include "model/flux2.c"
 #include "model/qwenimage.c"
 #include "model/krea2.c"
+#include "model/anima.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "golden.h"
+#include "golden_anima.h"
 #include "golden_bert.h"
 #include "golden_chats.h"
 #include "golden_clip.h"
@@ -95,6 +97,7 @@ static const golden_family families[] = {
     {"Wan", golden_is_wan, golden_run_wan},
     {"latents as tokens", golden_is_packed, golden_run_packed},
     {"Z-Image", golden_is_zimage, golden_run_zimage},
+    {"Anima", golden_is_anima, golden_run_anima},
     {"Krea 2's files", golden_is_krea2_files, golden_run_krea2_files},
     {"decoder language model", golden_is_decoder, golden_run_decoder},
     {"t5", golden_is_t5, golden_run_t5},
@@ -159,8 +162,8 @@ static const char *const model_folders[] = {
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
-    "tests/fixtures/lora_flux2_klein",  "tests/fixtures/pipe_latte",      "tests/fixtures/pipe_osp11",
-    "tests/fixtures/pipe_cogvideox_5b", "tests/fixtures/pipe_opensora12",
+    "tests/fixtures/pipe_anima", "tests/fixtures/lora_flux2_klein",  "tests/fixtures/pipe_latte",
+    "tests/fixtures/pipe_osp11", "tests/fixtures/pipe_cogvideox_5b", "tests/fixtures/pipe_opensora12",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
