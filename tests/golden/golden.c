@@ -1,10 +1,11 @@
-/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] [--truncating] [--allow-unsupported]
+/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--split SPLIT] [--overrides TEXT] [--truncating]
+   [--allow-unsupported]
 
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
    without goldens is searched for folders with goldens. A folder of no known family fails. --truncating: on a driver
    that rounds to F16 toward zero. Without DIR: all of tests/fixtures that is listed below, on every rung of the device,
-   or on RUNG alone. */
+   or on RUNG alone. --split: whole pipelines on the first two devices. */
 #include "library.h"
 #include "graph/ops_elementwise.c"
 #include "text/t5.c"
@@ -276,8 +277,8 @@ static bool chosen_rung; /* --rung was given */
 
 static int usage(const char *problem, const char *what) {
     fprintf(stderr,
-            "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] "
-            "[--truncating] [--allow-unsupported]\n",
+            "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--split SPLIT] "
+            "[--overrides TEXT] [--truncating] [--allow-unsupported]\n",
             problem, what);
     return 2;
 }
@@ -287,8 +288,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
     int i, folders = 0;
     for (i = 1; i < argc; i++) {
         const char *option = argv[i];
-        bool wants_value =
-            diti_equal(option, "--rung") || diti_equal(option, "--device") || diti_equal(option, "--overrides");
+        bool wants_value = diti_equal(option, "--rung") || diti_equal(option, "--device") ||
+                           diti_equal(option, "--split") || diti_equal(option, "--overrides");
         if (wants_value && i + 1 == argc) return usage("a value must follow", option), -1;
         if (diti_equal(option, "--json"))
             g->json = true;
@@ -300,6 +301,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
             g->rung = argv[++i], chosen_rung = true;
         else if (diti_equal(option, "--device"))
             g->device = argv[++i];
+        else if (diti_equal(option, "--split"))
+            g->split = argv[++i];
         else if (diti_equal(option, "--overrides"))
             g->overrides = argv[++i];
         else if (diti_starts_with(option, "-"))

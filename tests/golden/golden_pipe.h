@@ -56,6 +56,7 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->class_labels = i ? labels : NULL;
     desc->image_count = i;
     desc->model = p->model;
+    desc->split = p->g->split;
     desc->shift = p->shift;
     desc->references = p->reference_count ? p->references : NULL;
     desc->reference_count = p->reference_count;
@@ -235,7 +236,7 @@ static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_fold
     p->quantized = diti_ends_with(model, ".gguf");
     golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
-    context.devices = g->device;
+    context.devices = g->split ? "0,1" : g->device;
     desc.source.path = model;
     return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
            golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
