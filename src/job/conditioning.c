@@ -247,7 +247,8 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     dit_result result;
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
-    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, !prompt || !*prompt, tokens, err);
+    if (result >= 0)
+        result = diti_prompt_tokens_make(model, &ctx->env, NULL, prompt, 0, !prompt || !*prompt, tokens, err);
     if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);

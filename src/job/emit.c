@@ -62,12 +62,15 @@ static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
 static void diti_emit_text(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_text_use *use = &share->program.text;
+    uint32_t i;
     if (share->assignment.share) return;
     use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
     use->clip_skip = job->request.shape.clip_skip;
+    for (i = 0; i < job->request.shape.reference_count && diti_references_tokens(&job->request.shape); i++)
+        use->pictures[use->picture_count++] = job->request.shape.references[i].shown;
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;

@@ -35,6 +35,17 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
     return encoder->self ? encoder->type->weights(encoder->self) : NULL;
 }
 
+DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown) {
+    return shown ? encoder->picture_dropped : encoder->dropped;
+}
+
+/* The most tokens of a picture, with the text around it. */
+#define DITI_ENCODER_PICTURE 400u
+DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
+    if (!encoder->picture_chat) return encoder->tokens;
+    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+}
+
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
     static const diti_encoder_traits none = DITI_ZERO;
     return encoder->self ? encoder->type->traits(encoder->self) : &none;
@@ -60,6 +71,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
     own.taps = &encoder->taps;
+    own.shown = encoder->picture_chat != NULL;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -96,6 +108,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
     if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    if (model->transformer && model->transformer->traits.shown_area)
+        encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -185,6 +199,9 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
         if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST)
             encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
     }
+    if (encoder->tokenizer && encoder->picture_chat && *encoder->picture_chat->dropped)
+        DITI_TRY(
+            diti_tokenizer_count(encoder->tokenizer, encoder->picture_chat->dropped, &encoder->picture_dropped, err));
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }

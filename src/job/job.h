@@ -59,14 +59,16 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
-    diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
-    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column;  /* place in that text where the results begin */
-    uint32_t pooled;       /* column of its pooled output */
+    const diti_chat *chat;         /* a decoder's; NULL: prompts stand alone */
+    const diti_chat *picture_chat; /* a decoder's that pictures are shown to; NULL: they are not */
+    diti_taps taps;                /* states of a decoder that are wanted */
+    uint32_t limit;                /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;               /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
+    uint32_t picture_dropped;      /* rows of picture_chat that are none */
+    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column; /* place in that text where the results begin */
+    uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -163,8 +165,11 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
 
 /* A picture that a picture is made after, as it is encoded: pixels. */
 #define DITI_REFERENCE_PIXELS (2048u * 2048u)
+#define DITI_REFERENCE_SIDE 16384u /* where it is scaled */
+#define DITI_REFERENCE_WORDS 8u    /* most tokens of text around one in a prompt */
 typedef struct diti_reference_shape {
     uint32_t width, height;
+    diti_vision_grid shown; /* tokens that it is to the language model; 0: it is not shown to one */
 } diti_reference_shape;
 
 /* The shape of a request: everything the shape of a plan depends on. */
@@ -340,6 +345,8 @@ typedef struct diti_text_use {
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
+    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in all prompts that are encoded */
+    uint32_t picture_count;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
@@ -497,6 +504,9 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* All zeros where the model lacks it. */
+/* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
+DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
 DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
@@ -587,6 +597,17 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
+/* Tokens of all references in a prompt, with the text around them; 0: none is shown. */
+DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape);
+/* resize.c: RGBA of one size as RGBA of another one, which the caller frees with diti_free. */
+typedef enum diti_window { DITI_WINDOW_LANCZOS, DITI_WINDOW_CUBIC } diti_window;
+typedef struct diti_picture { /* in rows without gaps unless pitch says so */
+    const uint8_t *rgba;
+    size_t pitch;
+    uint32_t width, height;
+} diti_picture;
+DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
+                                    diti_window window, uint8_t **out, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -615,11 +636,11 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
                                          diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
-/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. negative: guidance leads
-   away from it. */
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, bool negative, diti_prompt_tokens *tokens,
-                                                dit_error *err);
+/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. shape: of the job, whose
+   references are shown with the prompt; NULL: none are. negative: guidance leads away from it. */
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
+                                                const diti_job_shape *shape, const char *prompt, uint32_t branch,
+                                                bool negative, diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
 /* Whether some token of a branch counts more or less than others. */

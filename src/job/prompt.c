@@ -48,9 +48,79 @@ static dit_result diti_prompt_encode_plain(const diti_env *env, const diti_encod
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, bool negative, diti_prompt_tokens *tokens,
-                                                dit_error *err) {
+/* --- pictures that are shown with a prompt: tokens that stand for theirs, behind the template's first text --- */
+
+#define DITI_PROMPT_PICTURE "<|image_pad|>"
+
+static char *diti_prompt_put(char *at, const char *text) {
+    size_t length = strlen(text);
+    memcpy(at, text, length);
+    return at + length;
+}
+
+/* A template's text, in which a number stands for #. */
+static char *diti_prompt_put_number(char *at, const char *text, uint32_t number) {
+    char digits[16];
+    diti_format(digits, sizeof digits, "%u", (unsigned)number);
+    for (; *text; text++) {
+        if (*text == '#')
+            at = diti_prompt_put(at, digits);
+        else
+            *at++ = *text;
+    }
+    return at;
+}
+
+/* Freed with diti_free. */
+static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat, const diti_job_shape *shape,
+                                     char **out, dit_error *err) {
+    static const char begin[] = "<|vision_start|>", end[] = "<|vision_end|>";
+    size_t size = strlen(chat->before) + 1, each = strlen(chat->picture) + sizeof begin + sizeof end + 16;
+    uint32_t i, k;
+    char *at;
+    for (i = 0; i < shape->reference_count; i++)
+        size += each + (size_t)shape->references[i].shown.rows * shape->references[i].shown.columns *
+                           strlen(DITI_PROMPT_PICTURE);
+    *out = at = (char *)diti_alloc(env, size);
+    if (!at) return diti_fail_memory(err, "the prompt");
+    at = diti_prompt_put(at, chat->before);
+    for (i = 0; i < shape->reference_count; i++) {
+        uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
+        at = diti_prompt_put(at, end);
+    }
+    *at = 0;
+    return DIT_OK;
+}
+
+/* plain: nothing stands around the prompt. */
+static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *shape, const diti_encoder *encoder,
+                                   const char *prompt, bool plain, diti_tokens *out, dit_error *err) {
+    uint32_t shown = shape ? diti_references_tokens(shape) : 0;
+    const diti_chat *chat = shown ? encoder->picture_chat : encoder->chat;
+    char *before = NULL;
+    dit_result result = DIT_OK;
+    if (chat && !*prompt) prompt = chat->empty;
+    if (plain) return diti_prompt_encode_plain(env, encoder, prompt, out, err);
+    if (chat) {
+        out->before = chat->before;
+        out->after = chat->after;
+        out->keeps_after = (chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
+    }
+    if (shown) {
+        result = diti_prompt_before(env, chat, shape, &before, err);
+        out->before = before;
+        out->capacity += shown + encoder->picture_dropped - encoder->dropped;
+    }
+    if (result >= 0) result = diti_prompt_encode(env, encoder, prompt, out, err);
+    diti_free(env, before);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
+                                                const diti_job_shape *shape, const char *prompt, uint32_t branch,
+                                                bool negative, diti_prompt_tokens *tokens, dit_error *err) {
     const diti_chat *chat = model->encoders[0].chat;
     dit_result result = DIT_OK;
     char *clean = NULL;
@@ -60,24 +130,14 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        const char *text = clean ? clean : !*prompt && encoder->chat ? encoder->chat->empty : prompt;
-        size_t first = (size_t)branch * encoder->tokens;
+        size_t first = (size_t)branch * diti_encoder_room(encoder);
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
         tokens[i].plain[branch] = negative && encoder->chat && encoder->chat->rules & DITI_CHAT_PLAIN_GUIDES;
-        if (tokens[i].plain[branch]) {
-            result = diti_prompt_encode_plain(env, encoder, text, &out, err);
-        } else {
-            if (encoder->chat) {
-                out.before = encoder->chat->before;
-                out.after = encoder->chat->after;
-                out.keeps_after = (encoder->chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
-            }
-            result = diti_prompt_encode(env, encoder, text, &out, err);
-        }
+        result = diti_prompt_make(env, shape, encoder, clean ? clean : prompt, tokens[i].plain[branch], &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -88,7 +148,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
                                                  diti_prompt_tokens *tokens, dit_error *err) {
     uint32_t i;
     for (i = 0; i < DITI_ENCODERS; i++) {
-        size_t count = 2 * (size_t)model->encoders[i].tokens;
+        size_t count = 2 * (size_t)diti_encoder_room(&model->encoders[i]);
         if (!count) continue;
         tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
         if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
@@ -101,7 +161,7 @@ DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t b
                                               const diti_prompt_tokens *tokens) {
     uint32_t i, k;
     for (i = 0; i < DITI_ENCODERS; i++) {
-        uint32_t count = model->encoders[i].tokens;
+        uint32_t count = diti_encoder_room(&model->encoders[i]);
         for (k = 0; tokens[i].weights && k < count; k++)
             if (tokens[i].weights[branch * count + k] != 1.0f) return true;
     }
@@ -147,8 +207,9 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
 static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
                                      const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
     uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
-    if (!encoder->dropped || diti_graph_failed(graph)) return states;
-    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
+    uint32_t dropped = diti_encoder_dropped(encoder, use->picture_count > 0);
+    if (!dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * dropped, "rows of the text");
     return diti_gather_tensor(graph, states, *kept, "drop the system message");
 }
 
@@ -159,8 +220,11 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
-    use->tokens = encoder->tokens;
-    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
+    use->tokens = text->picture_count ? diti_encoder_room(encoder) : encoder->tokens;
+    use->picture_count = text->picture_count;
+    memcpy(use->pictures, text->pictures, sizeof use->pictures);
+    use->rows = fixed ? prompts * encoder->tokens
+                      : text->encoded_rows + prompts * diti_encoder_dropped(encoder, text->picture_count > 0);
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -259,36 +323,38 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
 
 /* The row of a branch's encoded ones that is row i of its text. */
 static uint32_t diti_prompts_row(const diti_encoder *encoder, const diti_prompt_tokens *tokens, uint32_t branch,
-                                 uint32_t i) {
+                                 uint32_t dropped, uint32_t i) {
     if (tokens->plain[branch]) return i;
-    if (i == 0 && encoder->dropped && encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) return 0;
-    return encoder->dropped + i;
+    if (i == 0 && dropped && encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) return 0;
+    return dropped + i;
 }
 
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
-    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = diti_encoder_room(encoder),
+                        dropped = diti_encoder_dropped(encoder, text->picture_count > 0);
     uint32_t apart; /* 1: the first row stands apart from the others */
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
+        uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped,
+                 *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
         item[3] = masks ? tokens->lengths[branch] - (tokens->plain[branch] ? dropped : 0) : count;
-        apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, 0) == 0;
+        apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, dropped, 0) == 0;
         for (i = apart; out->weights && i < count - dropped; i++) {
-            uint32_t row = diti_prompts_row(encoder, tokens, branch, i);
+            uint32_t row = diti_prompts_row(encoder, tokens, branch, dropped, i);
             out->weights[first + row].weight = tokens->weights[(size_t)branch * room + row];
-            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, apart);
+            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, dropped, apart);
             out->weights[first + row].rows = count - dropped - apart;
         }
         for (i = 0; out->kept && i < count - dropped; i++)
-            out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, i);
+            out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, dropped, i);
         first += count;
         next++;
     }

@@ -1,6 +1,7 @@
-/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
-   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
-   the noise. */
+/* Pictures that a picture is made after: FLUX.2's, Kontext's and Qwen-Image-Edit's references. Checks of a request,
+   ops, and what the host writes. Each is cut to whole tokens in its middle, or scaled, and encoded once; the
+   transformer reads its tokens beside those of the noise. A language model may be shown a smaller copy with the prompt.
+ */
 #include "job/job.h"
 
 /* Pixels of a side that a token stands for. */
@@ -8,11 +9,45 @@ static uint32_t diti_references_unit(const dit_model *model) {
     return diti_model_factor(model) * model->transformer->traits.patch;
 }
 
+/* Sides of that area in the picture's proportions, each the nearest multiple of 32 (docs/models.md 3.14). */
+static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *width, uint32_t *height) {
+    double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio);
+    *width = (uint32_t)floor(side / 32 + 0.5) * 32;
+    *height = (uint32_t)floor(side / ratio / 32 + 0.5) * 32;
+    if (!*width) *width = 32;
+    if (!*height) *height = 32;
+}
+
+/* The tower of the model's language model; NULL: nothing is shown to it. */
+static const diti_vision *diti_references_vision(const dit_model *model) {
+    const diti_encoder *encoder = &model->encoders[0];
+    return encoder->self && encoder->picture_chat ? diti_decoder_vision((const diti_decoder *)encoder->self) : NULL;
+}
+
+/* The tokens of a copy of the second area, whose sides are multiples of a token's. */
+static dit_result diti_reference_show(const dit_model *model, const dit_image *image, diti_vision_grid *out,
+                                      dit_error *err) {
+    const diti_vision *vision = diti_references_vision(model);
+    uint32_t width, height, side;
+    if (!model->encoders[0].self || !model->transformer->traits.shown_area) return DIT_OK;
+    if (!vision)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the text encoder's file has no vision tower (visual.*), which this model shows "
+                         "references to; load the text encoder of the model's own repository");
+    side = diti_vision_side(vision);
+    diti_reference_fit(image, model->transformer->traits.shown_area, &width, &height);
+    out->rows = (height + side / 2) / side;
+    out->columns = (width + side / 2) / side;
+    if (!out->rows) out->rows = 1;
+    if (!out->columns) out->columns = 1;
+    return DIT_OK;
+}
+
 static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
                                        diti_job_request *out, dit_error *err) {
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
-    uint32_t unit = diti_references_unit(model);
+    uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -29,14 +64,16 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
                          (unsigned)index, image->width, image->height, 4 * unit);
-    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
+    if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
+        (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
                          image->width, image->height, DITI_REFERENCE_PIXELS);
     shape->width = image->width / unit * unit;
     shape->height = image->height / unit * unit;
+    if (area) diti_reference_fit(image, area, &shape->width, &shape->height);
     out->reference_images[index] = image;
-    return DIT_OK;
+    return diti_reference_show(model, image, &shape->shown, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
@@ -63,6 +100,13 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
     return DIT_OK;
+}
+
+DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape) {
+    uint32_t i, tokens = 0;
+    for (i = 0; i < shape->reference_count; i++)
+        tokens += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    return tokens ? tokens + shape->reference_count * DITI_REFERENCE_WORDS : 0;
 }
 
 /* --- ops --- */
@@ -123,26 +167,85 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
+static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
+    size_t line = (size_t)shape->width * 4, bytes = line * shape->height;
+    uint8_t *packed = NULL;
+    dit_result result = DIT_OK;
+    uint32_t y;
+    if (job->model->transformer->traits.reference_area) {
+        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
+    } else {
+        const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
+                              (size_t)(picture->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) result = diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height && packed; y++) memcpy(packed + y * line, from + y * picture->pitch, line);
+    }
+    if (result >= 0)
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[index], packed, bytes, err);
+    diti_free(&job->env, packed);
+    return result;
+}
+
+/* The copy that the language model sees, by the two steps of the pipeline: to the area, then to whole tokens. */
+static dit_result diti_reference_shown(const dit_job *job, const dit_image *image, const diti_picture *picture,
+                                       const diti_vision_grid *grid, float *patches, dit_error *err) {
+    const diti_vision *vision = diti_references_vision(job->model);
+    uint32_t side = diti_vision_side(vision);
+    diti_picture fitted = DITI_ZERO;
+    uint8_t *first = NULL, *second = NULL;
+    dit_result result;
+    diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
+    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
+    fitted.rgba = first;
+    if (result >= 0)
+        result =
+            diti_resize(&job->env, &fitted, grid->columns * side, grid->rows * side, DITI_WINDOW_CUBIC, &second, err);
+    if (result >= 0) diti_vision_patches(vision, grid, second, patches);
+    diti_free(&job->env, first);
+    diti_free(&job->env, second);
+    return result;
+}
+
+static diti_picture diti_reference_picture(const dit_image *image) {
+    diti_picture picture;
+    picture.rgba = image->rgba;
+    picture.pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+    picture.width = image->width;
+    picture.height = image->height;
+    return picture;
+}
+
+static dit_result diti_references_write_shown(diti_share *share, diti_tensor input, dit_error *err) {
+    const dit_job *job = share->job;
+    size_t columns = share->program.plan->tensors[input].columns, rows = share->program.plan->tensors[input].rows;
+    float *patches = (float *)diti_alloc_array(&job->env, rows * columns, sizeof *patches), *at = patches;
+    dit_result result = patches ? DIT_OK : diti_fail_memory(err, "pictures for the language model");
+    uint32_t i;
+    for (i = 0; i < job->request.shape.reference_count && result >= 0; i++) {
+        const diti_vision_grid *grid = &job->request.shape.references[i].shown;
+        diti_picture picture = diti_reference_picture(job->request.reference_images[i]);
+        result = diti_reference_shown(job, job->request.reference_images[i], &picture, grid, at, err);
+        at += 4 * (size_t)grid->rows * grid->columns * columns;
+    }
+    if (result >= 0)
+        result = diti_plan_write(share->program.plan, input, patches, rows * columns * sizeof *patches, err);
+    diti_free(&job->env, patches);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
-    uint32_t i, y;
-    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
-        const diti_reference_shape *shape = &job->request.shape.references[i];
-        const dit_image *image = job->request.reference_images[i];
-        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
-        const uint8_t *from;
-        uint8_t *packed;
-        dit_result result;
-        if (!image) return DIT_OK; /* written before */
-        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-        from =
-            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
-        packed = (uint8_t *)diti_alloc(&job->env, bytes);
-        if (!packed) return diti_fail_memory(err, "a reference");
-        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
-        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
-        diti_free(&job->env, packed);
-        if (result != DIT_OK) return result;
+    diti_tensor shown = share->program.text.encoders[0].inputs[DITI_DECODER_VISION_PIXELS];
+    uint32_t i;
+    if (share->assignment.share) return DIT_OK;
+    for (i = 0; i < job->request.shape.reference_count; i++) {
+        diti_picture picture;
+        if (!job->request.reference_images[i]) return DIT_OK; /* written before */
+        picture = diti_reference_picture(job->request.reference_images[i]);
+        DITI_TRY(diti_reference_write(share, i, &picture, err));
     }
-    return DIT_OK;
+    return i && shown && share->program.text.picture_count ? diti_references_write_shown(share, shown, err) : DIT_OK;
 }

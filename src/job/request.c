@@ -260,7 +260,8 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
+            out->lengths[encoder->text][branch] =
+                out->tokens[i].lengths[branch] - diti_encoder_dropped(encoder, diti_references_tokens(&out->shape) > 0);
     }
 }
 
@@ -270,6 +271,7 @@ static void diti_request_estimate_text(const dit_model *model, uint32_t branch, 
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
+    out->lengths[DITI_TEXT_FIRST][branch] += diti_references_tokens(&out->shape);
     for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
     if ((diti_encoders_missing(model) & encoders) || diti_encoders_left_out(model)) out->shape.encodes[branch] = false;
 }
@@ -301,8 +303,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     }
     if (out->shape.encodes[branch]) {
         DITI_TRY(diti_model_check_encoders(model, member, err));
-        DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-                                         !conditional, out->tokens, err));
+        DITI_TRY(diti_prompt_tokens_make(model, env, &out->shape, conditional ? desc->prompt : desc->negative_prompt,
+                                         branch, !conditional, out->tokens, err));
     }
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
@@ -400,7 +402,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
-    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens + diti_references_tokens(&out->shape), branches, out);
     out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
@@ -415,7 +417,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
     wanted.schedule = desc->schedule;
-    wanted.shift = desc->shift;
+    wanted.shift = desc->shift != 0 ? desc->shift : model->transformer->traits.fixed_shift;
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;

@@ -2,14 +2,19 @@
    by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
 #include "model/model.h"
 
-/* q: the first third of qkv's columns, k and v: those of kv [items * keys, 2 * heads * head_dim]. */
+static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
+    return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
+}
+
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
 static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
                                     uint32_t first_column, diti_tensor out, diti_tensor lse) {
-    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
     attention.batch = desc->items;
     attention.heads = desc->heads;
+    attention.kv_heads = desc->kv_heads;
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
@@ -140,12 +145,14 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 /* Every item attends those of its rows that desc->keys names. Items are attended to one by one, so that a device binds
    the keys of one at a time. */
 static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *desc, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i,
+             kv_width = diti_attend_kv_width(desc);
     diti_tensor out = desc->out ? desc->out : diti_tensor_new(graph, graph->activation, all, width, "attention");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
         diti_attention_desc attention = DITI_ZERO;
         attention.batch = 1;
         attention.heads = desc->heads;
+        attention.kv_heads = desc->kv_heads;
         attention.head_dim = desc->head_dim;
         attention.scale = 1.0f / sqrtf((float)desc->head_dim);
         attention.items = diti_tensor_view(graph, desc->keys, i, 1, 0, DITI_ITEM_WORDS);
@@ -153,8 +160,8 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
         attention.out = diti_tensor_view(graph, out, i * rows, rows, 0, width);
         attention.name = "attention";
         diti_attention(graph, diti_tensor_view(graph, qkv, i * rows, rows, 0, width),
-                       diti_tensor_view(graph, qkv, i * rows, rows, width, width),
-                       diti_tensor_view(graph, qkv, i * rows, rows, 2 * width, width), &attention);
+                       diti_tensor_view(graph, qkv, i * rows, rows, width, kv_width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, width + kv_width, kv_width), &attention);
     }
     return out;
 }

@@ -107,14 +107,15 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 
 /* ---- the family's functions ---- */
 
-/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
+/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. More
+   columns of the layer are those of a mask of zeros. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
     uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
-        if (parts[1]) {
+        if (parts[1] || columns < layer->weight.columns) {
             desc.cut.columns[0].first = first;
             desc.cut.columns[0].count = columns;
         }

@@ -135,8 +135,9 @@ DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *o
     uint32_t prompts = denoise->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if ((prompts > 1 || diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
-        !diti_text_order_divided(denoise))
+    if ((prompts > 1 || denoise->axes ||
+         diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
+        !diti_text_order_divided(denoise)) /* the other prompt may be elsewhere */
         out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 

@@ -72,17 +72,23 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
-    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
-    bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
-                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
-    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
-    bool caches_references;  /* diti_denoise.keeps_references is understood */
-    bool keeps_references;   /* the model was trained so */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
-    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled; /* guidance that distilled models get by default */
+    bool uniform_sigmas;  /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;    /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    bool empirical_shift; /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
+    bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
+                               gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
+    bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
+    bool caches_references; /* diti_denoise.keeps_references is understood */
+    bool keeps_references;  /* the model was trained so */
+    uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
+    uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
+                                cut to whole tokens as they are */
+    uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
+                                none */
+    const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
+    bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled;              /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
@@ -259,6 +265,8 @@ typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
+    diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO; 0: they
+                         have the image's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
@@ -627,6 +635,8 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
     uint32_t items, heads, head_dim;
+    uint32_t kv_heads; /* heads of k and v, whose columns of qkv are as many fewer; 0: heads, as where devices divide
+                          rows or keep keys */
     uint32_t row_step; /* diti_attention_desc.row_step */
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;

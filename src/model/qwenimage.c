@@ -2,7 +2,8 @@
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
 
    FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
-   the text's on the diagonal behind its edge. */
+   the text's on the diagonal behind its edge. Tokens of references (Qwen-Image-Edit) stand around the middles of
+   theirs, each in a frame of its own; some models modulate them as at timestep 0. */
 #include "model/model.h"
 #include "text/text.h"
 
@@ -16,6 +17,7 @@ typedef struct diti_qwenimage_config {
     uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
     uint32_t text;                           /* columns of the text encoder's output */
     uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+    bool clean;                              /* references are modulated as at timestep 0 */
 } diti_qwenimage_config;
 
 /* ---- weights; single files and GGUF have diffusers' names, too ---- */
@@ -93,6 +95,7 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
+    config->clean = diti_setting_bool(&settings, "zero_cond_t", false);
     return diti_qwenimage_read_axes(&settings, config, err);
 }
 
@@ -135,6 +138,16 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* The first model that edits pictures takes one, which its language model sees as large as the autoencoder does. */
+static void diti_qwenimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    const char *pipeline = diti_json_string(index, "_class_name", "");
+    (void)scheduler;
+    if (diti_starts_with(pipeline, "QwenImageEdit")) traits->variant = "edit";
+    if (!diti_equal(pipeline, "QwenImageEditPipeline")) return;
+    traits->references = 1;
+    traits->shown_area = traits->reference_area;
+}
+
 static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     const diti_qwenimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -158,6 +171,11 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->default_guidance = 4;
     traits->norms_tokens = true;
     traits->joint = traits->planar = true;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->reference_area = 1024 * 1024;
+    traits->shown_area = 384 * 384;
+    traits->picture_chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_EDIT_PLUS);
+    traits->settle = diti_qwenimage_settle;
 }
 
 static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
@@ -179,6 +197,8 @@ typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps 
     diti_text_order order;
     diti_tensor text; /* F32 [prompts * text rows, D] */
     diti_joint_modulation modulation;
+    /* F32 [1, 6D], for references as at timestep 0; 0: they have the image's */
+    diti_tensor clean[DITI_QWENIMAGE_MAX_BLOCKS];
 } diti_qwenimage_state;
 
 static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
@@ -210,43 +230,84 @@ static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
 }
 
+/* active: of timestep 0, F32 [1, D]. */
+static void diti_qwenimage_modulate_clean(const diti_pass *p, diti_qwenimage_state *state, diti_tensor active) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t i, end;
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++)
+        state->clean[i] = diti_layer_spread(p->graph, diti_pass_tensor(p), active,
+                                            &model->blocks[i].modulation.streams[DITI_JOINT_IMAGE].layers[0], 0,
+                                            "reference_modulation");
+}
+
 static void diti_qwenimage_prepare(diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
     const diti_qwenimage_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint32_t references = diti_reference_tokens(p), steps = denoise->steps;
+    uint32_t rows =
+        denoise->text_batch * (denoise->text_tokens + references + denoise->height / 2 * (denoise->width / 2));
+    bool clean = config->clean && references;
     uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
     diti_qwenimage_state *state = diti_qwenimage_at(denoise);
     diti_tensor time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
-    time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "conditioning_silu");
+    state->modulation.active = diti_tensor_view(graph, time, 0, steps, 0, config->width);
     state->modulation.shared = true;
     diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    if (clean) diti_qwenimage_modulate_clean(p, state, diti_tensor_view(graph, time, steps, 1, 0, config->width));
+    diti_reference_lead(p, &model->patch);
     state->text = diti_qwenimage_text(p);
 }
 
 /* ---- inputs ---- */
 
-/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+/* Rows of an item behind its text. */
+static uint32_t diti_qwenimage_image(const diti_denoise *denoise) {
+    return denoise->lead + denoise->height / 2 * (denoise->width / 2);
+}
+
+/* A place in a grid of so many lines or columns, counted from its middle. */
+static int32_t diti_qwenimage_centered(uint32_t at, uint32_t count) {
+    return (int32_t)at - (int32_t)(count - count / 2);
+}
+
+/* Text goes on where the longest half side of any picture ends. */
+static uint32_t diti_qwenimage_behind(const diti_denoise *denoise) {
+    uint32_t most = denoise->height > denoise->width ? denoise->height / 4 : denoise->width / 4, i;
+    for (i = 0; i < denoise->reference_count; i++) {
+        if (denoise->references[i].height / 4 > most) most = denoise->references[i].height / 4;
+        if (denoise->references[i].width / 4 > most) most = denoise->references[i].width / 4;
+    }
+    return most;
+}
+
+/* Lines and columns are counted from the middle, half of them below 0; reference i is in frame i + 1. */
 static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
                                  float *cosines, float *sines) {
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
-    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
-    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
-    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + diti_qwenimage_image(denoise);
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1), behind = diti_qwenimage_behind(denoise);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
+        uint32_t token = row - texts, y, x;
         for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
             position[i] = (int32_t)(behind + row - pad);
-        if (row >= texts) {
-            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
-            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        if (row >= texts && token < denoise->lead) {
+            i = diti_reference_at(denoise, 2, token, &y, &x);
+            position[0] = (int32_t)(i + 1);
+            position[1] = diti_qwenimage_centered(y, denoise->references[i].height / 2);
+            position[2] = diti_qwenimage_centered(x, denoise->references[i].width / 2);
+        } else if (row >= texts) {
+            token -= denoise->lead;
+            position[1] = diti_qwenimage_centered(token / columns, lines);
+            position[2] = diti_qwenimage_centered(token % columns, columns);
         }
         diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
     }
@@ -272,9 +333,9 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   denoise->height / 2 * (denoise->width / 2), err));
+                                   diti_qwenimage_image(denoise), err));
     DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
@@ -295,6 +356,7 @@ static diti_tensor diti_qwenimage_embed(diti_pass *p) {
 static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->modulation.lead = state->clean[p->index];
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     p->table_items = state->table_items;

@@ -17,6 +17,8 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
+DIT_INTERNAL const diti_family *diti_krea2_family(void);
+DIT_INTERNAL const diti_family *diti_anima_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -106,6 +108,16 @@ static const diti_family_row diti_families[] = {
     {diti_lumina2_family, "Lumina-Image 2", NULL},
 #else
     {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
+#endif
+#ifndef DIT_NO_KREA2
+    {diti_krea2_family, "Krea 2", NULL},
+#else
+    {NULL, "Krea 2", "DIT_NO_KREA2"},
+#endif
+#ifndef DIT_NO_ANIMA
+    {diti_anima_family, "Anima", NULL},
+#else
+    {NULL, "Anima", "DIT_NO_ANIMA"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)

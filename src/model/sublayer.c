@@ -207,15 +207,37 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     return reader;
 }
 
+/* Rows in front of the image's tokens that have a modulation of their own. */
+static uint32_t diti_modulation_lead(const diti_pass *p, const diti_sublayer *sublayer) {
+    return p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO ? diti_token_range_lead(p->denoise) : 0;
+}
+
+static diti_tensor diti_modulation_lead_at(const diti_pass *p, diti_modulator which) {
+    return diti_tensor_view(p->graph, p->modulation.lead, 0, 1, (uint32_t)which * p->width, p->width);
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
     desc->rms = sublayer->rms;
     desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
     desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
-    desc->reader = diti_sublayer_reader(p, sublayer);
+    desc->reader = diti_modulation_lead(p, sublayer) ? NULL : diti_sublayer_reader(p, sublayer);
     desc->name = sublayer->norm_name;
     return diti_norm(p->graph, x, desc);
+}
+
+/* The leading rows of all items again, with their own shift and scale. */
+static void diti_modulate_lead(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                               const diti_sublayer *sublayer, diti_tensor h) {
+    uint32_t i, lead = diti_modulation_lead(p, sublayer), rows = p->text + p->image;
+    for (i = 0; i < p->items && lead && !diti_graph_failed(p->graph); i++) {
+        diti_norm_desc desc = DITI_ZERO;
+        desc.shift = diti_modulation_lead_at(p, shift);
+        desc.scale = diti_modulation_lead_at(p, scale);
+        desc.out = diti_tensor_view(p->graph, h, i * rows + p->text, lead, 0, p->width);
+        diti_sublayer_norm(p, diti_tensor_view(p->graph, x, i * rows + p->text, lead, 0, p->width), &desc, sublayer);
+    }
 }
 
 /* The image's rows alone, one item's behind the other's: [items * image, D]. */
@@ -237,6 +259,7 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
 DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
+    diti_tensor all;
     if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
@@ -249,7 +272,9 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
         desc.scale = diti_modulation_at(p, 0, scale);
         desc.rows_per_group = diti_modulation_share(p);
     }
-    return diti_sublayer_norm(p, x, &desc, sublayer);
+    all = diti_sublayer_norm(p, x, &desc, sublayer);
+    diti_modulate_lead(p, x, shift, scale, sublayer, all);
+    return all;
 }
 
 /* ---- the first layer ---- */
@@ -693,12 +718,26 @@ static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modula
     diti_column_shard_sum(p, x);
 }
 
+/* The leading rows of all items, with their own gate. */
+static void diti_sublayer_add_lead(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                   const diti_sublayer *sublayer, diti_tensor h, uint32_t lead) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.gate = diti_modulation_lead_at(p, gate);
+    desc.rows = diti_pass_rows(p, DITI_JOINT_IMAGE);
+    desc.rows.count = lead;
+    desc.out = x;
+    desc.name = sublayer->out_name;
+    diti_column_shard_add(p, h, &sublayer->out[DITI_JOINT_IMAGE], sublayer, &desc);
+}
+
 static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
     uint32_t layers = sublayer->streams == DITI_STREAMS_SHARED ? 1 : DITI_JOINT_STREAMS;
+    uint32_t lead = diti_modulation_lead(p, sublayer);
     if (diti_reader_agrees(sublayer->out, layers, &reader)) h = diti_column_shard_input(p, h, reader);
+    if (lead) diti_sublayer_add_lead(p, x, gate, sublayer, h, lead);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
@@ -706,9 +745,13 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         desc.gate = diti_modulation_at(p, i, gate);
         desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
+        if (i == DITI_JOINT_IMAGE) {
+            desc.rows.first += lead;
+            desc.rows.count -= lead;
+        }
         desc.out = x;
         desc.name = sublayer->out_name;
-        diti_column_shard_add(p, h, out, sublayer, &desc);
+        if (desc.rows.count) diti_column_shard_add(p, h, out, sublayer, &desc);
         written++;
     }
     if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);

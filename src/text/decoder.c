@@ -31,6 +31,8 @@ typedef struct diti_decoder_config {
     bool offset_norms;       /* weights of norms are stored minus 1 */
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
+    uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
+    int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
 } diti_decoder_config;
@@ -42,6 +44,8 @@ struct diti_decoder {
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
     diti_decoder_block *blocks;
+    const diti_json *json; /* config.json while it is loaded */
+    diti_vision *vision;   /* NULL: nothing is shown to it */
 };
 
 /* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
@@ -120,6 +124,20 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
+/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
+static void diti_decoder_assume_sections(diti_decoder_config *config) {
+    uint32_t half = config->head_dim / 2;
+    config->sections[1] = config->sections[2] = half * 3 / 8;
+    config->sections[0] = half - 2 * config->sections[1];
+}
+
+static void diti_decoder_read_sections(diti_settings *rope, diti_decoder_config *config) {
+    const diti_json *list = diti_setting_numbers(rope, "mrope_section"), *entry = list ? list->first : NULL;
+    uint32_t i;
+    for (i = 0; i < 3 && entry; i++, entry = entry->next)
+        config->sections[i] = entry->number >= 0 && entry->number <= 512 ? (uint32_t)entry->number : 0;
+}
+
 /* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
    images the sections of their three axes, which agree in text. */
 static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
@@ -127,11 +145,13 @@ static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_con
     double theta = config->theta;
     size_t i;
     theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
+    diti_decoder_assume_sections(config);
     for (i = 0; i < DITI_COUNT(places); i++) {
         diti_settings rope = diti_settings_of(diti_setting(settings, places[i]), settings->file, settings->err);
         const char *type = diti_setting_text(&rope, "type", "default");
         type = diti_setting_text(&rope, "rope_type", type);
         theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
+        diti_decoder_read_sections(&rope, config);
         if (settings->result == DIT_OK) settings->result = rope.result;
         if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
             diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
@@ -149,6 +169,8 @@ static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_c
     diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "hidden_act",
                          "not known for a language model, only silu and gelu_pytorch_tanh");
 }
+
+#define DITI_DECODER_PICTURE 151655 /* <|image_pad|> */
 
 /* The values that published models have where neither config.json nor metadata says them. */
 static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
@@ -202,9 +224,10 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     diti_decoder_assume(loader, config);
     config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
-    diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_heads(loader, &settings, config);
+    diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_activation(&settings, config);
+    config->picture = (int32_t)diti_json_number(json, "image_token_id", DITI_DECODER_PICTURE);
     scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
     config->scale = (float)(1.0 / sqrt(scalar));
     config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
@@ -241,6 +264,7 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
 static dit_result diti_decoder_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                     dit_error *err) {
     diti_decoder_config *config = &((diti_decoder *)(void *)component)->config;
+    ((diti_decoder *)(void *)component)->json = json;
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
@@ -335,7 +359,11 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
     for (i = 0; i < config->needed; i++) diti_decoder_load_block(loader, decoder, i);
     for (; i < config->layers; i++) diti_decoder_leave_block(loader, i);
     if (config->normed) diti_load_vector(loader, &decoder->final_norm, 1, config->columns, "norm.weight");
+    if (loader->shown) decoder->vision = diti_vision_load(component, loader, decoder->json, config->columns);
+    decoder->json = NULL;
 }
+
+DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
@@ -357,35 +385,98 @@ DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder) {
 
 /* ---- what the host writes ---- */
 
-enum { DITI_DECODER_COSINES, DITI_DECODER_SINES, DITI_DECODER_MASK, DITI_DECODER_WINDOW };
 #define DITI_DECODER_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 
-/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
-static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
-                                            const uint32_t *items, dit_error *err) {
-    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item, j;
-    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * (size_t)rows * half, sizeof *cosines);
-    float *sines = cosines + (size_t)rows * half;
-    dit_result result;
-    if (!cosines) return diti_fail_memory(err, "the text encoder's positions");
-    for (item = 0; item < use->batch; item++) {
-        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
-        for (row = 0; row < place[1]; row++) {
-            float *cosine = cosines + (size_t)(place[0] + row) * half, *sine = sines + (size_t)(place[0] + row) * half;
-            for (j = 0; j < half; j++) {
-                float power = (float)pow((double)decoder->config.theta, (double)((float)(2 * j) / (float)(2 * half)));
-                float angle = (float)row * (1.0f / power);
-                cosine[j] = (float)cos((double)angle);
-                sine[j] = (float)sin((double)angle);
-            }
+/* Where a row stands: in time, and in a picture its line and its column, which are the same in text. */
+typedef struct diti_decoder_place {
+    uint32_t at[3];
+} diti_decoder_place;
+
+/* Places of an item's rows. Text goes on behind a picture as if that had as many rows as its longer side has tokens. */
+static void diti_decoder_places(const diti_decoder *decoder, const diti_encoder_use *use, const int32_t *ids,
+                                uint32_t rows, diti_decoder_place *places) {
+    uint32_t row = 0, next = 0, picture = 0, i;
+    while (row < rows) {
+        const diti_vision_grid *grid = &use->pictures[picture];
+        uint32_t count =
+            picture < use->picture_count && ids[row] == decoder->config.picture ? grid->rows * grid->columns : 1;
+        for (i = 0; i < count && row < rows; i++, row++) {
+            places[row].at[0] = next;
+            places[row].at[1] = next + (count > 1 ? i / grid->columns : 0);
+            places[row].at[2] = next + (count > 1 ? i % grid->columns : 0);
+        }
+        if (picture < use->picture_count && ids[row - 1] == decoder->config.picture) {
+            next += grid->rows > grid->columns ? grid->rows : grid->columns;
+            picture++;
+        } else {
+            next++;
         }
     }
-    result =
-        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
-    if (result == DIT_OK)
-        result =
-            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+}
+
+/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
+static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_place *place, float *cosines,
+                                float *sines) {
+    const diti_decoder_config *config = &decoder->config;
+    uint32_t half = config->head_dim / 2, j;
+    for (j = 0; j < half; j++) {
+        uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
+        float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
+        float angle = (float)place->at[axis] * (1.0f / power);
+        cosines[j] = (float)cos((double)angle);
+        sines[j] = (float)sin((double)angle);
+    }
+}
+
+static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                            const int32_t *ids, const uint32_t *items, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * count, sizeof *cosines);
+    diti_decoder_place *places =
+        (diti_decoder_place *)diti_alloc_array(&decoder->base.env, rows ? rows : 1, sizeof *places);
+    dit_result result = DIT_OK;
+    if (!cosines || !places) result = diti_fail_memory(err, "the text encoder's positions");
+    for (item = 0; item < use->batch && result >= 0; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        diti_decoder_places(decoder, use, ids ? ids + place[0] : NULL, place[1], places);
+        for (row = 0; row < place[1]; row++)
+            diti_decoder_angles(decoder, &places[row], cosines + (size_t)(place[0] + row) * half,
+                                cosines + count + (size_t)(place[0] + row) * half);
+    }
+    if (result >= 0)
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, count * sizeof *cosines, err);
+    if (result >= 0)
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], cosines + count, count * sizeof *cosines, err);
     diti_free(&decoder->base.env, cosines);
+    diti_free(&decoder->base.env, places);
+    return result;
+}
+
+/* Rows of what is embedded, or, behind them, of what the tower makes. */
+static void diti_decoder_order(const diti_decoder *decoder, const diti_encoder_use *use, const int32_t *ids,
+                               const uint32_t *items, const uint32_t *places, uint32_t *order) {
+    uint32_t item, row, tokens = diti_vision_tokens(use);
+    for (row = 0; row < use->rows; row++) order[row] = row;
+    for (item = 0; item < use->batch; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        uint32_t next = 0;
+        for (row = place[0]; row < place[0] + place[1] && next < tokens; row++)
+            if (ids[row] == decoder->config.picture) order[row] = use->rows + places[next++];
+    }
+}
+
+static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                           const int32_t *ids, const uint32_t *items, dit_error *err) {
+    uint32_t tokens = diti_vision_tokens(use);
+    uint32_t *order = (uint32_t *)diti_alloc_array(&decoder->base.env, (size_t)use->rows + tokens, sizeof *order);
+    dit_result result;
+    if (!order) return diti_fail_memory(err, "the places of pictures");
+    diti_vision_order(decoder->vision, use, order + use->rows);
+    diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
+    result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
+    if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
+    diti_free(&decoder->base.env, order);
     return result;
 }
 
@@ -407,10 +498,12 @@ static dit_result diti_decoder_write_mask(const diti_decoder *decoder, diti_plan
 }
 
 DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
-                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err) {
+                                                  const diti_encoder_use *use, const int32_t *ids,
+                                                  const uint32_t *items, dit_error *err) {
     const diti_tensor *inputs = use->inputs;
     uint32_t window = decoder->config.window;
-    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, items, err));
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, ids, items, err));
+    if (inputs[DITI_DECODER_ORDER]) DITI_TRY(diti_decoder_write_order(decoder, plan, use, ids, items, err));
     if (inputs[DITI_DECODER_MASK])
         DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
     return inputs[DITI_DECODER_WINDOW]
@@ -545,9 +638,22 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
 }
 
-static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
+/* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
+static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use,
+                                     diti_tensor x) {
+    uint32_t tokens = diti_vision_tokens(use), d = decoder->config.columns;
+    diti_tensor both = diti_tensor_new(graph, DITI_F32, use->rows + tokens, d, "embeddings and pictures");
+    use->inputs[DITI_DECODER_ORDER] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "places of pictures");
+    diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
+    diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
+              diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
+    return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
+}
+
+static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
     diti_elementwise_desc desc = DITI_ZERO;
+    if (decoder->vision && use->picture_count) x = diti_decoder_show(decoder, graph, use, x);
     if (!(decoder->config.embedding_scale > 0)) return x;
     desc.scale = decoder->config.embedding_scale;
     desc.out_f32 = true;
@@ -616,8 +722,7 @@ static diti_tensor diti_decoder_type_encode(const void *self, diti_graph *graph,
 
 static dit_result diti_decoder_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
                                           const int32_t *ids, const uint32_t *items, dit_error *err) {
-    (void)ids;
-    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, items, err);
+    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, ids, items, err);
 }
 
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {

@@ -30,6 +30,8 @@ enum { /* diti_chat.rules */
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
+    const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
+                                   from 1 on, stands for #. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -42,7 +44,8 @@ typedef enum diti_chat_model {
     DITI_CHAT_ZIMAGE,
     DITI_CHAT_FLUX2_KLEIN,
     DITI_CHAT_QWEN_IMAGE,
-    DITI_CHAT_QWEN_IMAGE_EDIT,
+    DITI_CHAT_QWEN_IMAGE_EDIT, /* the first one; those that follow take several pictures */
+    DITI_CHAT_QWEN_IMAGE_EDIT_PLUS,
     DITI_CHAT_QWEN_IMAGE_21,
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
@@ -64,6 +67,23 @@ typedef struct diti_encoder_traits {
     uint32_t vocabulary, positions, layers;
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
+/* Inputs of decoder language models. */
+enum {
+    DITI_DECODER_COSINES,
+    DITI_DECODER_SINES,
+    DITI_DECODER_MASK,
+    DITI_DECODER_WINDOW,
+    DITI_DECODER_ORDER, /* U32 [1, rows]: rows of embeddings, then of pictures; from here on where there are pictures */
+    DITI_DECODER_VISION_PIXELS,
+    DITI_DECODER_VISION_COSINES,
+    DITI_DECODER_VISION_SINES,
+    DITI_DECODER_VISION_PICTURES,
+    DITI_DECODER_VISION_WINDOWS
+};
+#define DITI_MOST_PICTURES 10u
+typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
+    uint32_t rows, columns;
+} diti_vision_grid;
 /* Prompts in a graph: ids U32 [1, rows], those of all prompts one after the other. Encoding declares what else the
    encoder has to know as inputs of its own, which are filled once the plan exists. */
 typedef struct diti_encoder_use {
@@ -72,8 +92,10 @@ typedef struct diti_encoder_use {
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
     diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
-    bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */
+    bool norm_states;                              /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
+    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
+    uint32_t picture_count;
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
     diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
@@ -164,5 +186,28 @@ DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
    position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
 DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
 DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
-                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
+                                                  const diti_encoder_use *use, const int32_t *ids,
+                                                  const uint32_t *items, dit_error *err);
+
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
+typedef struct diti_vision diti_vision;
+/* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
+   loader has failed. */
+DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
+                                           uint32_t columns);
+/* Pixels along the side of a token. */
+DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
+   picture after picture, is row places[k]. */
+DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
+DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
+DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
+/* All inputs but the pictures. */
+DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_env *env, diti_plan *plan,
+                                          const diti_encoder_use *use, dit_error *err);
+/* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
+DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
+                                      float *out);
+/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
+DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
 #endif

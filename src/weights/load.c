@@ -491,6 +491,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->adapts = options->adapts;
     loader->merges = options->merges;
     loader->taps = options->taps;
+    loader->shown = options->shown;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -605,6 +606,12 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
     out->parts[0].offset = first;
     out->parts[0].rows = count;
     out->part_count = 1;
+}
+
+DIT_INTERNAL void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
+                                   const char *name) {
+    diti_load_vector(loader, out, 1, columns, name);
+    if (out->part_count) loader->uploads[loader->upload_count - 1].added = added;
 }
 
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,

@@ -96,8 +96,13 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err) {
     if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
-    if (upload->floats)
-        return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
+    if (upload->floats) {
+        dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
+        uint32_t i;
+        for (i = 0; i < upload->floats && result == DIT_OK && upload->added != 0; i++)
+            ((float *)out)[i] += upload->added;
+        return result;
+    }
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
     if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);

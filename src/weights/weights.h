@@ -90,6 +90,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
+    float added;           /* floats: to each */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
@@ -224,6 +225,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
+    bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                     every step; set where a value is too large for that: then loading fails and is done again without */
     bool adapts; /* modules are noted as targets of adapters */
@@ -259,6 +261,7 @@ typedef struct diti_loader {
     bool streaming;               /* the matrix at hand is streamed */
     bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
+    bool shown;                   /* diti_load_options.shown */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
     bool adapts;                  /* diti_load_options.adapts */
@@ -302,6 +305,9 @@ DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* A vector of so many values, to each of which a number is added: norms whose weights are stored around 0. */
+DIT_INTERNAL DITI_UNUSED void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
+                                               const char *name);
 /* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                        const char *name);

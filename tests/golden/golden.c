@@ -1,15 +1,17 @@
-/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] [--truncating] [--allow-unsupported]
+/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--split SPLIT] [--overrides TEXT] [--truncating]
+   [--allow-unsupported]
 
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
    without goldens is searched for folders with goldens. A folder of no known family fails. --truncating: on a driver
    that rounds to F16 toward zero. Without DIR: all of tests/fixtures that is listed below, on every rung of the device,
-   or on RUNG alone. */
+   or on RUNG alone. --split: whole pipelines on the first two devices. */
 #include "library.h"
 #include "graph/ops_elementwise.c"
 #include "text/t5.c"
 #include "text/clip.c"
 #include "text/bert.c"
+#include "text/vision.c"
 #include "text/decoder.c"
 #include "model/evaluate.c"
 #include "model/pixart.c"
@@ -28,10 +30,13 @@
 #include "model/qwenimage.c"
 #include "model/lumina2.c"
 #include "model/sana.c"
+#include "model/krea2.c"
+#include "model/anima.c"
 #include "vae/kl.c"
 #include "vae/tiny.c"
 #include "vae/dc.c"
 #include "golden.h"
+#include "golden_anima.h"
 #include "golden_bert.h"
 #include "golden_chats.h"
 #include "golden_clip.h"
@@ -43,10 +48,12 @@
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
 #include "golden_kontext.h"
+#include "golden_krea2.h"
 #include "golden_latte.h"
 #include "golden_ltx.h"
 #include "golden_calls.h"
 #include "golden_clips.h"
+#include "golden_edit.h"
 #include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
@@ -100,6 +107,8 @@ static const golden_family families[] = {
     {"Wan", golden_is_wan, golden_run_wan},
     {"latents as tokens", golden_is_packed, golden_run_packed},
     {"Z-Image", golden_is_zimage, golden_run_zimage},
+    {"Anima", golden_is_anima, golden_run_anima},
+    {"Krea 2's files", golden_is_krea2_files, golden_run_krea2_files},
     {"decoder language model", golden_is_decoder, golden_run_decoder},
     {"t5", golden_is_t5, golden_run_t5},
     {"CLIP", golden_is_clip, golden_run_clip},
@@ -152,6 +161,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/wan21_i2v",
     "tests/fixtures/pipe_wan22_i2v_a14b",
     "tests/fixtures/qwenimage",
+    "tests/fixtures/pipe_qwenimage",
+    "tests/fixtures/pipe_krea2",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
     "tests/fixtures/qwen3_text_gguf",
@@ -167,8 +178,8 @@ static const char *const model_folders[] = {
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
-    "tests/fixtures/lora_flux2_klein",  "tests/fixtures/pipe_latte",      "tests/fixtures/pipe_osp11",
-    "tests/fixtures/pipe_cogvideox_5b", "tests/fixtures/pipe_opensora12",
+    "tests/fixtures/pipe_anima", "tests/fixtures/lora_flux2_klein",  "tests/fixtures/pipe_latte",
+    "tests/fixtures/pipe_osp11", "tests/fixtures/pipe_cogvideox_5b", "tests/fixtures/pipe_opensora12",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -187,6 +198,8 @@ static void run_folder(golden *g, const char *path) {
     family = find_family(&folder);
     if (family) {
         if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
+        if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
+        if (golden_is_krea2(&folder)) golden_run_krea2(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);
@@ -260,8 +273,8 @@ static bool chosen_rung; /* --rung was given */
 
 static int usage(const char *problem, const char *what) {
     fprintf(stderr,
-            "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] "
-            "[--truncating] [--allow-unsupported]\n",
+            "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--split SPLIT] "
+            "[--overrides TEXT] [--truncating] [--allow-unsupported]\n",
             problem, what);
     return 2;
 }
@@ -271,8 +284,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
     int i, folders = 0;
     for (i = 1; i < argc; i++) {
         const char *option = argv[i];
-        bool wants_value =
-            diti_equal(option, "--rung") || diti_equal(option, "--device") || diti_equal(option, "--overrides");
+        bool wants_value = diti_equal(option, "--rung") || diti_equal(option, "--device") ||
+                           diti_equal(option, "--split") || diti_equal(option, "--overrides");
         if (wants_value && i + 1 == argc) return usage("a value must follow", option), -1;
         if (diti_equal(option, "--json"))
             g->json = true;
@@ -284,6 +297,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
             g->rung = argv[++i], chosen_rung = true;
         else if (diti_equal(option, "--device"))
             g->device = argv[++i];
+        else if (diti_equal(option, "--split"))
+            g->split = argv[++i];
         else if (diti_equal(option, "--overrides"))
             g->overrides = argv[++i];
         else if (diti_starts_with(option, "-"))

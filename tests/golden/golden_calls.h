@@ -38,6 +38,8 @@ static inline uint32_t golden_calls_references(golden_pipe *p, const char *name)
         char tensor[64];
         diti_format(tensor, sizeof tensor, "%s.ref%u.image_u8", name, (unsigned)count);
         more = golden_calls_pictures(p, tensor, count);
+        diti_format(tensor, sizeof tensor, "%s.image%u_u8", name, (unsigned)count);
+        if (!more) more = golden_calls_pictures(p, tensor, count);
         if (more) count = more;
     }
     return count;
@@ -111,6 +113,11 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
         p.shift = golden_calls_shift(&p, name, steps);
         p.guided_last = golden_calls_guided(&p, name, call, steps);
         p.reference_count = golden_calls_references(&p, name);
+        if (diti_starts_with(name, "raw")) p.model->transformer->traits.fixed_shift = 0;
+        if (p.model->transformer->traits.shown_area) { /* small ones, as the fixture was made */
+            p.model->transformer->traits.reference_area = 64 * 64;
+            p.model->transformer->traits.shown_area = 84 * 84;
+        }
         if (diti_equal(name, "kv_edit1")) { /* the picture of edit1, whose keys and values are computed once */
             p.reference_count = golden_calls_references(&p, "edit1");
             p.cache = "references";

@@ -89,7 +89,7 @@ static inline bool golden_run_decoder_case(golden *g, const golden_folder *folde
     golden_graph_begin(&c.m, g, folder);
     golden_decoder_emit(&c);
     result = golden_graph_create(&c.m, &err);
-    if (result == DIT_OK) result = diti_decoder_write_inputs(decoder, c.m.plan, &c.use, c.items, &err);
+    if (result == DIT_OK) result = diti_decoder_write_inputs(decoder, c.m.plan, &c.use, NULL, c.items, &err);
     if (golden_require(g, result == DIT_OK, "%s is planned %s", c.prefix, err.message)) golden_graph_run(&c.m);
     golden_graph_end(&c.m);
     free(c.keys);
@@ -139,7 +139,7 @@ static inline void golden_run_decoder_gaps(golden *g, const golden_folder *folde
     i = decoder->config.tap_count - 1;
     golden_expect(&c.m, name, diti_tensor_view(&c.m.graph, out, 0, c.use.rows, i * d, d), wanted, GOLDEN_MODEL);
     result = golden_graph_create(&c.m, &err);
-    if (result == DIT_OK) result = diti_decoder_write_inputs(decoder, c.m.plan, &c.use, c.items, &err);
+    if (result == DIT_OK) result = diti_decoder_write_inputs(decoder, c.m.plan, &c.use, NULL, c.items, &err);
     if (golden_require(g, result == DIT_OK, "%s is planned %s", name, err.message)) golden_graph_run(&c.m);
     golden_graph_end(&c.m);
     free(ids);

@@ -53,7 +53,7 @@ static inline diti_lora_file *golden_lora_open(golden_lora_run *r, const char *n
 
 static inline bool golden_lora_choose(golden_lora_run *r, const char *output) {
     static const char *const pairs[][2] = {{"peft", "kohya"},      {"peft", "kohya_fused"}, {"lora", "lora_rs"},
-                                           {"lightning", "kohya"}, {"bfl", "kohya"},        {"aitoolkit", "comfy"}};
+                                           {"lightning", "kohya"}, {"bfl", "kohya"},        {"comfy", "aitoolkit"}};
     const char *const *pair = pairs[0], *weight;
     char path[96];
     char name[64];

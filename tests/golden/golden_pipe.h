@@ -85,6 +85,7 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->class_labels = i ? labels : NULL;
     desc->image_count = i;
     desc->model = p->model;
+    desc->split = p->g->split;
     desc->shift = p->shift;
     desc->references = p->reference_count ? p->references : NULL;
     desc->reference_count = p->reference_count;
@@ -285,7 +286,7 @@ static inline bool golden_pipe_open_with(golden_pipe *p, golden *g, const golden
     p->quantized = diti_ends_with(model, ".gguf");
     golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
-    context.devices = g->device;
+    context.devices = g->split ? "0,1" : g->device;
     desc.source.path = model;
     desc.components = component;
     desc.component_count = component ? 1 : 0;

@@ -18,6 +18,8 @@
 #define DIT_NO_ZIMAGE
 #define DIT_NO_FLUX2
 #define DIT_NO_QWENIMAGE
+#define DIT_NO_KREA2
+#define DIT_NO_ANIMA
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "test.h"
@@ -98,6 +100,8 @@ int main(void) {
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
     check_model("tests/fixtures/sana", "DIT_NO_SANA");
+    check_model("tests/fixtures/pipe_krea2", "DIT_NO_KREA2");
+    check_model("tests/fixtures/pipe_anima/transformer", "DIT_NO_ANIMA");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();

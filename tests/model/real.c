@@ -45,6 +45,7 @@ static const architecture architectures[] = {
     {"Sana 0.6B", published_sana_600m, 592, "sana", "sana"},
     {"Sana 1.6B", published_sana_1600m, 1604.5, "sana", "sana"},
     {"Sana-Sprint 1.6B", published_sana_sprint, 1610, "sana", "sprint"},
+    {"Krea-2", published_krea2, 12820, "krea2", "turbo"},
     {"HunyuanDiT v1.1", published_hunyuandit_v11, 1517, "hunyuandit", "1.1"},
     {"HunyuanDiT v1.2", published_hunyuandit_v12, 1500, "hunyuandit", "1.2"},
     {"Open-Sora v1.0", published_stdit_1, 759.6, "stdit", "v1.0"},

@@ -55,6 +55,7 @@ static const fixture fixtures[] = {
     {"qwen-image", "tests/fixtures/qwenimage", 16, 0, false},
     {"sana", "tests/fixtures/sana", 8, 0, false},
     {"lumina2", "tests/fixtures/lumina2", 16, 0, false},
+    {"krea2", "tests/fixtures/pipe_krea2", 0, 0, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false},
     {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false},
     {"ltx from a picture", "tests/fixtures/pipe_ltx", 0, 9, true},
@@ -383,6 +384,14 @@ static const row table[] = {
     DIVIDED("klein", 7, 5),
     DIVIDED("qwen-image", 7, 5),
     {"qwen-image", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},
+    {"krea2", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"krea2", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"krea2", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"krea2", "ulysses2,ring2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"krea2", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"krea2", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"krea2", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"krea2", "pipefusion2", "2", 7, 5, 1, NULL, NULL, STALE},
     GUIDED("pixart-alpha", 8, 7),
     EVERY("pixart-alpha", 8, 7),
     GUIDED("sd35-medium", 6, 7),
@@ -760,7 +769,7 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 static bool has_forms(void) {
     const char *family = at.model->transformer->traits.family;
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
-           !diti_equal(family, "sana") && !diti_equal(family, "lumina2");
+           !diti_equal(family, "sana") && !diti_equal(family, "lumina2") && !diti_equal(family, "krea2");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

@@ -489,6 +489,55 @@ static inline void real_qwenimage(real_file *file, uint64_t width, uint32_t bloc
     real_qwenimage_part(file, 64, width, "proj_out", 0);
 }
 
+/* Krea 2: the image's blocks, or those of the text. */
+static inline void real_krea2_block(real_file *file, uint64_t width, uint64_t kv, uint64_t feed, uint64_t head,
+                                    const char *list, const char *original, uint32_t i) {
+    static const char *const parts[][2] = {
+        {"attn.to_q", "attn.wq"}, {"attn.to_gate", "attn.gate"}, {"attn.to_out.0", "attn.wo"}, {"attn.to_k", "attn.wk"},
+        {"attn.to_v", "attn.wv"}, {"ff.gate", "mlp.gate"},       {"ff.up", "mlp.up"},          {"ff.down", "mlp.down"}};
+    static const char *const vectors[][2] = {{"attn.norm_q.weight", "attn.qknorm.qnorm.scale"},
+                                             {"attn.norm_k.weight", "attn.qknorm.knorm.scale"},
+                                             {"norm1.weight", "prenorm.scale"},
+                                             {"norm2.weight", "postnorm.scale"}};
+    char name[112], other[112];
+    uint32_t k;
+    for (k = 0; k < 8; k++) {
+        diti_format(name, sizeof name, "%s%%u.%s", list, parts[k][0]);
+        diti_format(other, sizeof other, "%s%%u.%s", original, parts[k][1]);
+        real_matrix(file, k < 3 ? width : k < 5 ? kv : k < 7 ? feed : width, k < 7 ? width : feed, name, other, i);
+    }
+    for (k = 0; k < 4; k++) {
+        diti_format(name, sizeof name, "%s%%u.%s", list, vectors[k][0]);
+        diti_format(other, sizeof other, "%s%%u.%s", original, vectors[k][1]);
+        real_vector(file, k < 2 ? head : width, 0, name, other, i, "");
+    }
+}
+
+static inline void real_krea2(real_file *file) {
+    const uint64_t width = 6144, text = 2560;
+    uint32_t i;
+    real_layer(file, width, 64, "img_in", "first", 0);
+    real_layer(file, width, 256, "time_embed.linear_1", "tmlp.0", 0);
+    real_layer(file, width, width, "time_embed.linear_2", "tmlp.2", 0);
+    real_layer(file, 6 * width, width, "time_mod_proj", "tproj.1", 0);
+    for (i = 0; i < 2; i++) {
+        real_krea2_block(file, text, text, 6912, 128, "text_fusion.layerwise_blocks.", "txtfusion.layerwise_blocks.",
+                         i);
+        real_krea2_block(file, text, text, 6912, 128, "text_fusion.refiner_blocks.", "txtfusion.refiner_blocks.", i);
+    }
+    real_matrix(file, 1, 12, "text_fusion.projector", "txtfusion.projector", 0);
+    real_vector(file, text, 0, "txt_in.norm.weight", "txtmlp.0.scale", 0, "");
+    real_layer(file, width, text, "txt_in.linear_1", "txtmlp.1", 0);
+    real_layer(file, width, width, "txt_in.linear_2", "txtmlp.3", 0);
+    for (i = 0; i < 28; i++) {
+        real_krea2_block(file, width, 1536, 16384, 128, "transformer_blocks.", "blocks.", i);
+        real_vector(file, 6 * width, 0, "transformer_blocks.%u.scale_shift_table", "blocks.%u.mod.lin", i, "");
+    }
+    real_vector(file, width, 0, "final_layer.norm.weight", "last.norm.scale", 0, "");
+    real_vector(file, 2 * width, 0, "final_layer.scale_shift_table", "last.modulation.lin", 0, "");
+    real_layer(file, 64, width, "final_layer.linear", "last.linear", 0);
+}
+
 static inline void real_hunyuandit_attention(real_file *file, uint64_t width, uint32_t i, bool cross) {
     if (cross) {
         real_layer(file, width, width, "blocks.%u.attn2.to_q", "blocks.%u.attn2.q_proj", i);
@@ -1220,6 +1269,7 @@ static inline void published_lumina2(real_file *file) { real_lumina2(file, 2304,
 static inline void published_sana_600m(real_file *file) { real_sana(file, 1152, 32, 2304, 28, false); }
 static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240, 32, 2304, 20, false); }
 static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240, 32, 2304, 20, true); }
+static inline void published_krea2(real_file *file) { real_krea2(file); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
 static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120, 28); }

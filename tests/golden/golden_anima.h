@@ -1,0 +1,145 @@
+/* Anima's transformer: every block on what the one before it made, both branches of the first step alone, and the whole
+   pipeline from recorded embeddings, with its parts as components. */
+#ifndef GOLDEN_ANIMA_H
+#define GOLDEN_ANIMA_H
+#include "golden_pipe.h"
+
+static inline bool golden_is_anima(const golden_folder *folder) {
+    return folder->golden && diti_checkpoint_find(folder->golden, "cond.source_hidden_states") != NULL;
+}
+
+static inline float *golden_anima_floats(const golden_folder *folder, const char *name) {
+    uint64_t count;
+    return golden_floats(folder->golden, name, &count);
+}
+
+static inline void golden_anima_parts(golden_case *c, const diti_transformer *model) {
+    uint32_t i, rows, width = model->traits.width;
+    diti_graph *graph = &c->m.graph;
+    char name[96];
+    diti_tensor x;
+    diti_transformer_begin(model, graph, &c->denoise);
+    x = diti_transformer_embed(model, graph, &c->denoise);
+    for (i = 0; i < model->traits.layers && !diti_graph_failed(graph); i++) {
+        x = diti_transformer_block(model, graph, &c->denoise, i, x);
+        rows = diti_tensor_rows(graph, x);
+        diti_format(name, sizeof name, "call0.mid.transformer_blocks.%u", (unsigned)i);
+        golden_expect(&c->m, name, x, golden_anima_floats(c->m.folder, name), GOLDEN_BLOCK);
+        x = golden_copy(&c->m, golden_give(&c->m, DITI_F32, rows, width, golden_anima_floats(c->m.folder, name)));
+    }
+}
+
+/* A branch of the first step: 32 rows of text, zeros among them. */
+static inline void golden_anima_evaluate(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                         const char *text, const char *output, bool parts) {
+    golden_case c = DITI_ZERO;
+    diti_denoise *d = &c.denoise;
+    golden_graph_begin(&c.m, g, folder);
+    c.timestep = 1000;
+    d->batch = d->branches = d->steps = d->text_batch = 1;
+    d->height = 8;
+    d->width = 12;
+    d->text_tokens = 32;
+    d->text = golden_give(&c.m, DITI_F32, 32, model->traits.text_columns, golden_anima_floats(folder, text));
+    d->latent = golden_give(&c.m, DITI_F32, 16, 96, golden_anima_floats(folder, "in.latents"));
+    d->step = golden_give_u32(&c.m, 0);
+    diti_transformer_prepare(model, &c.m.graph, d);
+    diti_graph_segment(&c.m.graph, "step", true);
+    if (parts) golden_anima_parts(&c, model);
+    golden_expect(&c.m, output, diti_transformer_step(model, &c.m.graph, d), golden_anima_floats(folder, output),
+                  GOLDEN_MODEL);
+    golden_case_run(&c, model);
+}
+
+static inline void golden_anima_transformer(golden *g, const golden_folder *folder) {
+    diti_json *json = golden_open_json(&g->env, folder->path, "transformer/config.json");
+    diti_checkpoint *weights =
+        golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
+    diti_transformer *model = NULL;
+    dit_error err = DITI_ZERO;
+    if (golden_require(
+            g,
+            json && weights && golden_open_device(g) &&
+                diti_transformer_load(golden_shared.device, &g->env, json, weights, "", NULL, &model, &err) == DIT_OK,
+            "the transformer loads %s", err.message)) {
+        golden_anima_evaluate(g, folder, model, "cond.prompt_embeds", "model_call0.out", true);
+        golden_anima_evaluate(g, folder, model, "uncond.prompt_embeds", "model_call1.out", false);
+    }
+    diti_transformer_destroy(model);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, json);
+}
+
+static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_folder *folder) {
+    static const char *const folders[] = {"transformer", "vae", "scheduler"};
+    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_SCHEDULER};
+    dit_component components[3];
+    dit_context_desc context = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    char overrides[256], paths[3][1024];
+    uint32_t i;
+    memset(components, 0, sizeof components);
+    for (i = 0; i < 3; i++) {
+        golden_join(paths[i], sizeof paths[i], folder->path, folders[i]);
+        components[i].role = roles[i];
+        components[i].source.path = paths[i];
+    }
+    p->g = g;
+    p->folder = folder;
+    golden_overrides(g, overrides, sizeof overrides);
+    context.overrides = overrides;
+    context.devices = g->device;
+    desc.components = components;
+    desc.component_count = 3;
+    return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
+           golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
+}
+
+static inline void golden_anima_give(const golden_folder *folder, dit_tensor *input, const char *name,
+                                     const char *tensor) {
+    const diti_stored_tensor *stored = diti_checkpoint_find(folder->golden, tensor);
+    memset(input, 0, sizeof *input);
+    input->name = name;
+    input->type = DIT_TYPE_F32;
+    input->rank = stored->rank == 5 ? 4 : stored->rank;
+    memcpy(input->shape, stored->shape, input->rank * sizeof *input->shape);
+    if (stored->rank == 5) input->shape[2] = stored->shape[3], input->shape[3] = stored->shape[4];
+    input->data = golden_anima_floats(folder, tensor);
+}
+
+static inline void golden_run_anima(golden *g, const golden_folder *folder) {
+    golden_pipe p = DITI_ZERO;
+    dit_job_desc desc = DITI_ZERO;
+    dit_tensor inputs[3];
+    dit_error err = DITI_ZERO;
+    dit_job *job = NULL;
+    uint32_t i;
+    golden_anima_transformer(g, folder);
+    if (!golden_anima_open(&p, g, folder)) {
+        golden_pipe_close(&p);
+        return;
+    }
+    p.model->texts[DITI_TEXT_FIRST].tokens = p.model->transformer->traits.text_tokens = 32; /* as recorded */
+    golden_anima_give(folder, &inputs[0], "noise", "in.latents");
+    golden_anima_give(folder, &inputs[1], "prompt_embeds", "cond.prompt_embeds");
+    golden_anima_give(folder, &inputs[2], "negative_prompt_embeds", "uncond.prompt_embeds");
+    desc.model = p.model;
+    desc.width = 96;
+    desc.height = 64;
+    desc.steps = 3;
+    desc.guidance.scale = 4;
+    desc.inputs = inputs;
+    desc.input_count = 3;
+    if (golden_require(g,
+                       dit_job_create(p.context, &desc, &job, &err) == DIT_OK &&
+                           (dit_job_wait(job, UINT64_MAX) == DIT_OK || (dit_job_status(job, NULL, &err), false)),
+                       "the pipeline runs %s", err.message)) {
+        golden_pipe_latents(&p, job, "step2.latents", 0, 16 * 96);
+        golden_pipe_image(&p, job, "out.image01", 0, 96 * 64);
+    }
+    dit_job_destroy(job);
+    for (i = 0; i < 3; i++) free((void *)(uintptr_t)inputs[i].data);
+    golden_pipe_close(&p);
+}
+#endif
