@@ -945,7 +945,7 @@ typedef struct dit_target {
                                API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
 
-/* What makes previews, from the finished picture that a step foretells. */
+/* Makers of previews, each from the finished picture that a step foretells. */
 typedef enum dit_preview {
     DIT_PREVIEW_DEFAULT, /* DIT_PREVIEW_TAE if the model has a tiny autoencoder, else DIT_PREVIEW_VAE */
     DIT_PREVIEW_PROJ,    /* a sum over the latent's channels: blurred, and nearly free */
@@ -1011,7 +1011,7 @@ typedef struct dit_job_desc {
                                     false: it ends */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
-    dit_preview preview;         /* what makes previews; zero: a tiny autoencoder, else the decoder */
+    dit_preview preview;         /* maker of previews; zero: a tiny autoencoder, else the decoder */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
@@ -17476,7 +17476,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* of products, where it is of all that is added, the residual too; and elementwise */
+    DITI_ACTIVATION_RELU,  /* products, where it is of all that is added, the residual too; and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -43044,7 +43044,7 @@ typedef struct diti_kl_half { /* decoder or encoder */
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
     diti_layer pool_in, pool_norm,
-        pool_out;     /* what is added before a block of FLUX.2's; no parts where there is none */
+        pool_out;     /* branch that is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
