@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
      refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
-     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, HunyuanVideo.
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,6 @@
        jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
 
    - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
-   - Models that repaint (dit_model_info.wants_mask) take init_image and mask as they are, and all steps.
    - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
      below one half.
    - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
@@ -233,7 +232,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
-     DIT_ERROR_NOT_FINITE in the decoder, and with pipefusion over processes.
+     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, and with pipefusion over processes or of HunyuanDiT.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -263,8 +262,7 @@
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
-       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE, DIT_NO_KREA2, DIT_NO_ANIMA: image models   34 KB
-       DIT_NO_LUMINA2, DIT_NO_SANA                                                            8 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE: models of these names                   21 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -687,9 +685,8 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,       /* a control net: dit_job_desc.adapters puts it to work */
-    DIT_ROLE_TRANSFORMER_2, /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
-    DIT_ROLE_IMAGE_ENCODER  /* image_encoder, which reads the picture that Wan 2.1 I2V moves */
+    DIT_ROLE_CONTROL,
+    DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
 /* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
@@ -780,8 +777,6 @@ typedef struct dit_model_info {
     uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
     float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
     bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
-    bool wants_mask;           /* dit_job_desc.init_image and mask are required: the model repaints (FLUX.1 Fill) */
-    bool wants_control;        /* dit_job_desc.control_image is required (FLUX.1 Canny, Depth) */
     bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
@@ -802,7 +797,6 @@ typedef struct dit_model_info {
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
     uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
-    uint32_t control_count;  /* control nets */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -878,8 +872,8 @@ typedef struct dit_image {  /* pixels of yours */
    first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
    number. */
 
-typedef struct dit_reference { /* a picture that a picture is made after (FLUX.2, FLUX.1 Kontext, Qwen-Image-Edit), of
-                                  any size, in rgba; or one that frames of a clip are taken from, or several in a row */
+typedef struct dit_reference { /* a picture that a picture is made after (FLUX.2, FLUX.1 Kontext), of any size, in rgba;
+                                  or one that frames of a clip are taken from, or several that follow each other */
     const dit_image *frames;   /* required; of clips each of the size of the job */
     uint32_t frame_count;      /* entries of frames; 0: 1 */
 } dit_reference;
@@ -910,20 +904,17 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic;       /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                           example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale;    /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
-                           the model's default where that is 0, too */
-    float length_limit; /* most lengths of the conditional prediction that a guided one may have; longer ones are
-                           shortened (Z-Image's cfg_normalization, 1); 0: any */
+    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                        the model's default where that is 0, too */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a control net at work */
-    uint32_t control;        /* its number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
-    float weight;            /* strength; 0: 1 */
-    float first, last;       /* fractions of the steps in which it works; 0, 0: all */
-    uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
-    dit_image image;         /* required: the control picture, of the size that is made, in rgba */
+typedef struct dit_adapter { /* a control model at run time */
+    const dit_model *model;  /* required */
+    float weight;            /* 0: 1 */
+    float first, last;       /* fraction of steps; 0, 0: all */
+    dit_image image;         /* the control picture; zero: none */
 } dit_adapter;
 
 /* Where noise comes from; the same seed gives the same numbers on every device. */
@@ -954,7 +945,7 @@ typedef struct dit_target {
                                API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
 
-/* What makes previews, from the finished picture that a step foretells. */
+/* Makers of previews, each from the finished picture that a step foretells. */
 typedef enum dit_preview {
     DIT_PREVIEW_DEFAULT, /* DIT_PREVIEW_TAE if the model has a tiny autoencoder, else DIT_PREVIEW_VAE */
     DIT_PREVIEW_PROJ,    /* a sum over the latent's channels: blurred, and nearly free */
@@ -996,8 +987,6 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba:
-                                        required  by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -1014,16 +1003,15 @@ typedef struct dit_job_desc {
         *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
-    const dit_adapter *adapters; /* control nets at work, each at most once; NULL: none */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
-    const char *cache;           /* "references": keys and values of references are computed once, for models that were
-                                    trained so (FLUX.2 klein 9B KV); NULL: the model's own way */
+    const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
-    dit_preview preview;         /* what makes previews; zero: a tiny autoencoder, else the decoder */
+    dit_preview preview;         /* maker of previews; zero: a tiny autoencoder, else the decoder */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
@@ -1465,10 +1453,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_ZIMAGE) || \
      defined(DIT_NO_FLUX2) || \
      defined(DIT_NO_QWENIMAGE) || \
-     defined(DIT_NO_LUMINA2) || \
-     defined(DIT_NO_SANA) || \
-     defined(DIT_NO_KREA2) || \
-     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -1641,9 +1625,8 @@ DIT_INTERNAL float diti_half_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
 DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
-DIT_INTERNAL uint8_t diti_float_to_e4m3(float value); /* largest 448 */
-DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits);  /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
-DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits);  /* OCP FP8 E5M2 */
+DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
+DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
 #endif
 
 /* ==== src/base/error.c ==== */
@@ -2027,21 +2010,6 @@ DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits) {
     if (exponent == 15 && mantissa == 7) return diti_float_from_bits(negative ? 0xffc00000u : 0x7fc00000u);
     if (exponent == 0) return diti_small_float(negative, mantissa, -9);
     return diti_small_float(negative, mantissa | 8u, (int)exponent - 10);
-}
-
-/* To nearest, ties to even; beyond 448 and infinities become 448. */
-DIT_INTERNAL uint8_t diti_float_to_e4m3(float value) {
-    uint32_t bits = diti_bits_from_float(value), sign = bits >> 31 << 7, exponent = bits >> 23 & 255u, code;
-    float steps = diti_float_from_bits(bits & 0x7fffffffu);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint8_t)(sign | 0x7fu);
-    if (exponent < 121) exponent = 121; /* 2^-6: below, steps are 2^-9 */
-    if (exponent > 136) return (uint8_t)(sign | 0x7eu);
-    steps *= diti_float_from_bits((257u - exponent) << 23); /* of an eighth of the power of two below */
-    code = (uint32_t)steps;
-    steps -= (float)code;
-    if (steps > 0.5f || (steps >= 0.5f && (code & 1u))) code++;
-    code += (exponent - 121) * 8;
-    return (uint8_t)(sign | (code < 0x7e ? code : 0x7e));
 }
 
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits) { return diti_half_to_float((uint16_t)(bits << 8)); }
@@ -6266,8 +6234,6 @@ typedef enum diti_kernel {
     DITI_KERNEL_PIXELS,
     DITI_KERNEL_GROUP_NORM,
     DITI_KERNEL_FRAMES,
-    DITI_KERNEL_DEPTHWISE,
-    DITI_KERNEL_LINEAR_ATTENTION,
     DITI_KERNEL_GEMM_COOP,
     DITI_KERNEL_ATTENTION_COOP,
     DITI_KERNEL_ATTENTION_DIRECT,
@@ -6345,7 +6311,6 @@ typedef enum diti_class {
     DITI_CLASS_FP16,                /* all other kernels, with halves in memory */
     DITI_CLASS_COOP_CONV,           /* convolutions on matrices */
     DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
-    DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
     DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
@@ -6380,8 +6345,6 @@ enum {
     DITI_FEATURE_COOP_PER_ELEMENT,
     DITI_FEATURE_BF16,
     DITI_FEATURE_BF16_COOP,
-    DITI_FEATURE_FLOAT8,
-    DITI_FEATURE_FLOAT8_COOP,
     DITI_FEATURES
 };
 typedef struct diti_features {
@@ -6437,8 +6400,7 @@ typedef struct diti_portions {
 typedef struct diti_coop_shape {
     uint32_t m, n, k;
 } diti_coop_shape;
-/* Elements of matrices; sums are F32, those of S8 S32. E4M3_E5M2: of the first operand, of the second. */
-enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_E4M3, DITI_COOP_E4M3_E5M2, DITI_COOP_TYPES };
+enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
 typedef struct diti_coop {
     uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
     bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
@@ -6477,21 +6439,10 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
-#define DITI_CONSTANT_KIND 22u  /* a diti_matrix_kind: what float16 of matrices becomes */
+#define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
-
-/* Elements that stand in matrices in place of float16, in gemm_coop. */
-typedef enum diti_matrix_kind {
-    DITI_MATRIX_HALF,
-    DITI_MATRIX_BRAIN, /* bfloat16 */
-    DITI_MATRIX_E4M3,  /* both operands are rows of bytes */
-    DITI_MATRIX_E5M2,  /* the second operand is; the first one is E4M3 */
-    /* those two once more, whose bytes become halves when they are loaded: what other devices have for tests */
-    DITI_MATRIX_E4M3_HALVES,
-    DITI_MATRIX_E5M2_HALVES
-} diti_matrix_kind;
 
 typedef struct diti_pipeline {
     diti_kernel kernel;
@@ -6681,8 +6632,6 @@ typedef struct diti_device {
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
-    uint32_t coop_float8;       /* override, after the self-test: 1: products of F8 weights are on such matrices, 2: on
-                                   those of halves; 0: such weights are expanded */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
@@ -6770,8 +6719,8 @@ typedef struct diti_feature_chain {
 } diti_feature_chain;
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
-/* Leaves out what no hardware has proved yet, but where overrides ask for it: unverified=1, float8=1. */
-DIT_INTERNAL void diti_features_proved(diti_features *f, const char *overrides);
+/* Leaves out what no hardware has proved yet, which the override unverified=1 is for. */
+DIT_INTERNAL void diti_features_proved(diti_features *f);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
@@ -7085,9 +7034,8 @@ typedef struct diti_spirv_module {
 /* One module for each diti_kernel; defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* hash of all modules */
-/* Makes every float16 in matrices of a decoded module another type. */
-DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kind kind, uint32_t **words, size_t *count,
-                                            dit_error *err);
+/* Makes every float16 of a decoded module bfloat16. */
+DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */
 DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count); /* without DITI_FEATURE_MIXED_DOT */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
@@ -7159,25 +7107,23 @@ static const char *const diti_override_keys[] = {
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
-    "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
-                 driver has such matrices; 2: the same with those of halves, for tests */
-    "half_matrices",   /* 0: the same of halves: those of bfloat16 take their place */
-    "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
-    "rounding",        /* 0: as on a device that cannot be told how to round F16 */
-    "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
-    "decode",          /* 0: packed weights are always expanded before a product */
-    "guards",          /* 0: fp16 may overflow unseen */
-    "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
-    "gflop_ns",        /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
-                          bytes, … */
-    "launch_us",       /* … and so long for each dispatch */
-    "quirks",          /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
-    "selftest",        /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
-    "selftest_fail",   /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
-    "selftest_lose",   /* rung or class that loses the device in its self-test */
-    "fail_submit",     /* the n-th submit loses the device */
-    "fail_device",     /* number of the device that fail_submit is about, counted from 0; absent: all devices */
-    "transport",       /* between devices, this one alone: group, fd, dma_buf, host, staged */
+    "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",        /* coop_layout of a diti_device, in place of what the self-test finds */
+    "rounding",      /* 0: as on a device that cannot be told how to round F16 */
+    "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "decode",        /* 0: packed weights are always expanded before a product */
+    "guards",        /* 0: fp16 may overflow unseen */
+    "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "gflop_ns",      /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
+                        bytes, … */
+    "launch_us",     /* … and so long for each dispatch */
+    "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
+    "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
+    "selftest_fail", /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
+    "selftest_lose", /* rung or class that loses the device in its self-test */
+    "fail_submit",   /* the n-th submit loses the device */
+    "fail_device",   /* number of the device that fail_submit is about, counted from 0; absent: all devices */
+    "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
     "break_transport", /* transport that fails its self-test; bridge: the waits of the override below fail */
     "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
                         only on queues of their own for copies */
@@ -7245,7 +7191,7 @@ static bool diti_override_is_text(const char *key) {
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-    char known[480];
+    char known[460];
     size_t i, used = 0;
     for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);
@@ -7505,7 +7451,6 @@ enum {
     DITI_STRUCTURE_BF16,
     DITI_STRUCTURE_MAINTENANCE4,
     DITI_STRUCTURE_MIXED_DOT,
-    DITI_STRUCTURE_FLOAT8,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -7520,7 +7465,6 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
     {1000673000, 4, "VK_VALVE_shader_mixed_float_dot_product"},
-    {1000567000, 2, "VK_EXT_shader_float8"},
 };
 
 typedef struct diti_feature_place {
@@ -7533,7 +7477,7 @@ static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},
     {DITI_STRUCTURE_COOP2, 0},        {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},
     {DITI_STRUCTURE_COOP2, 3},        {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},
-    {DITI_STRUCTURE_BF16, 2},         {DITI_STRUCTURE_FLOAT8, 0},       {DITI_STRUCTURE_FLOAT8, 1},
+    {DITI_STRUCTURE_BF16, 2},
 };
 
 typedef struct diti_feature_version { /* a feature bit that a structure of a Vulkan version has, too */
@@ -7682,16 +7626,10 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
            has[DITI_FEATURE_MEMORY_SCOPE];
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
-    has[DITI_FEATURE_FLOAT8_COOP] = has[DITI_FEATURE_FLOAT8] =
-        has[DITI_FEATURE_FLOAT8] && has[DITI_FEATURE_FLOAT8_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
 
-DIT_INTERNAL void diti_features_proved(diti_features *f, const char *overrides) {
-    bool *has = f->has;
-    if (!diti_override_number(overrides, "unverified", 0)) has[DITI_FEATURE_MIXED_DOT] = false;
-    if (!diti_override_number(overrides, "float8", 0)) has[DITI_FEATURE_FLOAT8] = has[DITI_FEATURE_FLOAT8_COOP] = false;
-}
+DIT_INTERNAL void diti_features_proved(diti_features *f) { f->has[DITI_FEATURE_MIXED_DOT] = false; }
 
 /* ==== src/vk/cores.c ==== */
 
@@ -7921,8 +7859,6 @@ enum {
     DITI_COMPONENT_S8 = 3,
     DITI_COMPONENT_S32 = 5,
     DITI_COMPONENT_BF16 = 1000141000,
-    DITI_COMPONENT_E4M3 = 1000491002,
-    DITI_COMPONENT_E5M2 = 1000491003,
     DITI_SCOPE_WORKGROUP = 2,
     DITI_SCOPE_SUBGROUP = 3,
     DITI_STYPE_COOP_PROPERTIES = 1000506001,
@@ -7930,14 +7866,12 @@ enum {
     DITI_STYPE_COOP2_PROPERTIES = 1000593002
 };
 typedef struct diti_coop_types {
-    uint32_t a, b, sum;
+    uint32_t operand, sum;
 } diti_coop_types;
 static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
-    {DITI_COMPONENT_F16, DITI_COMPONENT_F16, DITI_COMPONENT_F32},
-    {DITI_COMPONENT_S8, DITI_COMPONENT_S8, DITI_COMPONENT_S32},
-    {DITI_COMPONENT_BF16, DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
-    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E4M3, DITI_COMPONENT_F32},
-    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E5M2, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_F16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_S8, DITI_COMPONENT_S32},
+    {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
 };
 
 /* The type that dit computes with, as an index of DITI_COOP_…; -1: something else. */
@@ -7945,7 +7879,8 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
     int i;
     for (i = 0; i < DITI_COOP_TYPES; i++) {
         const diti_coop_types *t = &diti_coop_type_list[i];
-        if (p->a == t->a && p->b == t->b && p->c == t->sum && p->result == t->sum && !p->saturating) return i;
+        if (p->a == t->operand && p->b == t->operand && p->c == t->sum && p->result == t->sum && !p->saturating)
+            return i;
     }
     return -1;
 }
@@ -8046,8 +7981,6 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
     if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
     if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
-    if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3);
-    if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3_E5M2);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
@@ -10428,11 +10361,9 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
     if (!device->rounds_halves) diti_spirv_no_rounding(words, &count);
-    if ((key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 || key->constants[DITI_CONSTANT_KIND]) &&
-        diti_spirv_is_coop(words, count))
+    if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    result =
-        diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count, err);
+    if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
     if (result >= 0 && device->folds)
         result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);
@@ -10570,7 +10501,6 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "fp16",
                                         "coop_conv",
                                         "coop_i8",
-                                        "coop_float8",
                                         "dot",
                                         "broadcast",
                                         "coop2_attention",
@@ -10594,7 +10524,6 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_FP16: return device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
     case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
-    case DITI_CLASS_COOP_FLOAT8: return matrices && device->coop_float8;
     case DITI_CLASS_DOT: return device->dot;
     case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
@@ -10611,7 +10540,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
 static void diti_class_leave_matrices(diti_device *device) {
     device->rung = DITI_RUNG_HALF;
     device->coop_convolutions = device->coop_i8 = device->coop_attention_khr = device->coop_attention_i8 = false;
-    device->coop_attention = device->coop_float8 = 0;
+    device->coop_attention = 0;
     if (!device->half_products) diti_class_drop(device, DITI_CLASS_HALF);
 }
 
@@ -10640,7 +10569,6 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
         break;
     case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
     case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
-    case DITI_CLASS_COOP_FLOAT8: device->coop_float8 = 0; break;
     case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
     case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:
@@ -11187,10 +11115,6 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_convolutions = device->rung >= DITI_RUNG_COOP && device->portions->conv_step;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
-    device->coop_float8 = (uint32_t)diti_override_number(overrides, "float8", 0);
-    if (device->rung < DITI_RUNG_COOP ||
-        !coop->subgroup_shape[device->coop_float8 == 1 ? DITI_COOP_E4M3 : DITI_COOP_F16].m)
-        device->coop_float8 = 0;
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_khr =
         device->rung >= DITI_RUNG_COOP && device->portions->channels && coop->subgroup_shape[DITI_COOP_F16].m;
@@ -11360,7 +11284,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
     DITI_TRY(diti_device_select(device, desc->devices, err));
     DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
-    diti_features_proved(&device->features, desc->overrides);
+    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
     DITI_TRY(diti_device_describe(device, desc, err));
     DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
@@ -11475,7 +11399,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     }
     device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
     if (given->device_info) diti_features_enabled(given->device_info, &device->features);
-    diti_features_proved(&device->features, desc->overrides);
+    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
     if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
@@ -11893,7 +11817,7 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     DITI_TRY(diti_instance_functions(&vk, instance, err));
     DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
     DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
-    diti_features_proved(out, NULL);
+    diti_features_proved(out);
     DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
@@ -12730,66 +12654,35 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* What a type of elements takes: two capabilities, an extension, and how a type says which float it is. */
-typedef struct diti_spirv_float {
-    uint32_t capabilities[2], extension[5], extension_words;
-    uint32_t bits, encodings[2]; /* of the first operand, of the second */
-} diti_spirv_float;
-
-static const diti_spirv_float *diti_spirv_float_of(diti_matrix_kind kind) {
-    static const diti_spirv_float brain = {
-        {5116, 5118}, {0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0}, 5, 16, {0, 0}}; /* SPV_KHR_bfloat16 */
-    static const diti_spirv_float e4m3 = {
-        {4212, 4213}, {0x5f565053, 0x5f545845, 0x616f6c66, 0x00003874, 0}, 4, 8, {4214, 4214}}; /* SPV_EXT_float8 */
-    static const diti_spirv_float e5m2 = {
-        {4212, 4213}, {0x5f565053, 0x5f545845, 0x616f6c66, 0x00003874, 0}, 4, 8, {4214, 4215}};
-    if (kind == DITI_MATRIX_BRAIN) return &brain;
-    if (kind == DITI_MATRIX_E4M3) return &e4m3;
-    return kind == DITI_MATRIX_E5M2 ? &e5m2 : NULL;
-}
-
-static bool diti_spirv_is_one(const uint32_t *words, size_t count, uint32_t id) {
-    size_t i;
-    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16)
-        if (words[i] == (4u << 16 | 43u) && words[i + 2] == id) return words[i + 3] == 1; /* OpConstant */
-    return false;
-}
-
-/* Matrices of halves become matrices of another type: two capabilities, an extension and a type, or two, beside
-   float16, which results still need. */
-DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kind kind, uint32_t **words, size_t *count,
-                                            dit_error *err) {
-    const diti_spirv_float *to = diti_spirv_float_of(kind);
-    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, first = (*words)[3];
-    const uint32_t *from = *words, types = to && to->encodings[0] != to->encodings[1] ? 2 : 1;
-    uint32_t *out, half = 0, k;
+/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
+   results still need. */
+DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
+    static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
+    static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
+    const uint32_t *from = *words;
+    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
     size_t i, used = 5;
-    if (!to) return DIT_OK;
-    out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out);
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
-    out[3] += types;
+    out[3]++;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
         uint32_t length = from[i] >> 16;
         memcpy(out + used, from + i, length * sizeof *out);
-        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) /* OpTypeCooperativeMatrixKHR; use 1: second operand */
-            out[used + 2] = first + (types > 1 && diti_spirv_is_one(from, *count, from[i + 6]));
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
         used += length;
         if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
-            for (k = 0; k < 2; k++) {
-                out[used++] = capability;
-                out[used++] = to->capabilities[k];
-            }
-            out[used++] = (to->extension_words + 1) << 16 | 10u;
-            memcpy(out + used, to->extension, to->extension_words * sizeof *out);
-            used += to->extension_words;
+            memcpy(out + used, capabilities, sizeof capabilities);
+            used += DITI_COUNT(capabilities);
+            memcpy(out + used, extension, sizeof extension);
+            used += DITI_COUNT(extension);
         }
-        for (k = 0; k < types && from[i] == float16 && from[i + 2] == 16; k++) {
+        if (from[i] == float16 && from[i + 2] == 16) {
             half = from[i + 1];
             out[used++] = 4u << 16 | 22u;
-            out[used++] = first + k;
-            out[used++] = to->bits;
-            out[used++] = to->encodings[k];
+            out[used++] = brain;
+            out[used++] = 16;
+            out[used++] = 0; /* BFloat16KHR */
         }
     }
     diti_free(env, *words);
@@ -13047,7 +12940,6 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
-    float added;           /* floats: to each */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
@@ -13182,7 +13074,6 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
-    bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                     every step; set where a value is too large for that: then loading fails and is done again without */
     bool adapts; /* modules are noted as targets of adapters */
@@ -13218,7 +13109,6 @@ typedef struct diti_loader {
     bool streaming;               /* the matrix at hand is streamed */
     bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
-    bool shown;                   /* diti_load_options.shown */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
     bool adapts;                  /* diti_load_options.adapts */
@@ -13262,9 +13152,6 @@ DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
-/* A vector of so many values, to each of which a number is added: norms whose weights are stored around 0. */
-DIT_INTERNAL DITI_UNUSED void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
-                                               const char *name);
 /* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                        const char *name);
@@ -14071,9 +13958,6 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
-    if (rank == 4 && shape[0] == rows && (shape[2] > 1 || shape[1] > 1) &&
-        shape[1] * shape[2] * shape[3] == columns) /* a convolution that keeps channels apart */
-        return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
 }
 
@@ -14408,7 +14292,6 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->adapts = options->adapts;
     loader->merges = options->merges;
     loader->taps = options->taps;
-    loader->shown = options->shown;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -14523,12 +14406,6 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
     out->parts[0].offset = first;
     out->parts[0].rows = count;
     out->part_count = 1;
-}
-
-DIT_INTERNAL void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
-                                   const char *name) {
-    diti_load_vector(loader, out, 1, columns, name);
-    if (out->part_count) loader->uploads[loader->upload_count - 1].added = added;
 }
 
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -14971,13 +14848,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err) {
     if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
-    if (upload->floats) {
-        dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
-        uint32_t i;
-        for (i = 0; i < upload->floats && result == DIT_OK && upload->added != 0; i++)
-            ((float *)out)[i] += upload->added;
-        return result;
-    }
+    if (upload->floats)
+        return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
     if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
@@ -17265,7 +17137,6 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
-    bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
@@ -17367,9 +17238,6 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
-typedef struct diti_late_copy { /* what a segment leaves for its next run, and the state that keeps it */
-    diti_tensor from, to;
-} diti_late_copy;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
     const struct diti_lora *lora;
     uint32_t column; /* the first of its scales in lora_scales */
@@ -17398,11 +17266,9 @@ typedef struct diti_graph {
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
-    bool guard_bare;       /* tensors for other devices must have no exponent: every device knows only its own */
-    bool guard_alike;      /* exponents are raised together, on all devices of a sequence */
-    bool guard_blind;      /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
-    diti_late_copy *lates; /* copies that wait for the segment's verdict */
-    size_t late_count, late_capacity;
+    bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
+    bool guard_alike; /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind; /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -17445,8 +17311,6 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-/* The same of a type whose elements are bytes, as rows of those. */
-DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor);
@@ -17515,9 +17379,6 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
 /* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
-/* The same where this device has no such values: they come with the exponent of the op of that name, and in the scope
-   at hand, on the device that makes them. */
-DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
@@ -17596,12 +17457,11 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)                                                                                               \
-    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
+    MEMBER(27, shown_x0)
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 29u
+#define DITI_COEFFICIENTS 28u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -17616,7 +17476,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products, of all that is added, the residual too, and elementwise */
+    DITI_ACTIVATION_RELU,  /* products, where it is of all that is added, the residual too; and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -17687,8 +17547,6 @@ DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_te
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
-/* x F16 or F32 to rows of E4M3, the largest of a row to 448. */
-DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name);
 /* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
 DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
@@ -17846,15 +17704,13 @@ typedef struct diti_solver_row {
 #undef DITI_SOLVER_MEMBER
 } diti_solver_row;
 DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float), solver_row);
-#define DITI_SOLVER_LINES 65535u
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
-                                   or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
-                                   planes */
+                                   or limited; width: of x's planes */
     bool has_y, has_h3;         /* with h3 there is room for y, too */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
@@ -17877,7 +17733,7 @@ typedef struct diti_conv_desc {
     bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* lines of each image that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
@@ -17888,36 +17744,6 @@ typedef struct diti_conv_desc {
 } diti_conv_desc;
 DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                    const diti_conv_desc *desc);
-
-/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps
-   of x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
-   gate_first of the weight. x and gate [batch * height * width, columns] of one format. */
-typedef struct diti_depthwise_desc {
-    uint32_t height, width;
-    const diti_weight *weight, *bias; /* F32 [channels, k * k], k odd; F32 [channels], NULL: none */
-    uint32_t first, gate_first;
-    diti_tensor gate; /* 0: none */
-    diti_tensor out;  /* write here; 0: a new tensor, F32 */
-    const char *name;
-} diti_depthwise_desc;
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc);
-/* A 1 x 1 convolution in groups of as many channels as weight F32 [channels, size] has columns: y[r, c] = sum over i of
-   x[r, c / size * size + i] * weight[c, i], to out. */
-DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
-                                           const char *name);
-
-/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
-   keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *
-   step, h * step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows,
-   heads * head_dim].
- */
-typedef struct diti_linear_attention_desc {
-    uint32_t items, heads, head_dim; /* head_dim: a multiple of 4 */
-    uint32_t step, key_offset, value_offset;
-    const char *name;
-} diti_linear_attention_desc;
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
-                                                           const diti_linear_attention_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -18132,7 +17958,6 @@ typedef struct diti_gemm {
     uint32_t out_step; /* rows of out from item to item, of products for the rows of items; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
-    dit_type float8; /* not 0: weight is bytes of this type, and x rows of E4M3 */
     const char *name;
 } diti_gemm;
 /* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
@@ -18150,8 +17975,6 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
    that zeros stand behind the last. */
 DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
-/* Whether the device has matrices of 8-bit floats for this product, x and weight aside (gemm.float8). */
-DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
 /* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
@@ -18185,11 +18008,6 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
-/* tensor, F32 without an exponent, with that of `like`. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like,
-                                                     const char *name);
-/* Copies, unless a segment must run again. */
-DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
 
 /* --- one transfer (exchange.c); other rooms say what they need in the words of group.h --- */
@@ -18390,9 +18208,6 @@ DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t dev
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
 /* After a segment's ops, and before what must not happen twice. */
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
-/* The tensor to write what a state is to hold for the next run of the segment: it comes there after the verdict, unless
-   the segment must run again. Without guards it is the state itself. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name);
 
 /* --- guards of a plan; all do nothing where there are none --- */
 typedef struct diti_verdict { /* about a segment that must run again */
@@ -18607,7 +18422,6 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     diti_free(&graph->device->env, graph->dispatches);
     diti_free(&graph->device->env, graph->wanted);
     diti_free(&graph->device->env, graph->guard_records);
-    diti_free(&graph->device->env, graph->lates);
     diti_free(&graph->device->env, graph->exchanges);
     diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
     diti_free(&graph->device->env, graph->events);
@@ -18779,12 +18593,6 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
-    return tensor;
-}
-
-DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part) {
-    diti_tensor tensor = diti_tensor_weight(graph, weight, part);
-    if (tensor) graph->tensors[tensor].format = DITI_I8;
     return tensor;
 }
 
@@ -19568,35 +19376,10 @@ static void diti_guard_agree(diti_graph *graph) {
 }
 
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
-    size_t i;
     if (!graph->guards || diti_graph_failed(graph)) return;
     diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
     if (graph->guard_peers) diti_guard_agree(graph);
-    for (i = 0; i < graph->late_count && !diti_graph_failed(graph); i++)
-        diti_copy_gated(graph, graph->lates[i].from, graph->lates[i].to, "keep for the next step");
-    graph->late_count = 0;
-}
-
-DIT_INTERNAL diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name) {
-    diti_tensor_info info = *diti_tensor_get(graph, state);
-    diti_late_copy copy;
-    if (!graph->guards || diti_graph_failed(graph)) return state;
-    copy.to = state;
-    copy.from = diti_tensor_new(graph, info.format, info.rows, info.columns, name);
-    if (!diti_grow(&graph->device->env, (void **)&graph->lates, &graph->late_capacity, graph->late_count, sizeof copy))
-        return diti_graph_fail_memory(graph, "%u copies behind a step", (unsigned)graph->late_count);
-    graph->lates[graph->late_count++] = copy;
-    return copy.from;
-}
-
-DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name) {
-    uint32_t record;
-    if (!graph->guards || graph->activation != DITI_F16 || diti_graph_failed(graph)) return;
-    record = diti_guard_add(graph, name, "");
-    if (diti_graph_failed(graph)) return;
-    graph->guard_records[record].store = record;
-    graph->tensors[graph->tensors[received].parent].guard = record;
 }
 
 /* ==== src/graph/ops_elementwise.c ==== */
@@ -19679,18 +19462,14 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
     return false;
 }
 
-/* A copy takes the exponent over. F32 without one that becomes all of a new tensor of F16 may not fit: that gets an
-   exponent of its own. What has an exponent already (diti_guard_like) is stored with it. */
-static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies, bool is_new,
+/* A copy takes the exponent over. */
+static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
                                    diti_dispatch *dispatch) {
-    const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
-    const bool plain = from->format == DITI_F32 && !diti_tensor_get(graph, from->parent)->guard;
     diti_guard_use use = DITI_ZERO;
-    if (copies && !plain && to->format == DITI_F16) {
+    if (copies && diti_tensor_get(graph, out)->format == DITI_F16) {
         diti_guard_pass(graph, x, out);
         return;
     }
-    if ((is_new && plain && to->format == DITI_F16) || diti_tensor_get(graph, to->parent)->guard) use.out = out;
     use.operands[0] = x;
     use.binding = 7;
     use.word = DITI_MAP_GUARD;
@@ -19729,7 +19508,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
-                           !desc->out, &dispatch);
+                           &dispatch);
     diti_small_emit(graph, &dispatch, rows, columns, DITI_MAP_PUSH_WORDS);
     return out;
 }
@@ -19741,38 +19520,6 @@ DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tenso
     copy.out_f32 = true;
     copy.name = name;
     return diti_elementwise(graph, tensor, &copy);
-}
-
-DIT_INTERNAL diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like, const char *name) {
-    diti_tensor_info info;
-    diti_tensor out;
-    if (diti_graph_failed(graph) || !diti_tensor_get(graph, diti_tensor_get(graph, like)->parent)->guard) return tensor;
-    info = *diti_tensor_get(graph, tensor);
-    out = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, name);
-    if (diti_graph_failed(graph)) return 0;
-    diti_guard_pass(graph, like, out);
-    diti_copy(graph, tensor, out, name);
-    return out;
-}
-
-DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
-    const diti_tensor_info *x = diti_tensor_get(graph, from), *out = diti_tensor_get(graph, to);
-    diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return;
-    if (!diti_elementwise_check(graph, x, out, NULL, name)) return;
-    dispatch.constants[2] = x->format;
-    dispatch.constants[3] = out->format;
-    dispatch.constants[6] = diti_op_vector(graph, from) && diti_op_vector(graph, to);
-    dispatch.push[DITI_MAP_X_PITCH] = x->pitch;
-    dispatch.push[DITI_MAP_OUT_PITCH] = out->pitch;
-    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, from, DITI_MAP_X, true, false);
-    diti_op_bind(graph, &dispatch, 2, to, DITI_MAP_OUT, true, true); /* gated, it keeps what is there */
-    diti_small_bind_run(graph, &dispatch, 0);
-    diti_small_bind_run(graph, &dispatch, 2);
-    diti_op_gate(graph, &dispatch, 7, DITI_MAP_GUARD);
-    x = diti_tensor_get(graph, from);
-    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_MAP_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
@@ -19836,7 +19583,7 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
     diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
     diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
-    diti_elementwise_guard(graph, x, out, true, false, &dispatch);
+    diti_elementwise_guard(graph, x, out, true, &dispatch);
     diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_MAP_PUSH_WORDS);
 }
 
@@ -20040,13 +19787,6 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     bool mixed = desc->guided && desc->mixed;
     diti_dispatch dispatch;
     if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
-    if (mixed && desc->token_side) { /* the guided tokens take its place, and it may be on its way to another device */
-        diti_tensor own = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, prediction),
-                                          diti_tensor_columns(graph, prediction), "guided prediction");
-        diti_copy(graph, prediction, own, "guided prediction");
-        prediction = own;
-        x = diti_tensor_get(graph, desc->x);
-    }
     if (mixed) diti_solver_guide(graph, prediction, desc);
     if (!diti_op_begin(graph, &dispatch, "solver step", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
@@ -20652,37 +20392,29 @@ DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
     diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
 }
 
-static diti_tensor diti_place_view(diti_graph *graph, diti_tensor x, const diti_video *clip, uint32_t first,
-                                   uint32_t frames) {
-    uint32_t area = clip->height * clip->width;
-    return diti_tensor_view(graph, x, first * area, frames * area, 0, diti_tensor_columns(graph, x));
-}
-
 /* Some frames, which are bound as a whole. */
-static void diti_place_some(diti_graph *graph, diti_tensor all, const diti_place_desc *desc, uint32_t first,
+static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
                             uint32_t frames) {
-    uint32_t columns = diti_tensor_columns(graph, all);
-    diti_tensor x = diti_place_view(graph, all, &desc->from, desc->first + first, frames);
-    diti_tensor out = diti_place_view(graph, desc->out, &desc->to, first, frames), other = 0;
+    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
+    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
     diti_video from = desc->from, part = desc->part;
     diti_frames_op op;
     uint32_t *push = op.dispatch.push;
     uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
     part.frames = frames;
-    if (desc->other) other = diti_place_view(graph, desc->other, &desc->other_size, desc->first + first, frames);
     if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
     op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    op.dispatch.constants[4] = other ? (uint32_t)diti_tensor_get(graph, other)->format : 0;
+    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
     op.dispatch.constants[5] = desc->right ? 2 : 1;
-    op.dispatch.constants[6] = other != 0;
+    op.dispatch.constants[6] = desc->other != 0;
     push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
     push[DITI_FRAMES_COLUMNS] = columns;
     push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
     push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    push[DITI_FRAMES_MORE_PITCH] = other ? diti_tensor_get(graph, other)->pitch : 0;
+    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
     push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
-    push[DITI_FRAMES_FIRST] = 0;
+    push[DITI_FRAMES_FIRST] = desc->first + first;
     push[DITI_FRAMES_SIDE] = desc->to.height;
     push[DITI_FRAMES_TIME] = desc->to.width;
     push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
@@ -20693,14 +20425,14 @@ static void diti_place_some(diti_graph *graph, diti_tensor all, const diti_place
     push[DITI_FRAMES_MODULUS] = desc->other_x;
     diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
     diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
-    diti_op_bind(graph, &op.dispatch, 2, other, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
     diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
                  DITI_FRAMES_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
     const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
-    uint64_t frame = (uint64_t)to->height * to->width, source = (uint64_t)from->height * from->width;
+    uint64_t frame = (uint64_t)to->height * to->width;
     uint32_t first, most;
     if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
         (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
@@ -20716,257 +20448,10 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
         return;
     }
     frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
-    source *= (uint64_t)diti_tensor_get(graph, x)->pitch * sizeof(float);
-    if (frame < source) frame = source;
     most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
     if (most > 1) most--; /* bindings begin at aligned offsets */
     for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
         diti_place_some(graph, x, desc, first, part->frames - first < most ? part->frames - first : most);
-}
-
-/* ==== src/graph/ops_channels.c ==== */
-/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows
-   with the number of rows (shaders/linear_attention.comp). */
-
-#define DITI_CHANNELS_GROUP 64u /* invocations */
-
-/* Push words of depthwise.comp. */
-enum {
-    DITI_DEPTHWISE_ROWS = 1,
-    DITI_DEPTHWISE_COLUMNS,
-    DITI_DEPTHWISE_IN,
-    DITI_DEPTHWISE_IN_PITCH,
-    DITI_DEPTHWISE_GATE,
-    DITI_DEPTHWISE_GATE_PITCH,
-    DITI_DEPTHWISE_OUT,
-    DITI_DEPTHWISE_OUT_PITCH,
-    DITI_DEPTHWISE_WEIGHT,
-    DITI_DEPTHWISE_BIAS,
-    DITI_DEPTHWISE_FIRST,
-    DITI_DEPTHWISE_GATE_FIRST,
-    DITI_DEPTHWISE_HEIGHT,
-    DITI_DEPTHWISE_WIDTH,
-    DITI_DEPTHWISE_SIZE,
-    DITI_DEPTHWISE_PUSH_WORDS
-};
-enum { DITI_DEPTHWISE_OWN, DITI_DEPTHWISE_GROUPED };
-
-/* A weight of so many values as a tensor for a binding. */
-static diti_tensor diti_channels_weight(diti_graph *graph, const diti_weight *weight, const char *name) {
-    return weight ? diti_op_vector_weight(graph, weight, weight->rows * weight->columns, name) : 0;
-}
-
-/* Binds all, and emits: invocations make four columns of a row each. reach: rows of x around those of the result. */
-static diti_tensor diti_channels_emit(diti_graph *graph, diti_dispatch *dispatch, const diti_tensor tensors[5],
-                                      uint64_t reach) {
-    const diti_tensor_info *x, *out;
-    uint32_t *push = dispatch->push, quads;
-    if (diti_graph_failed(graph)) return 0;
-    x = diti_tensor_get(graph, tensors[0]);
-    out = diti_tensor_get(graph, tensors[2]);
-    if (!diti_op_writable(graph, tensors[2], x->rows, out->columns, dispatch->name)) return 0;
-    quads = (out->columns + 3) / 4;
-    dispatch->constants[2] = x->format;
-    dispatch->constants[3] = out->format;
-    dispatch->constants[4] = tensors[4] != 0;
-    dispatch->constants[5] = tensors[1] != 0;
-    dispatch->constants[6] =
-        diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) && diti_op_vector(graph, tensors[2]);
-    dispatch->constant_count = 7;
-    push[DITI_DEPTHWISE_ROWS] = x->rows;
-    push[DITI_DEPTHWISE_COLUMNS] = out->columns;
-    push[DITI_DEPTHWISE_IN_PITCH] = x->pitch;
-    push[DITI_DEPTHWISE_GATE_PITCH] = tensors[1] ? diti_tensor_get(graph, tensors[1])->pitch : 0;
-    push[DITI_DEPTHWISE_OUT_PITCH] = out->pitch;
-    diti_op_bind(graph, dispatch, 0, tensors[0], DITI_DEPTHWISE_IN, true, false);
-    diti_op_bind(graph, dispatch, 1, tensors[1], DITI_DEPTHWISE_GATE, true, false);
-    diti_op_bind(graph, dispatch, 2, tensors[2], DITI_DEPTHWISE_OUT, false, true);
-    diti_op_bind(graph, dispatch, 3, tensors[3], DITI_DEPTHWISE_WEIGHT, true, false);
-    diti_op_bind(graph, dispatch, 4, tensors[4], DITI_DEPTHWISE_BIAS, true, false);
-    diti_op_bind_rows(graph, dispatch, 0, quads, DITI_CHANNELS_GROUP, reach, reach);
-    if (tensors[1]) diti_op_bind_rows(graph, dispatch, 1, quads, DITI_CHANNELS_GROUP, reach, reach);
-    diti_op_bind_rows(graph, dispatch, 2, quads, DITI_CHANNELS_GROUP, 0, 0);
-    diti_op_emit(graph, dispatch, ((uint64_t)x->rows * quads + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
-                 DITI_DEPTHWISE_PUSH_WORDS);
-    return tensors[2];
-}
-
-static bool diti_depthwise_check(diti_graph *graph, diti_tensor x, diti_tensor gate, const diti_depthwise_desc *desc,
-                                 const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x), *other = diti_tensor_get(graph, gate ? gate : x);
-    uint64_t area = (uint64_t)desc->height * desc->width;
-    uint32_t channels = desc->weight->rows, first = desc->first > desc->gate_first ? desc->first : desc->gate_first;
-    if (diti_graph_failed(graph)) return false;
-    if (diti_element_is_float(info->format) && other->format == info->format && other->rows == info->rows &&
-        other->columns == info->columns && area && info->rows % area == 0 && first + info->columns <= channels &&
-        (!desc->bias || !desc->bias->part_count || desc->bias->rows * desc->bias->columns == channels))
-        return true;
-    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name,
-                    info->name, info->rows, info->columns, desc->height, desc->width, channels);
-    return false;
-}
-
-static uint32_t diti_depthwise_side(const diti_weight *weight) {
-    uint32_t side = 1;
-    while (side * side < weight->columns) side += 2;
-    return side;
-}
-
-DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc) {
-    const char *name = desc->name ? desc->name : "depthwise";
-    uint32_t side = diti_depthwise_side(desc->weight), *push;
-    diti_tensor tensors[5];
-    diti_dispatch dispatch;
-    tensors[0] = diti_guard_release(graph, x, name);
-    tensors[1] = desc->gate ? diti_guard_release(graph, desc->gate, name) : 0;
-    if (!diti_depthwise_check(graph, tensors[0], tensors[1], desc, name)) return 0;
-    if (side * side != desc->weight->columns)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u taps are no square of an odd number", name,
-                               desc->weight->columns);
-    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return 0;
-    tensors[2] =
-        desc->out ? desc->out
-                  : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), name);
-    tensors[3] = diti_channels_weight(graph, desc->weight, name);
-    tensors[4] = diti_channels_weight(graph, desc->bias, name);
-    push = dispatch.push;
-    push[DITI_DEPTHWISE_FIRST] = desc->first;
-    push[DITI_DEPTHWISE_GATE_FIRST] = desc->gate_first;
-    push[DITI_DEPTHWISE_HEIGHT] = desc->height;
-    push[DITI_DEPTHWISE_WIDTH] = desc->width;
-    push[DITI_DEPTHWISE_SIZE] = side;
-    dispatch.constants[1] = DITI_DEPTHWISE_OWN;
-    dispatch.flops =
-        2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
-    return diti_channels_emit(graph, &dispatch, tensors, (uint64_t)side / 2 * (desc->width + 1));
-}
-
-DIT_INTERNAL void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
-                               const char *name) {
-    uint32_t columns = diti_tensor_columns(graph, x), size = weight->columns;
-    diti_tensor tensors[5] = {0, 0, 0, 0, 0};
-    diti_dispatch dispatch;
-    tensors[0] = diti_guard_release(graph, x, name);
-    tensors[2] = out;
-    tensors[3] = diti_channels_weight(graph, weight, name);
-    if (diti_graph_failed(graph)) return;
-    if (weight->rows != columns || columns % size || diti_tensor_columns(graph, out) != columns) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "op %s: %u channels are no groups of %u, as the weight's %u are", name, columns, size,
-                        weight->rows);
-        return;
-    }
-    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return;
-    dispatch.push[DITI_DEPTHWISE_HEIGHT] = dispatch.push[DITI_DEPTHWISE_WIDTH] = 1;
-    dispatch.push[DITI_DEPTHWISE_SIZE] = size;
-    dispatch.constants[1] = DITI_DEPTHWISE_GROUPED;
-    dispatch.flops = 2.0 * size * diti_tensor_rows(graph, x) * columns;
-    diti_channels_emit(graph, &dispatch, tensors, 0);
-}
-
-/* ---- attention without a softmax ---- */
-
-#define DITI_LINEAR_PART 256u /* rows that a workgroup sums up; sums depend on the shape alone */
-
-/* Push words of linear_attention.comp. */
-enum {
-    DITI_LINEAR_ROWS = 1,
-    DITI_LINEAR_HEADS,
-    DITI_LINEAR_PARTS,
-    DITI_LINEAR_PART_ROWS,
-    DITI_LINEAR_IN,
-    DITI_LINEAR_IN_PITCH,
-    DITI_LINEAR_OUT,
-    DITI_LINEAR_OUT_PITCH,
-    DITI_LINEAR_HEAD_STEP,
-    DITI_LINEAR_KEYS,
-    DITI_LINEAR_VALUES,
-    DITI_LINEAR_SUM,
-    DITI_LINEAR_SUM_PITCH,
-    DITI_LINEAR_EPS,
-    DITI_LINEAR_PUSH_WORDS
-};
-enum { DITI_LINEAR_SUM_UP, DITI_LINEAR_FOLD, DITI_LINEAR_APPLY };
-
-/* One of the three dispatches of an item's rows x. */
-static bool diti_linear_begin(diti_graph *graph, diti_dispatch *dispatch, uint32_t op, diti_tensor x, diti_tensor sums,
-                              diti_tensor out, const diti_linear_attention_desc *desc) {
-    uint32_t *push = dispatch->push, rows = diti_tensor_rows(graph, x);
-    if (!diti_op_begin(graph, dispatch, desc->name ? desc->name : "linear_attention", DITI_KERNEL_LINEAR_ATTENTION,
-                       DITI_CHANNELS_GROUP))
-        return false;
-    dispatch->constants[1] = op;
-    dispatch->constants[2] = diti_tensor_get(graph, x)->format;
-    dispatch->constants[3] = diti_tensor_get(graph, out)->format;
-    dispatch->constants[4] = desc->head_dim;
-    dispatch->constant_count = 5;
-    push[DITI_LINEAR_ROWS] = rows;
-    push[DITI_LINEAR_HEADS] = desc->heads;
-    push[DITI_LINEAR_PARTS] = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART;
-    push[DITI_LINEAR_PART_ROWS] = DITI_LINEAR_PART;
-    push[DITI_LINEAR_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
-    push[DITI_LINEAR_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    push[DITI_LINEAR_HEAD_STEP] = desc->step;
-    push[DITI_LINEAR_KEYS] = desc->key_offset;
-    push[DITI_LINEAR_VALUES] = desc->value_offset;
-    push[DITI_LINEAR_SUM_PITCH] = sums ? diti_tensor_get(graph, sums)->pitch : 0;
-    push[DITI_LINEAR_EPS] = diti_op_float(1e-15f);
-    if (op != DITI_LINEAR_FOLD) diti_op_bind(graph, dispatch, 0, x, DITI_LINEAR_IN, true, false);
-    diti_op_bind(graph, dispatch, 1, out, DITI_LINEAR_OUT, false, true);
-    diti_op_bind(graph, dispatch, 2, sums, DITI_LINEAR_SUM, true, false);
-    return true;
-}
-
-/* An item's rows. */
-static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out,
-                             const diti_linear_attention_desc *desc) {
-    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART,
-             dim = desc->head_dim;
-    uint32_t entries = dim * (dim + 4), quads = desc->heads * dim / 4;
-    diti_tensor sums = diti_tensor_new(graph, DITI_F32, parts * desc->heads, entries, "sums of parts"), folded = sums;
-    diti_dispatch dispatch;
-    if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_SUM_UP, x, 0, sums, desc)) return;
-    diti_op_bind_rows(graph, &dispatch, 0, desc->heads, DITI_LINEAR_PART, 0, 0);
-    diti_op_bind_rows(graph, &dispatch, 1, 1, 1, 0, 0);
-    dispatch.flops = 2.0 * rows * desc->heads * entries;
-    diti_op_emit(graph, &dispatch, (uint64_t)parts * desc->heads, DITI_LINEAR_PUSH_WORDS);
-    if (parts > 1) {
-        folded = diti_tensor_new(graph, DITI_F32, desc->heads, entries, "sums");
-        if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_FOLD, x, sums, folded, desc))
-            return;
-        diti_op_emit(graph, &dispatch,
-                     ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
-                     DITI_LINEAR_PUSH_WORDS);
-    }
-    if (!diti_linear_begin(graph, &dispatch, DITI_LINEAR_APPLY, x, folded, out, desc)) return;
-    diti_op_bind_rows(graph, &dispatch, 0, quads, DITI_CHANNELS_GROUP, 0, 0);
-    diti_op_bind_rows(graph, &dispatch, 1, quads, DITI_CHANNELS_GROUP, 0, 0);
-    dispatch.flops = 2.0 * rows * desc->heads * entries;
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * quads + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
-                 DITI_LINEAR_PUSH_WORDS);
-}
-
-DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
-                                               const diti_linear_attention_desc *desc) {
-    const char *name = desc->name ? desc->name : "linear_attention";
-    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), items = desc->items, i, own;
-    uint64_t last = (uint64_t)(desc->heads - 1) * desc->step + desc->head_dim +
-                    (desc->key_offset > desc->value_offset ? desc->key_offset : desc->value_offset);
-    diti_tensor out;
-    if (diti_graph_failed(graph)) return 0;
-    if (!items || rows % items || !desc->heads || !desc->head_dim || desc->head_dim % 4 || desc->step % 4 ||
-        desc->key_offset % 4 || desc->value_offset % 4 || last > columns)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "op %s: %u columns of %u rows hold no %u heads of %u for %u items", name, columns, rows,
-                               desc->heads, desc->head_dim, items);
-    x = diti_op_align(graph, diti_guard_release(graph, x, name), name);
-    out = diti_tensor_new(graph, DITI_F32, rows, desc->heads * desc->head_dim, name);
-    own = rows / items;
-    for (i = 0; i < items && !diti_graph_failed(graph); i++)
-        diti_linear_item(graph, diti_tensor_view(graph, x, i * own, own, 0, columns),
-                         diti_tensor_view(graph, out, i * own, own, 0, desc->heads * desc->head_dim), desc);
-    return out;
 }
 
 /* ==== src/graph/ops_norm.c ==== */
@@ -21008,7 +20493,7 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3 };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -21044,7 +20529,6 @@ typedef struct diti_norm_op {
 static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
     if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
-    if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
@@ -21190,16 +20674,6 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
 
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
     return diti_quantize_agreed(graph, x, rotated, 0, name);
-}
-
-DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name) {
-    diti_tensor_info info = *diti_tensor_get(graph, x);
-    diti_tensor out = diti_tensor_new(graph, DITI_I8, info.rows, info.columns, name);
-    if (diti_graph_failed(graph)) return 0;
-    graph->tensors[out].e4m3 = true;
-    graph->tensors[out].floats = x;
-    diti_quantize_to(graph, x, out, name);
-    return out;
 }
 
 DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
@@ -21643,9 +21117,8 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
 }
 
-/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment, once
-   that does not have to run again. Over n of them the mean of what was sent is off by a rounding over n, not by a
-   rounding. The payload has x's exponent, as its receivers expect; what was lost has none. */
+/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment. Over n
+ * of them the mean of what was sent is off by a rounding over n, not by a rounding. */
 static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
     diti_tensor lost = diti_tensor_state(graph, DITI_F32, info.rows, info.columns, "lost by payloads"), sum, payload;
@@ -21655,10 +21128,10 @@ static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     desc.out_f32 = true;
     desc.add = lost;
     sum = diti_elementwise(graph, x, &desc);
-    payload = diti_quantize(graph, diti_guard_like(graph, sum, x, "payload"), false, "payload");
+    payload = diti_quantize(graph, sum, false, "payload");
     desc.scale = -1;
     desc.add = sum;
-    desc.out = diti_guard_late(graph, lost, "lost by payloads");
+    desc.out = lost;
     x = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, "payload");
     diti_dequantize(graph, payload, x, "payload");
     diti_elementwise(graph, x, &desc);
@@ -22185,7 +21658,7 @@ typedef struct diti_gemm_coop {
     diti_coop_shape shape, floats, bytes; /* shape of the fragment that is used, and of both that the module declares */
     uint32_t threads, unit;               /* threads that share a fragment; elements in 16 bytes */
     uint32_t scope;
-    diti_matrix_kind kind;
+    bool bf16;
 } diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
@@ -22357,29 +21830,18 @@ static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, b
     return shape;
 }
 
-/* Matrices of 8-bit floats that the device has for weights of a type, or those of halves that stand for them. */
-static diti_matrix_kind diti_gemm_float8(const diti_device *device, dit_type type) {
-    const bool halves = device->coop_float8 == 2;
-    if (type == DIT_TYPE_F8_E5M2) return halves ? DITI_MATRIX_E5M2_HALVES : DITI_MATRIX_E5M2;
-    return halves ? DITI_MATRIX_E4M3_HALVES : DITI_MATRIX_E4M3;
-}
-
-static void diti_gemm_coop_choose(const diti_device *device, const diti_gemm *gemm, bool i8, diti_gemm_coop *out) {
+static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_coop *out) {
     const diti_coop *coop = &device->coop;
     bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
-                     coop->workgroup_shape[DITI_COOP_S8].m && !gemm->float8;
+                     coop->workgroup_shape[DITI_COOP_S8].m;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
-    int type = bf16 ? DITI_COOP_BF16 : DITI_COOP_F16;
-    out->kind = bf16 ? DITI_MATRIX_BRAIN : DITI_MATRIX_HALF;
-    if (gemm->float8) out->kind = diti_gemm_float8(device, gemm->float8);
-    if (out->kind == DITI_MATRIX_E4M3) type = DITI_COOP_E4M3;
-    if (out->kind == DITI_MATRIX_E5M2) type = DITI_COOP_E4M3_E5M2;
-    out->floats = diti_gemm_fragment(device, type, workgroup);
+    out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
     out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* real shapes, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
-    out->unit = i8 || out->kind == DITI_MATRIX_E4M3 || out->kind == DITI_MATRIX_E5M2 ? 16 : 8;
+    out->unit = i8 ? 16 : 8;
+    out->bf16 = bf16;
 }
 
 /* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
@@ -22435,14 +21897,11 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     uint32_t across[2], fragments[2], step, i;
     uint64_t bytes;
     diti_gemm_coop coop = DITI_ZERO;
-    diti_gemm_coop_choose(device, gemm, i8, &coop);
-    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || (!i8 && gemm->depth % coop.unit) ||
-        (gemm->image && (i8 || gemm->float8)))
+    diti_gemm_coop_choose(device, i8, &coop);
+    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
+        !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit)) || (!i8 && gemm->depth % coop.unit) ||
+        (gemm->image && i8))
         return false;
-    if (!gemm->float8 && (!diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-                          !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit))))
-        return false;
-    if (gemm->float8 && (gemm->depth % 16 || coop.shape.k % coop.unit)) return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
         return false; /* values behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
@@ -22467,7 +21926,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     out->constants[8] = coop.scope;
     memcpy(out->constants + 9, &coop.bytes, sizeof coop.bytes);
-    out->constants[12] = coop.kind;
+    out->constants[12] = coop.bf16;
     out->constant_count = 13;
     bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
     if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
@@ -22477,24 +21936,15 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     return true;
 }
 
-DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm) {
-    diti_gemm_tiles tiles = DITI_ZERO;
-    return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_tiles_coop(graph, gemm, false, 0, &tiles);
-}
-
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8 && !gemm->float8, vector = diti_gemm_is_vector(graph, gemm);
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
     bool half = !i8 && vector && diti_class_is_used(device, DITI_CLASS_HALF);
     if ((graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32)
         half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
-        return;
-    }
-    if (gemm->float8) { /* no other kernel knows these bytes */
-        diti_gemm_tiles_coop(graph, gemm, false, 0, out);
         return;
     }
     if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
@@ -22563,7 +22013,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
-    if (gemm->packed || gemm->float8) return;                             /* measuring takes plain operands */
+    if (gemm->packed) return;                                             /* measuring takes plain operands */
     if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* the kernel has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.kernel = tiles->kernel;
@@ -22662,7 +22112,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
-    lines = (image->height >> image->upsample) - (image->in_frames > 1 ? 0 : image->outside);
+    lines = (image->height >> image->upsample) - image->outside;
     in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
@@ -22710,7 +22160,6 @@ static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
-    if (!tiles.rows) return *across = 0;
     *across = diti_gemm_ceil(gemm->columns, tiles.columns);
     return diti_gemm_ceil(gemm->rows, tiles.rows);
 }
@@ -22722,11 +22171,6 @@ DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
     diti_gemm_tune(graph, gemm, &tiles);
-    if (!tiles.rows) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: no kernel has tiles for 8-bit floats [%u, %u]",
-                        gemm->name, gemm->rows, gemm->columns);
-        return;
-    }
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.kernel, tiles.group)) return;
@@ -22851,11 +22295,8 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 /* Output columns that belong to rows [first, first + rows) of a part of the weight; column: the first of them. */
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
                               uint32_t part, uint32_t first, uint32_t rows, uint32_t column) {
-    if (gemm.float8)
-        gemm.weight = diti_tensor_view(graph, diti_tensor_bytes(graph, weight, part), first, rows, 0, weight->columns);
-    else
-        gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
-                                  : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
+    gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
+                              : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -22877,19 +22318,12 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
-/* Rows of bytes that a binding can hold. */
-static uint32_t diti_linear_byte_rows(const diti_graph *graph, const diti_weight *weight) {
-    uint64_t rows = (graph->device->limits.storage_range - 1024) / weight->columns / 64 * 64;
-    return rows < weight->rows ? (uint32_t)rows : weight->rows;
-}
-
 DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                      const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
-                 most =
-                     gemm->float8 ? diti_linear_byte_rows(graph, weight) : diti_op_dequantize_rows(graph, weight, part);
+                 most = diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
         if (before >= end || before + rows <= begin) continue;
         one.columns = rows;
@@ -22926,8 +22360,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     uint32_t gates;
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
-        (info->format == DITI_I8 && !info->e4m3 &&
-         weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -22945,26 +22378,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
-/* Whether a weight is multiplied as it is stored, on matrices of 8-bit floats: in rows of whole 16 bytes, with many
-   rows of x. */
-static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weight, const diti_gemm *like,
-                               uint32_t first) {
-    diti_gemm gemm = *like;
-    uint32_t i;
-    if (!graph->device->coop_float8 || first % 4 ||
-        (weight->type != DIT_TYPE_F8_E4M3 && weight->type != DIT_TYPE_F8_E5M2) || diti_weight_taps(weight) > 1 ||
-        weight->columns % 16 || weight->rows % 4)
-        return false;
-    for (i = 0; i < weight->part_count; i++)
-        if (weight->parts[i].first_row % 4) return false;
-    gemm.float8 = weight->type;
-    gemm.columns = weight->rows;
-    return diti_op_gemm_float8(graph, &gemm);
-}
-
 static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x);
-    if (info->e4m3) x = info->floats; /* diti_linear takes them up again where it can */
     if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
     if (weight->columns > DITI_I8_MAX_COLUMNS) {
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
@@ -23001,15 +22415,9 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    if (diti_graph_adapts(graph, whole)) {
+    if (diti_graph_adapts(graph, whole))
         diti_lora_linear(graph, &gemm, weight, whole, desc);
-        return gemm.out;
-    }
-    if (!diti_graph_failed(graph) && diti_linear_float8(graph, weight, &gemm, desc->first)) {
-        gemm.float8 = weight->type;
-        gemm.x = diti_tensor_get(graph, x)->e4m3 ? x : diti_quantize_e4m3(graph, gemm.x, "quantize");
-    }
-    if (!diti_graph_failed(graph))
+    else
         diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
@@ -23032,7 +22440,7 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
         !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
         desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
-        (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
+        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
                         "over %u frames",
@@ -23144,17 +22552,6 @@ static diti_tensor diti_linear_kind(diti_graph *graph, diti_tensor x, const diti
     return diti_linear(graph, x, &layer->weight, &one);
 }
 
-static bool diti_fused_linear_float8(const diti_graph *graph, const diti_fused_linear *fused, diti_tensor x) {
-    diti_gemm gemm = DITI_ZERO;
-    uint32_t i;
-    if (fused->count < 2 || !diti_element_is_float(diti_tensor_get(graph, x)->format)) return false;
-    gemm.rows = diti_tensor_get(graph, x)->rows;
-    gemm.depth = diti_tensor_get(graph, x)->columns;
-    for (i = 0; i < fused->count; i++)
-        if (!diti_linear_float8(graph, &fused->layers[i].weight, &gemm, 0)) return false;
-    return true;
-}
-
 DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
                                            const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
@@ -23164,7 +22561,6 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
-    if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
     if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);
@@ -27006,7 +26402,6 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
     const bool i8 = dispatch->constants[1] == DITI_I8;
     switch (dispatch->kernel) {
     case DITI_KERNEL_GEMM_COOP:
-        if (dispatch->constants[DITI_CONSTANT_KIND] >= DITI_MATRIX_E4M3) return DITI_CLASS_COOP_FLOAT8;
         if (i8) return DITI_CLASS_COOP_I8;
         if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
@@ -27953,24 +27348,14 @@ typedef struct diti_taps {
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
-enum { /* diti_chat.rules */
-       DITI_CHAT_KEEPS_AFTER =
-           1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
-       DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
-       DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
-       DITI_CHAT_PLAIN_GUIDES =
-           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
-};
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
-    const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    uint32_t rules;             /* any of the enum above */
+    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -27978,14 +27363,11 @@ typedef enum diti_chat_model {
     DITI_CHAT_ZIMAGE,
     DITI_CHAT_FLUX2_KLEIN,
     DITI_CHAT_QWEN_IMAGE,
-    DITI_CHAT_QWEN_IMAGE_EDIT, /* the first one; those that follow take several pictures */
-    DITI_CHAT_QWEN_IMAGE_EDIT_PLUS,
+    DITI_CHAT_QWEN_IMAGE_EDIT,
     DITI_CHAT_QWEN_IMAGE_21,
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
     DITI_CHAT_HUNYUANVIDEO,
-    DITI_CHAT_LUMINA2,
-    DITI_CHAT_SANA,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */
@@ -28001,23 +27383,6 @@ typedef struct diti_encoder_traits {
     uint32_t vocabulary, positions, layers;
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
-/* Inputs of decoder language models. */
-enum {
-    DITI_DECODER_COSINES,
-    DITI_DECODER_SINES,
-    DITI_DECODER_MASK,
-    DITI_DECODER_WINDOW,
-    DITI_DECODER_ORDER, /* U32 [1, rows]: rows of embeddings, then of pictures; from here on where there are pictures */
-    DITI_DECODER_VISION_PIXELS,
-    DITI_DECODER_VISION_COSINES,
-    DITI_DECODER_VISION_SINES,
-    DITI_DECODER_VISION_PICTURES,
-    DITI_DECODER_VISION_WINDOWS
-};
-#define DITI_MOST_PICTURES 10u
-typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
-    uint32_t rows, columns;
-} diti_vision_grid;
 /* Prompts in a graph: ids U32 [1, rows], those of all prompts one after the other. Encoding declares what else the
    encoder has to know as inputs of its own, which are filled once the plan exists. */
 typedef struct diti_encoder_use {
@@ -28026,10 +27391,8 @@ typedef struct diti_encoder_use {
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
     diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states;                              /* CLIP: states pass the final norm (not in SD3) */
-    bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
-    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
-    uint32_t picture_count;
+    bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
     diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
@@ -28081,25 +27444,6 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err);
 
-/* --- CLIP's encoder of pictures (docs/models.md 5.6) --- */
-typedef struct diti_clip_vision diti_clip_vision;
-DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix);
-/* transformers' key names; config NULL: sizes from shapes, heads of 64. */
-DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                              const diti_checkpoint *checkpoint, const char *prefix,
-                                              const diti_load_options *options, diti_clip_vision **out, dit_error *err);
-DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision);
-DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision);
-DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision);
-DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision);
-/* Patches of a picture, and the last but one state of what the encoder makes of them: F32 [tokens, columns]. */
-DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph);
-DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
-                                                 diti_tensor patches);
-/* Writes the patches of a picture of any size, in memory. */
-DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
-                                               const dit_image *image, dit_error *err);
-
 /* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -28120,30 +27464,7 @@ DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
    position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
 DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
 DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
-                                                  const diti_encoder_use *use, const int32_t *ids,
-                                                  const uint32_t *items, dit_error *err);
-
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
-typedef struct diti_vision diti_vision;
-/* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
-   loader has failed. */
-DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
-                                           uint32_t columns);
-/* Pixels along the side of a token. */
-DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
-/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
-   picture after picture, is row places[k]. */
-DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
-DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
-DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
-/* All inputs but the pictures. */
-DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_env *env, diti_plan *plan,
-                                          const diti_encoder_use *use, dit_error *err);
-/* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
-DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
-                                      float *out);
-/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
-DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -31347,120 +30668,64 @@ DITI_ONCE_BEGIN
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
-#define DITI_CHAT_SUPERIOR                                                                                              \
-    "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
-    "on textual prompts or user prompts. <Prompt Start> "
-#define DITI_CHAT_ENHANCE                                                                                               \
-    "Given a user prompt, generate an 'Enhanced prompt' that provides detailed visual descriptions suitable for image " \
-    "generation. Evaluate the level of detail in the user prompt:\n"                                                    \
-    "- If the prompt is simple, focus on adding specifics about colors, shapes, sizes, textures, and spatial "          \
-    "relationships to create vivid and concrete scenes.\n"                                                              \
-    "- If the prompt is already detailed, refine and enhance the existing details slightly without "                    \
-    "overcomplicating.\n"                                                                                               \
-    "Here are examples of how to transform or refine prompts:\n"                                                        \
-    "- User Prompt: A cat sleeping -> Enhanced: A small, fluffy white cat curled up in a round shape, sleeping "        \
-    "peacefully on a warm sunny windowsill, surrounded by pots of blooming red flowers.\n"                              \
-    "- User Prompt: A busy city street -> Enhanced: A bustling city street scene at dusk, featuring glowing street "    \
-    "lamps, a diverse crowd of people in colorful clothing, and a double-decker bus passing by towering glass "         \
-    "skyscrapers.\n"                                                                                                    \
-    "Please generate only the enhanced description for the prompt below and avoid including any additional "            \
-    "commentary or evaluations:\n"                                                                                      \
-    "User Prompt: "
-
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", NULL, "", "", 512, false, 0, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, NULL, "", "", 512, false, 0, {1, 0, {-2}, false}},
+    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
-     NULL,
      "",
      "",
      512,
      true,
-     0,
+     false,
      {3, 36, {9, 18, 27}, false}},
     {"QwenImagePipeline",
      DITI_CHAT_DESCRIBE,
      DITI_CHAT_ANSWER,
-     NULL,
      DITI_CHAT_DESCRIBE,
      "",
      1024,
      false,
-     0,
+     false,
      {1, 0, {-1}, false}},
-    {"QwenImageEditPipeline",
+    {"QwenImageEditPipeline QwenImageEditPlusPipeline",
      DITI_CHAT_EDIT,
      DITI_CHAT_ANSWER,
-     "",
      DITI_CHAT_EDIT,
      "",
      1024,
      false,
-     0,
-     {1, 0, {-1}, false}},
-    {"QwenImageEditPlusPipeline",
-     DITI_CHAT_EDIT,
-     DITI_CHAT_ANSWER,
-     "Picture #: ",
-     DITI_CHAT_EDIT,
-     "",
-     1024,
      false,
-     0,
      {1, 0, {-1}, false}},
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     NULL,
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
      false,
-     0,
+     false,
      {1, 0, {-1}, true}},
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
      DITI_CHAT_ANSWER,
-     NULL,
      DITI_CHAT_DESCRIBE,
      "",
      512,
      false,
-     DITI_CHAT_KEEPS_AFTER,
+     true,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", NULL, "", "", 512, false, 0, {1, 0, {-1}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
     {"HunyuanVideoPipeline",
      DITI_CHAT_VIDEO,
      "<|eot_id|>",
-     NULL,
      DITI_CHAT_VIDEO,
      "",
      256,
      false,
-     0,
-     {1, 0, {-3}, false}},
-    {"Lumina2Pipeline Lumina2Text2ImgPipeline",
-     DITI_CHAT_SUPERIOR,
-     "",
-     NULL,
-     "",
-     "",
-     256,
      false,
-     DITI_CHAT_PLAIN_GUIDES,
-     {1, 0, {-2}, false}},
-    {"SanaPipeline SanaSprintPipeline",
-     DITI_CHAT_ENHANCE,
-     "",
-     NULL,
-     DITI_CHAT_ENHANCE,
-     "",
-     300,
-     false,
-     DITI_CHAT_LOWERS | DITI_CHAT_KEEPS_FIRST | DITI_CHAT_PLAIN_GUIDES,
-     {1, 0, {-1}, false}}};
+     {1, 0, {-3}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 
@@ -31867,10 +31132,14 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void) {
     return &type;
 }
 
-/* ==== src/text/clip_internal.h ==== */
-/* Layers of CLIP, of which the encoders of texts and of pictures consist. */
-#ifndef DITI_CLIP_INTERNAL_H
-#define DITI_CLIP_INTERNAL_H
+/* ==== src/text/clip.c ==== */
+
+/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
+   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+
+#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MAX_TOKENS 4096u
+enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
@@ -31885,28 +31154,6 @@ typedef struct diti_clip_config {
     float eps;
     diti_activation activation;
 } diti_clip_config;
-
-/* Heads, activation and eps of config.json, or by size. */
-DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err);
-/* tower: "text_model" or "vision_model", before the names of layers. */
-DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
-                                       const char *tower, uint32_t index);
-/* x F32 [batch * tokens, d] is changed in place. mask: relative bias; 0: tokens see all of their item. */
-DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
-                                      uint32_t batch, diti_tensor mask, diti_tensor x);
-DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
-                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
-                                        const char *name);
-#endif
-
-/* ==== src/text/clip.c ==== */
-
-/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
-   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
-
-#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
-#define DITI_CLIP_MAX_TOKENS 4096u
-enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 struct diti_clip {
     diti_component base;
@@ -31946,19 +31193,17 @@ static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
-DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
+static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
-    uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
-    config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
-    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
+                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
+                     name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -31976,11 +31221,15 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
                                         dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
+    uint32_t heads;
     diti_clip_read_sizes(loader, config);
+    heads = config->columns < 64 ? 1 : config->columns / 64;
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
+    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
+    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
-    return diti_clip_read_layers(&settings, config, err);
+    return diti_clip_read_activation(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
@@ -32009,11 +31258,11 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
-                                       const char *tower, uint32_t index) {
+static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-    uint32_t i, d = config->columns, hidden = config->hidden;
-    diti_loader_scope(loader, "%s.encoder.layers.%u.", tower, (unsigned)index);
+    diti_clip_block *block = &clip->blocks[index];
+    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
+    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
         block->qkv.count = 1;
@@ -32036,7 +31285,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     uint32_t d = config->columns, i;
     diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
-    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, config, &clip->blocks[i], "text_model", i);
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
     if (!config->projected) return;
     if (loader->rename)
@@ -32078,11 +31327,10 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
 
 /* ---- the graph ---- */
 
-DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
-                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
-                                        const char *name) {
+static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
+                                  const diti_weight *reader, bool out_f32, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = config->eps;
+    desc.eps = clip->config.eps;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
     desc.reader = reader;
@@ -32102,35 +31350,37 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
-                                       uint32_t batch, diti_tensor mask, diti_tensor h) {
-    uint32_t rows = diti_tensor_rows(graph, h), d = config->columns;
+static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
+                                       const diti_clip_block *block, diti_tensor h) {
+    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
     fused.name = "clip_qkv";
     qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
-    desc.batch = batch;
-    desc.heads = config->heads;
+    desc.batch = use->batch;
+    desc.heads = clip->config.heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = mask;
+    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
                           &desc);
 }
 
-DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
-                                      uint32_t batch, diti_tensor mask, diti_tensor x) {
+/* x F32 [batch * tokens, d] is changed in place. */
+static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
+                                diti_tensor x) {
+    const diti_clip_block *block = &clip->blocks[index];
     diti_linear_desc up = DITI_ZERO;
     diti_tensor h =
-        diti_clip_norm(config, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
-    h = diti_clip_attention(config, block, graph, batch, mask, h);
+        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(clip, graph, use, block, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
-    h = diti_clip_norm(config, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
     up.bias = &block->up.bias;
-    up.activation = config->activation;
+    up.activation = clip->config.activation;
     up.name = "clip_up";
     h = diti_linear(graph, h, &block->up.weight, &up);
     diti_clip_residual(graph, x, h, &block->down, "clip_down");
@@ -32167,8 +31417,8 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL,
-                             !projects, "clip_final_norm");
+        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
+                             "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
         else
@@ -32199,9 +31449,9 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
-        diti_clip_run_block(&clip->config, &clip->blocks[i], graph, use->batch, use->inputs[DITI_CLIP_CAUSAL], x);
+        diti_clip_run_block(clip, graph, use, i, x);
         if (i + 1 == last && use->norm_states)
-            states = diti_clip_norm(&clip->config, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
             states = diti_clip_copy(graph, x, 0, "clip_states");
     }
@@ -32287,222 +31537,6 @@ DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
                                            diti_clip_type_encode,
                                            diti_clip_type_write};
     return &type;
-}
-
-/* ==== src/text/clip_vision.c ==== */
-
-/* CLIP's encoder of pictures (docs/models.md 5.6): a picture is cut into patches, each of which is a token behind one
-   for the whole; layers are those of the texts' encoder, without a mask. */
-
-struct diti_clip_vision {
-    diti_component base;
-    diti_clip_config config; /* positions: tokens */
-    uint32_t side, patch;    /* patches on a side of the picture, pixels on a side of a patch */
-    diti_weight patches;     /* [d, 3 * patch * patch] */
-    diti_weight whole;       /* F32 [1, d] */
-    diti_weight position;    /* F32 [positions, d] */
-    diti_layer first_norm;   /* [d] */
-    diti_clip_block *blocks; /* without the last one, whose result nobody reads */
-};
-
-#define DITI_CLIP_VISION_MOST_SIDE 64u
-
-/* ---- configuration and loading ---- */
-
-static dit_result diti_clip_vision_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                        dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_clip_config, columns), "vision_model.embeddings.patch_embedding.weight", 0},
-        {offsetof(diti_clip_config, positions), "vision_model.embeddings.position_embedding.weight", 0},
-        {offsetof(diti_clip_config, hidden), "vision_model.encoder.layers.0.mlp.fc1.weight", 0}};
-    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
-    diti_clip_config *config = &vision->config;
-    diti_settings settings = diti_settings_of(json, "the image encoder's config.json", err);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    vision->patch = diti_loader_dimension(loader, "vision_model.embeddings.patch_embedding.weight", 3);
-    config->blocks =
-        diti_loader_layers(loader, &settings, "num_hidden_layers", "vision_model.encoder.layers.", ".mlp.fc1.weight");
-    DITI_TRY(diti_clip_read_layers(&settings, config, err));
-    while (vision->side <= DITI_CLIP_VISION_MOST_SIDE && vision->side * vision->side + 1 < config->positions)
-        vision->side++;
-    if (config->columns && config->blocks > 1 && config->hidden && vision->patch && vision->patch <= 64 &&
-        vision->side && vision->side * vision->side + 1 == config->positions && config->columns % config->heads == 0 &&
-        config->columns / config->heads <= 512)
-        return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
-        "in %u heads, %u layers, %u tokens, patches of %u",
-        diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
-        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
-}
-
-static void diti_clip_vision_load_all(diti_component *component, diti_loader *loader) {
-    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
-    const diti_clip_config *config = &vision->config;
-    uint32_t d = config->columns, count = config->blocks - 1, i;
-    vision->blocks = (diti_clip_block *)diti_component_array(component, loader, count, sizeof *vision->blocks);
-    if (!vision->blocks) return;
-    diti_load_matrix(loader, &vision->patches, d, 3 * vision->patch * vision->patch, vision->patch,
-                     "vision_model.embeddings.patch_embedding.weight");
-    vision->patches.kernel = 1; /* used as a matrix on flattened patches */
-    diti_load_vector(loader, &vision->whole, 1, d, "vision_model.embeddings.class_embedding");
-    diti_load_vector(loader, &vision->position, config->positions, d,
-                     "vision_model.embeddings.position_embedding.weight");
-    diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* so spelled in the files */
-    for (i = 0; i < count; i++) diti_clip_load_block(loader, config, &vision->blocks[i], "vision_model", i);
-    diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
-    diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* a layer that is known, and not needed */
-    diti_loader_scope(loader, "%s", "");
-}
-
-DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix) {
-    char name[200];
-    return diti_format(name, sizeof name, "%svision_model.embeddings.patch_embedding.weight", prefix) &&
-           diti_checkpoint_find(checkpoint, name);
-}
-
-DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                              const diti_checkpoint *checkpoint, const char *prefix,
-                                              const diti_load_options *options, diti_clip_vision **out,
-                                              dit_error *err) {
-    static const diti_component_kind kind = {
-        "image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
-        diti_clip_vision_read, diti_clip_vision_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
-    diti_component *component;
-    dit_result result = diti_component_load(&kind, &from, &component, err);
-    *out = (diti_clip_vision *)(void *)component;
-    return result;
-}
-
-DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision) {
-    if (vision) diti_component_free(&vision->base);
-}
-
-DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision) {
-    return &vision->base.weights;
-}
-
-DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision) { return vision->config.positions; }
-
-DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision) { return vision->config.columns; }
-
-/* ---- the graph ---- */
-
-DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph) {
-    return diti_tensor_input(graph, DITI_F32, vision->side * vision->side, 3 * vision->patch * vision->patch,
-                             "patches of a picture");
-}
-
-DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
-                                                 diti_tensor patches) {
-    const diti_clip_config *config = &vision->config;
-    uint32_t rows = config->positions, d = config->columns, i;
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, rows, d, "clip_vision");
-    diti_linear_desc linear = DITI_ZERO;
-    diti_elementwise_desc add = DITI_ZERO;
-    linear.out = diti_tensor_view(graph, x, 1, rows - 1, 0, d);
-    linear.name = "clip_vision_patches";
-    diti_linear(graph, patches, &vision->patches, &linear);
-    if (diti_graph_failed(graph)) return 0;
-    diti_copy(graph, diti_tensor_weight(graph, &vision->whole, 0), diti_tensor_view(graph, x, 0, 1, 0, d),
-              "clip_vision_whole");
-    add.add = diti_tensor_weight(graph, &vision->position, 0);
-    add.out_f32 = true;
-    add.name = "clip_vision_position";
-    x = diti_elementwise(graph, x, &add);
-    x = diti_clip_norm(config, graph, x, &vision->first_norm, NULL, true, "clip_vision_norm");
-    for (i = 0; i + 1 < config->blocks && !diti_graph_failed(graph); i++) {
-        diti_graph_scope(graph, "block", i);
-        diti_clip_run_block(config, &vision->blocks[i], graph, 1, 0, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    return x;
-}
-
-/* ---- the picture, on the host ---- */
-
-/* Keys' cubic with a = -1/2. */
-static double diti_clip_vision_cubic(double x) {
-    x = fabs(x);
-    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
-    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
-}
-
-/* A line of `from` values, step apart, becomes one of `to`, of which those from `skip` on are kept; smaller ones are
-   made of as many as lie below the widened cubic. bytes: results are whole and from 0 to 255. */
-static void diti_clip_vision_scale(const float *in, size_t step, uint32_t from, uint32_t to, uint32_t skip,
-                                   uint32_t count, bool bytes, float *out, size_t out_step) {
-    double scale = (double)from / to, wide = scale > 1 ? scale : 1;
-    uint32_t i;
-    for (i = 0; i < count; i++) {
-        double center = (skip + i + 0.5) * scale, sum = 0, weights = 0, last = center + 2 * wide + 0.5;
-        double begin = center - 2 * wide + 0.5;
-        uint32_t k = begin > 0 ? (uint32_t)begin : 0, end = last < from ? (uint32_t)last : from;
-        for (; k < end; k++) {
-            double weight = diti_clip_vision_cubic((k - center + 0.5) / wide);
-            weights += weight;
-            sum += weight * (double)in[k * step];
-        }
-        sum /= weights;
-        if (bytes) sum = sum < 0 ? 0 : sum > 255 ? 255 : floor(sum + 0.5);
-        out[i * out_step] = (float)sum;
-    }
-}
-
-/* Pixel values from 0 to 255, three planes. */
-static void diti_clip_vision_planes(const dit_image *image, float *out) {
-    size_t area = (size_t)image->width * image->height, x, y, c,
-           pitch = image->row_pitch ? image->row_pitch : image->width * (image->rgb ? 3 * sizeof(float) : 4);
-    for (y = 0; y < image->height; y++)
-        for (x = 0; x < image->width; x++)
-            for (c = 0; c < 3; c++) {
-                const uint8_t *line =
-                    (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
-                float value;
-                if (image->rgb) {
-                    memcpy(&value, line + (3 * x + c) * sizeof value, sizeof value);
-                    value *= 255;
-                } else {
-                    value = line[4 * x + c];
-                }
-                out[c * area + y * image->width + x] = value;
-            }
-}
-
-/* The shorter side becomes as long as the square's, which is cut from the middle; first along lines, then across. */
-DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
-                                               const dit_image *image, dit_error *err) {
-    static const double means[3] = {0.48145466, 0.4578275, 0.40821073},
-                        deviations[3] = {0.26862954, 0.26130258, 0.27577711};
-    const diti_env *env = &vision->base.env;
-    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x,
-             p = vision->patch;
-    uint32_t wide = width < height ? side : (uint32_t)((uint64_t)side * width / height),
-             high = width < height ? (uint32_t)((uint64_t)side * height / width) : side;
-    size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
-    float *planes = (float *)diti_alloc_array(env, 3 * area + lines + 4 * square, sizeof *planes), *rows;
-    bool bytes = !image->rgb;
-    dit_result result;
-    if (!planes) return diti_fail_memory(err, "a picture for the image encoder");
-    rows = planes + 3 * area + lines + square;
-    diti_clip_vision_planes(image, planes);
-    for (c = 0; c < 3; c++) {
-        float *line = planes + 3 * area, *made = line + lines;
-        for (y = 0; y < height; y++)
-            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side,
-                                   bytes, line + (size_t)y * side, 1);
-        for (x = 0; x < side; x++)
-            diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
-        for (y = 0; y < side; y++)
-            for (x = 0; x < side; x++)
-                rows[((size_t)(y / p * vision->side + x / p) * 3 + c) * p * p + y % p * p + x % p] =
-                    (float)(((double)made[(size_t)y * side + x] / 255 - means[c]) / deviations[c]);
-    }
-    result = diti_plan_write(plan, patches, rows, 3 * square * sizeof *rows, err);
-    diti_free(env, planes);
-    return result;
 }
 
 /* ==== src/text/bert.c ==== */
@@ -32764,386 +31798,6 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
     return &type;
 }
 
-/* ==== src/text/vision.c ==== */
-
-/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
-   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
-   stand window by window, the four of a token side by side, so that windows are runs of rows. */
-
-#define DITI_VISION_MERGE 2u /* patches along a token's side */
-#define DITI_VISION_MAX_BLOCKS 64u
-
-typedef struct diti_vision_block {
-    diti_weight norm1, norm2;  /* [D] */
-    diti_layer qkv, out;       /* [3D, D], [D, D] */
-    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
-} diti_vision_block;
-
-typedef struct diti_vision_config {
-    uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
-    uint32_t window;                                          /* tokens along a window's side */
-    uint64_t whole;                                           /* bit i: block i attends the whole picture */
-} diti_vision_config;
-
-struct diti_vision {
-    diti_vision_config config;
-    diti_layer patch; /* [D, 3 * 2 * patch * patch] */
-    diti_vision_block *blocks;
-    diti_weight merge_norm;         /* [D] */
-    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
-};
-
-/* ---- loading ---- */
-
-/* Whether the file has a tower; then names are asked for behind its prefix, whatever the language model's are. */
-static bool diti_vision_begin(diti_loader *loader) {
-    static const char *const prefixes[] = {"visual.", "model.visual."};
-    size_t i;
-    loader->rename = NULL;
-    for (i = 0; i < DITI_COUNT(prefixes); i++) {
-        diti_loader_scope(loader, "%s", prefixes[i]);
-        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
-    }
-    return false;
-}
-
-static uint64_t diti_vision_read_whole(diti_settings *settings) {
-    const diti_json *list = diti_setting_numbers(settings, "fullatt_block_indexes"), *entry;
-    uint64_t whole = 0;
-    if (!list) return 1u << 7 | 1u << 15 | 1u << 23 | (uint64_t)1 << 31; /* as published */
-    for (entry = list->first; entry; entry = entry->next)
-        if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
-    return whole;
-}
-
-static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
-    static const diti_shape_key keys[] = {{offsetof(diti_vision_config, columns), "patch_embed.proj.weight", 0},
-                                          {offsetof(diti_vision_config, patch), "patch_embed.proj.weight", 3},
-                                          {offsetof(diti_vision_config, hidden), "blocks.0.mlp.gate_proj.weight", 0}};
-    dit_error *err = &loader->error;
-    diti_settings settings = diti_settings_of(diti_json_get(json, "vision_config"), "vision_config", err);
-    uint32_t pixels;
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "depth", "blocks.", ".attn.qkv.weight");
-    config->heads = diti_setting_size(&settings, "num_heads", 16, 256);
-    pixels = diti_setting_size(&settings, "window_size", 112, 4096);
-    config->whole = diti_vision_read_whole(&settings);
-    if (settings.result != DIT_OK || err->result < 0) return;
-    config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
-    if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
-        config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
-        config->columns / config->heads <= 256 && config->patch <= 64) {
-        config->head_dim = config->columns / config->heads;
-        return;
-    }
-    diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: a vision tower of %u blocks, %u heads in a width of %u, and patches of %u pixels is out of range",
-              diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->heads,
-              (unsigned)config->columns, (unsigned)config->patch);
-}
-
-static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
-    uint32_t d = config->columns;
-    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
-    diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
-    diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
-    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
-    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
-    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
-    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
-}
-
-static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
-                                 uint32_t columns) {
-    const diti_vision_config *config = &vision->config;
-    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
-    char prefix[32];
-    vision->blocks =
-        (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
-    if (!vision->blocks) return;
-    diti_format(prefix, sizeof prefix, "%s", loader->scope);
-    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
-    vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
-    for (i = 0; i < config->blocks; i++) {
-        diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
-        diti_vision_load_block(loader, &vision->blocks[i], config);
-    }
-    diti_loader_scope(loader, "%s", prefix);
-    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
-    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
-    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
-}
-
-DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
-                                           uint32_t columns) {
-    const char *(*rename)(void *, const char *, char *, size_t) = loader->rename;
-    diti_vision *vision = NULL;
-    if (diti_vision_begin(loader)) {
-        vision = (diti_vision *)diti_component_array(component, loader, 1, sizeof *vision);
-        if (vision) diti_vision_read(loader, json, &vision->config);
-        if (vision && loader->error.result == DIT_OK) diti_vision_load_all(component, loader, vision, columns);
-    }
-    loader->rename = rename;
-    diti_loader_scope(loader, "%s", "");
-    return vision;
-}
-
-DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision) { return DITI_VISION_MERGE * vision->config.patch; }
-
-/* ---- the order of rows ---- */
-
-DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use) {
-    uint32_t i, tokens = 0;
-    for (i = 0; i < use->picture_count; i++) tokens += use->pictures[i].rows * use->pictures[i].columns;
-    return tokens;
-}
-
-static uint32_t diti_vision_windows(const diti_vision *vision, const diti_encoder_use *use) {
-    uint32_t i, m = vision->config.window, windows = 0;
-    for (i = 0; i < use->picture_count; i++)
-        windows += (use->pictures[i].rows + m - 1) / m * ((use->pictures[i].columns + m - 1) / m);
-    return windows;
-}
-
-/* Calls of this give tokens of a picture window by window: the next one behind *at, whose fields are 0 at first. */
-typedef struct diti_vision_cursor {
-    uint32_t top, left, row, column; /* corner of the window, place in the picture */
-} diti_vision_cursor;
-
-static bool diti_vision_next(const diti_vision_grid *grid, uint32_t window, diti_vision_cursor *at, bool *new_window) {
-    *new_window = false;
-    if (++at->column < at->left + window && at->column < grid->columns) return true;
-    at->column = at->left;
-    if (++at->row < at->top + window && at->row < grid->rows) return true;
-    *new_window = true;
-    at->left += window;
-    if (at->left >= grid->columns) at->left = 0, at->top += window;
-    at->row = at->top;
-    at->column = at->left;
-    return at->top < grid->rows;
-}
-
-DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places) {
-    uint32_t i, first = 0, number = 0;
-    for (i = 0; i < use->picture_count; i++) {
-        const diti_vision_grid *grid = &use->pictures[i];
-        diti_vision_cursor at = DITI_ZERO;
-        bool new_window;
-        do places[first + at.row * grid->columns + at.column] = number++;
-        while (diti_vision_next(grid, vision->config.window, &at, &new_window));
-        first += grid->rows * grid->columns;
-    }
-}
-
-/* ---- the graph ---- */
-
-static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.eps = 1e-6f;
-    desc.weight = weight;
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-/* activation(layer(x)), times multiply where it is there. */
-static diti_tensor diti_vision_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                      diti_activation activation, diti_tensor multiply, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.activation = activation;
-    desc.multiply = multiply;
-    desc.name = name;
-    return diti_linear(graph, x, &layer->weight, &desc);
-}
-
-static void diti_vision_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-                            const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.residual = desc.out = x;
-    desc.name = name;
-    diti_linear(graph, h, &layer->weight, &desc);
-}
-
-static diti_tensor diti_vision_attend(const diti_vision *vision, diti_graph *graph, const diti_encoder_use *use,
-                                      uint32_t index, diti_tensor qkv) {
-    const diti_vision_config *config = &vision->config;
-    bool whole = config->whole >> index & 1;
-    uint32_t rows = diti_tensor_rows(graph, qkv), d = config->columns, i, most = 0;
-    diti_qkv_desc rotate = DITI_ZERO;
-    diti_attention_desc desc = DITI_ZERO;
-    rotate.heads = 2 * config->heads;
-    rotate.head_dim = config->head_dim;
-    rotate.cosines = use->inputs[DITI_DECODER_VISION_COSINES];
-    rotate.sines = use->inputs[DITI_DECODER_VISION_SINES];
-    rotate.half_split = true;
-    rotate.name = "vision_rotate";
-    diti_qk_norm_rope(graph, diti_tensor_view(graph, qkv, 0, rows, 0, 2 * d), &rotate);
-    for (i = 0; i < use->picture_count; i++) {
-        uint32_t keys = use->pictures[i].rows * use->pictures[i].columns;
-        if (keys > most) most = keys;
-    }
-    if (!whole && most > config->window * config->window) most = config->window * config->window;
-    desc.batch = whole ? use->picture_count : diti_vision_windows(vision, use);
-    desc.heads = config->heads;
-    desc.head_dim = config->head_dim;
-    desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.items = use->inputs[whole ? DITI_DECODER_VISION_PICTURES : DITI_DECODER_VISION_WINDOWS];
-    desc.packed = true;
-    desc.most_keys = DITI_VISION_MERGE * DITI_VISION_MERGE * most;
-    desc.name = "vision_attention";
-    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
-                          diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
-                          &desc);
-}
-
-/* x F32 [patches, D] is changed in place. */
-static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, const diti_encoder_use *use,
-                                  uint32_t index, diti_tensor x) {
-    const diti_vision_block *block = &vision->blocks[index];
-    diti_tensor h = diti_vision_norm(graph, x, &block->norm1, "vision_norm1");
-    h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
-    diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
-    h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
-    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
-                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
-                           "vision_gate");
-    diti_vision_add(graph, x, h, &block->down, "vision_down");
-}
-
-DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
-    const diti_vision_config *config = &vision->config;
-    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
-    uint32_t half = config->head_dim / 2;
-    diti_tensor *inputs = use->inputs, x;
-    diti_linear_desc desc = DITI_ZERO;
-    inputs[DITI_DECODER_VISION_PIXELS] =
-        diti_tensor_input(graph, DITI_F32, patches, 6 * config->patch * config->patch, "patches of pictures");
-    inputs[DITI_DECODER_VISION_COSINES] = diti_tensor_input(graph, DITI_F32, patches, half, "vision cosines");
-    inputs[DITI_DECODER_VISION_SINES] = diti_tensor_input(graph, DITI_F32, patches, half, "vision sines");
-    inputs[DITI_DECODER_VISION_PICTURES] =
-        diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
-    inputs[DITI_DECODER_VISION_WINDOWS] =
-        diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
-    desc.out_f32 = true;
-    desc.name = "vision_patches";
-    x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-        diti_graph_scope(graph, "vision block", i);
-        diti_vision_run_block(vision, graph, use, i, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
-    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
-    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
-    desc.bias = &vision->merge_out.bias;
-    desc.name = "vision_merge_out";
-    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
-}
-
-/* ---- what the host writes ---- */
-
-/* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
-static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_t column, float *cosines,
-                               float *sines) {
-    uint32_t quarter = vision->config.head_dim / 4, i;
-    for (i = 0; i < 2 * quarter; i++) {
-        float frequency = 1.0f / (float)pow(10000.0, (double)(i % quarter) / (double)quarter);
-        float angle = (float)(i < quarter ? line : column) * frequency;
-        cosines[i] = (float)cos((double)angle);
-        sines[i] = (float)sin((double)angle);
-    }
-}
-
-typedef struct diti_vision_tables {
-    float *cosines, *sines;
-    uint32_t *windows, *pictures;
-} diti_vision_tables;
-
-static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *use, const diti_vision_tables *out) {
-    uint32_t merge = DITI_VISION_MERGE, half = vision->config.head_dim / 2, i, k, row = 0, window = 0;
-    for (i = 0; i < use->picture_count; i++) {
-        const diti_vision_grid *grid = &use->pictures[i];
-        diti_vision_cursor at = DITI_ZERO;
-        uint32_t begin = row, first = row;
-        bool new_window, more;
-        do {
-            for (k = 0; k < merge * merge; k++, row++)
-                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
-                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
-            more = diti_vision_next(grid, vision->config.window, &at, &new_window);
-            if (!new_window) continue;
-            out->windows[window * 4] = out->windows[window * 4 + 2] = first;
-            out->windows[window * 4 + 1] = out->windows[window * 4 + 3] = row - first;
-            first = row;
-            window++;
-        } while (more);
-        out->pictures[i * 4] = out->pictures[i * 4 + 2] = begin;
-        out->pictures[i * 4 + 1] = out->pictures[i * 4 + 3] = row - begin;
-    }
-}
-
-DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_env *env, diti_plan *plan,
-                                          const diti_encoder_use *use, dit_error *err) {
-    uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
-    size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
-    const diti_tensor *inputs = use->inputs;
-    diti_vision_tables tables;
-    dit_result result;
-    tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
-    tables.windows =
-        (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
-    if (tables.cosines && tables.windows) {
-        tables.sines = tables.cosines + count;
-        tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
-        diti_vision_fill(vision, use, &tables);
-        result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
-        if (result >= 0)
-            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
-        if (result >= 0)
-            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_WINDOWS], tables.windows,
-                                     windows * DITI_ITEM_WORDS * 4, err);
-        if (result >= 0)
-            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PICTURES], tables.pictures,
-                                     (size_t)use->picture_count * DITI_ITEM_WORDS * 4, err);
-    } else {
-        result = diti_fail_memory(err, "the patches of pictures");
-    }
-    diti_free(env, tables.cosines);
-    diti_free(env, tables.windows);
-    return result;
-}
-
-/* A patch's columns are (c, t, y, x), of two frames that are alike. */
-static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, uint32_t width, uint32_t line,
-                              uint32_t column, float *out) {
-    static const float mean[3] = {0.48145466f, 0.4578275f, 0.40821073f},
-                       std[3] = {0.26862954f, 0.26130258f, 0.27577711f};
-    uint32_t side = vision->config.patch, c, y, x;
-    for (c = 0; c < 3; c++) {
-        float *first = out + (size_t)c * 2 * side * side;
-        for (y = 0; y < side; y++)
-            for (x = 0; x < side; x++)
-                first[y * side + x] =
-                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
-                    (std[c] * 255.0f);
-        memcpy(first + side * side, first, sizeof *first * side * side);
-    }
-}
-
-DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
-                                      float *out) {
-    uint32_t merge = DITI_VISION_MERGE, side = vision->config.patch, k, row = 0;
-    diti_vision_cursor at = DITI_ZERO;
-    bool new_window;
-    do {
-        for (k = 0; k < merge * merge; k++, row++)
-            diti_vision_patch(vision, rgba, grid->columns * merge * side, merge * at.row + k / merge,
-                              merge * at.column + k % merge, out + (size_t)row * 6 * side * side);
-    } while (diti_vision_next(grid, vision->config.window, &at, &new_window));
-}
-
 /* ==== src/text/decoder.c ==== */
 
 /* Decoder language models as text encoders (docs/models.md 5.4): RMS norms before attention and feed-forward, heads of
@@ -33177,8 +31831,6 @@ typedef struct diti_decoder_config {
     bool offset_norms;       /* weights of norms are stored minus 1 */
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
-    uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
-    int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
 } diti_decoder_config;
@@ -33190,8 +31842,6 @@ struct diti_decoder {
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
     diti_decoder_block *blocks;
-    const diti_json *json; /* config.json while it is loaded */
-    diti_vision *vision;   /* NULL: nothing is shown to it */
 };
 
 /* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
@@ -33270,20 +31920,6 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
-/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
-static void diti_decoder_assume_sections(diti_decoder_config *config) {
-    uint32_t half = config->head_dim / 2;
-    config->sections[1] = config->sections[2] = half * 3 / 8;
-    config->sections[0] = half - 2 * config->sections[1];
-}
-
-static void diti_decoder_read_sections(diti_settings *rope, diti_decoder_config *config) {
-    const diti_json *list = diti_setting_numbers(rope, "mrope_section"), *entry = list ? list->first : NULL;
-    uint32_t i;
-    for (i = 0; i < 3 && entry; i++, entry = entry->next)
-        config->sections[i] = entry->number >= 0 && entry->number <= 512 ? (uint32_t)entry->number : 0;
-}
-
 /* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
    images the sections of their three axes, which agree in text. */
 static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
@@ -33291,13 +31927,11 @@ static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_con
     double theta = config->theta;
     size_t i;
     theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
-    diti_decoder_assume_sections(config);
     for (i = 0; i < DITI_COUNT(places); i++) {
         diti_settings rope = diti_settings_of(diti_setting(settings, places[i]), settings->file, settings->err);
         const char *type = diti_setting_text(&rope, "type", "default");
         type = diti_setting_text(&rope, "rope_type", type);
         theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
-        diti_decoder_read_sections(&rope, config);
         if (settings->result == DIT_OK) settings->result = rope.result;
         if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
             diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
@@ -33315,8 +31949,6 @@ static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_c
     diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "hidden_act",
                          "not known for a language model, only silu and gelu_pytorch_tanh");
 }
-
-#define DITI_DECODER_PICTURE 151655 /* <|image_pad|> */
 
 /* The values that published models have where neither config.json nor metadata says them. */
 static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
@@ -33370,10 +32002,9 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     diti_decoder_assume(loader, config);
     config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
-    diti_decoder_read_heads(loader, &settings, config);
     diti_decoder_read_rotation(&settings, config);
+    diti_decoder_read_heads(loader, &settings, config);
     diti_decoder_read_activation(&settings, config);
-    config->picture = (int32_t)diti_json_number(json, "image_token_id", DITI_DECODER_PICTURE);
     scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
     config->scale = (float)(1.0 / sqrt(scalar));
     config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
@@ -33410,7 +32041,6 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
 static dit_result diti_decoder_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                     dit_error *err) {
     diti_decoder_config *config = &((diti_decoder *)(void *)component)->config;
-    ((diti_decoder *)(void *)component)->json = json;
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
@@ -33505,11 +32135,7 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
     for (i = 0; i < config->needed; i++) diti_decoder_load_block(loader, decoder, i);
     for (; i < config->layers; i++) diti_decoder_leave_block(loader, i);
     if (config->normed) diti_load_vector(loader, &decoder->final_norm, 1, config->columns, "norm.weight");
-    if (loader->shown) decoder->vision = diti_vision_load(component, loader, decoder->json, config->columns);
-    decoder->json = NULL;
 }
-
-DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
@@ -33531,98 +32157,35 @@ DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder) {
 
 /* ---- what the host writes ---- */
 
+enum { DITI_DECODER_COSINES, DITI_DECODER_SINES, DITI_DECODER_MASK, DITI_DECODER_WINDOW };
 #define DITI_DECODER_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 
-/* Where a row stands: in time, and in a picture its line and its column, which are the same in text. */
-typedef struct diti_decoder_place {
-    uint32_t at[3];
-} diti_decoder_place;
-
-/* Places of an item's rows. Text goes on behind a picture as if that had as many rows as its longer side has tokens. */
-static void diti_decoder_places(const diti_decoder *decoder, const diti_encoder_use *use, const int32_t *ids,
-                                uint32_t rows, diti_decoder_place *places) {
-    uint32_t row = 0, next = 0, picture = 0, i;
-    while (row < rows) {
-        const diti_vision_grid *grid = &use->pictures[picture];
-        uint32_t count =
-            picture < use->picture_count && ids[row] == decoder->config.picture ? grid->rows * grid->columns : 1;
-        for (i = 0; i < count && row < rows; i++, row++) {
-            places[row].at[0] = next;
-            places[row].at[1] = next + (count > 1 ? i / grid->columns : 0);
-            places[row].at[2] = next + (count > 1 ? i % grid->columns : 0);
-        }
-        if (picture < use->picture_count && ids[row - 1] == decoder->config.picture) {
-            next += grid->rows > grid->columns ? grid->rows : grid->columns;
-            picture++;
-        } else {
-            next++;
-        }
-    }
-}
-
 /* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
-static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_place *place, float *cosines,
-                                float *sines) {
-    const diti_decoder_config *config = &decoder->config;
-    uint32_t half = config->head_dim / 2, j;
-    for (j = 0; j < half; j++) {
-        uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
-        float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
-        float angle = (float)place->at[axis] * (1.0f / power);
-        cosines[j] = (float)cos((double)angle);
-        sines[j] = (float)sin((double)angle);
-    }
-}
-
 static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
-                                            const int32_t *ids, const uint32_t *items, dit_error *err) {
-    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item;
-    size_t count = (size_t)rows * half;
-    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * count, sizeof *cosines);
-    diti_decoder_place *places =
-        (diti_decoder_place *)diti_alloc_array(&decoder->base.env, rows ? rows : 1, sizeof *places);
-    dit_result result = DIT_OK;
-    if (!cosines || !places) result = diti_fail_memory(err, "the text encoder's positions");
-    for (item = 0; item < use->batch && result >= 0; item++) {
-        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
-        diti_decoder_places(decoder, use, ids ? ids + place[0] : NULL, place[1], places);
-        for (row = 0; row < place[1]; row++)
-            diti_decoder_angles(decoder, &places[row], cosines + (size_t)(place[0] + row) * half,
-                                cosines + count + (size_t)(place[0] + row) * half);
-    }
-    if (result >= 0)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, count * sizeof *cosines, err);
-    if (result >= 0)
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], cosines + count, count * sizeof *cosines, err);
-    diti_free(&decoder->base.env, cosines);
-    diti_free(&decoder->base.env, places);
-    return result;
-}
-
-/* Rows of what is embedded, or, behind them, of what the tower makes. */
-static void diti_decoder_order(const diti_decoder *decoder, const diti_encoder_use *use, const int32_t *ids,
-                               const uint32_t *items, const uint32_t *places, uint32_t *order) {
-    uint32_t item, row, tokens = diti_vision_tokens(use);
-    for (row = 0; row < use->rows; row++) order[row] = row;
+                                            const uint32_t *items, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item, j;
+    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * (size_t)rows * half, sizeof *cosines);
+    float *sines = cosines + (size_t)rows * half;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the text encoder's positions");
     for (item = 0; item < use->batch; item++) {
         const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
-        uint32_t next = 0;
-        for (row = place[0]; row < place[0] + place[1] && next < tokens; row++)
-            if (ids[row] == decoder->config.picture) order[row] = use->rows + places[next++];
+        for (row = 0; row < place[1]; row++) {
+            float *cosine = cosines + (size_t)(place[0] + row) * half, *sine = sines + (size_t)(place[0] + row) * half;
+            for (j = 0; j < half; j++) {
+                float power = (float)pow((double)decoder->config.theta, (double)((float)(2 * j) / (float)(2 * half)));
+                float angle = (float)row * (1.0f / power);
+                cosine[j] = (float)cos((double)angle);
+                sine[j] = (float)sin((double)angle);
+            }
+        }
     }
-}
-
-static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
-                                           const int32_t *ids, const uint32_t *items, dit_error *err) {
-    uint32_t tokens = diti_vision_tokens(use);
-    uint32_t *order = (uint32_t *)diti_alloc_array(&decoder->base.env, (size_t)use->rows + tokens, sizeof *order);
-    dit_result result;
-    if (!order) return diti_fail_memory(err, "the places of pictures");
-    diti_vision_order(decoder->vision, use, order + use->rows);
-    diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
-    result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
-    if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
-    diti_free(&decoder->base.env, order);
+    result =
+        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
+    if (result == DIT_OK)
+        result =
+            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+    diti_free(&decoder->base.env, cosines);
     return result;
 }
 
@@ -33644,12 +32207,10 @@ static dit_result diti_decoder_write_mask(const diti_decoder *decoder, diti_plan
 }
 
 DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
-                                                  const diti_encoder_use *use, const int32_t *ids,
-                                                  const uint32_t *items, dit_error *err) {
+                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err) {
     const diti_tensor *inputs = use->inputs;
     uint32_t window = decoder->config.window;
-    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, ids, items, err));
-    if (inputs[DITI_DECODER_ORDER]) DITI_TRY(diti_decoder_write_order(decoder, plan, use, ids, items, err));
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, items, err));
     if (inputs[DITI_DECODER_MASK])
         DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
     return inputs[DITI_DECODER_WINDOW]
@@ -33784,22 +32345,9 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
 }
 
-/* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
-static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use,
-                                     diti_tensor x) {
-    uint32_t tokens = diti_vision_tokens(use), d = decoder->config.columns;
-    diti_tensor both = diti_tensor_new(graph, DITI_F32, use->rows + tokens, d, "embeddings and pictures");
-    use->inputs[DITI_DECODER_ORDER] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "places of pictures");
-    diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
-    diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
-              diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
-    return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
-}
-
-static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
+static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
     diti_elementwise_desc desc = DITI_ZERO;
-    if (decoder->vision && use->picture_count) x = diti_decoder_show(decoder, graph, use, x);
     if (!(decoder->config.embedding_scale > 0)) return x;
     desc.scale = decoder->config.embedding_scale;
     desc.out_f32 = true;
@@ -33868,7 +32416,8 @@ static diti_tensor diti_decoder_type_encode(const void *self, diti_graph *graph,
 
 static dit_result diti_decoder_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
                                           const int32_t *ids, const uint32_t *items, dit_error *err) {
-    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, ids, items, err);
+    (void)ids;
+    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, items, err);
 }
 
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
@@ -33925,11 +32474,9 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
-                                  and the others are those of the picture without what is repainted; 0: in models of
-                                  pictures all are the picture's that is followed */
     bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
     bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
     uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
@@ -33948,36 +32495,22 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
-    bool norms_lines;         /* each line of each channel of it does */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;  /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;    /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
-    bool empirical_shift; /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
-    bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
-                               gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
-    bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
-    bool caches_references; /* diti_denoise.keeps_references is understood */
-    bool keeps_references;  /* the model was trained so */
-    uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
-    uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
-                                cut to whole tokens as they are */
-    uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
-                                none */
-    const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
-    bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled;              /* guidance that distilled models get by default */
+    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
+    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled; /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
-    bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
@@ -33994,7 +32527,6 @@ typedef struct diti_model_traits {
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
-    bool whole_rows;       /* devices do not divide rows: no ulysses, ring or pipefusion */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
@@ -34040,29 +32572,12 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
-   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
-typedef struct diti_reference_kv {
-    diti_tensor kept[DITI_MAX_BLOCKS];
-    bool fills; /* the evaluation at hand makes them */
-} diti_reference_kv;
-
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
-
-/* Control nets that add to the blocks of an evaluation. */
-#define DITI_MOST_CONTROLS 4u
-typedef struct diti_control_use {
-    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
-    const struct diti_transformer *model; /* the net */
-    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
-    uint32_t done, made;
-} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -34105,13 +32620,7 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;        /* 0 where traits.references is 0 */
-    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
-    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
-    diti_control_use *controls;
-    uint32_t control_count;
-    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
-    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
+    uint32_t reference_count; /* 0 where traits.references is 0 */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -34147,8 +32656,6 @@ typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
-    diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO; 0: they
-                         have the image's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
@@ -34221,15 +32728,7 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
-    const diti_layer
-        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
-    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
-/* A control net for a model: the error names why it does not fit. */
-DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
-                                          const diti_json *config, const diti_checkpoint *checkpoint,
-                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
-                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -34517,8 +33016,6 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
     uint32_t items, heads, head_dim;
-    uint32_t kv_heads; /* heads of k and v, whose columns of qkv are as many fewer; 0: heads, as where devices divide
-                          rows or keep keys */
     uint32_t row_step; /* diti_attention_desc.row_step */
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
@@ -34539,9 +33036,9 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                           diti_tensor text);
-/* A block leaves a copy of the residual stream [items * image, D], which later blocks change, for block layers - 1 -
-   index, wherever that is computed, which takes it: in the format of activations, since there are many. */
-DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x);
+/* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
+   is computed, which takes it. */
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
@@ -34555,8 +33052,6 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
-/* Patches of a control net's picture, [tokens, C * p * p]. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
@@ -35362,37 +33857,15 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     return reader;
 }
 
-/* Rows in front of the image's tokens that have a modulation of their own. */
-static uint32_t diti_modulation_lead(const diti_pass *p, const diti_sublayer *sublayer) {
-    return p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO ? diti_token_range_lead(p->denoise) : 0;
-}
-
-static diti_tensor diti_modulation_lead_at(const diti_pass *p, diti_modulator which) {
-    return diti_tensor_view(p->graph, p->modulation.lead, 0, 1, (uint32_t)which * p->width, p->width);
-}
-
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
     desc->rms = sublayer->rms;
     desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
     desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
-    desc->reader = diti_modulation_lead(p, sublayer) ? NULL : diti_sublayer_reader(p, sublayer);
+    desc->reader = diti_sublayer_reader(p, sublayer);
     desc->name = sublayer->norm_name;
     return diti_norm(p->graph, x, desc);
-}
-
-/* The leading rows of all items again, with their own shift and scale. */
-static void diti_modulate_lead(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
-                               const diti_sublayer *sublayer, diti_tensor h) {
-    uint32_t i, lead = diti_modulation_lead(p, sublayer), rows = p->text + p->image;
-    for (i = 0; i < p->items && lead && !diti_graph_failed(p->graph); i++) {
-        diti_norm_desc desc = DITI_ZERO;
-        desc.shift = diti_modulation_lead_at(p, shift);
-        desc.scale = diti_modulation_lead_at(p, scale);
-        desc.out = diti_tensor_view(p->graph, h, i * rows + p->text, lead, 0, p->width);
-        diti_sublayer_norm(p, diti_tensor_view(p->graph, x, i * rows + p->text, lead, 0, p->width), &desc, sublayer);
-    }
 }
 
 /* The image's rows alone, one item's behind the other's: [items * image, D]. */
@@ -35414,7 +33887,6 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
 DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
-    diti_tensor all;
     if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
@@ -35427,9 +33899,7 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
         desc.scale = diti_modulation_at(p, 0, scale);
         desc.rows_per_group = diti_modulation_share(p);
     }
-    all = diti_sublayer_norm(p, x, &desc, sublayer);
-    diti_modulate_lead(p, x, shift, scale, sublayer, all);
-    return all;
+    return diti_sublayer_norm(p, x, &desc, sublayer);
 }
 
 /* ---- the first layer ---- */
@@ -35873,26 +34343,12 @@ static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modula
     diti_column_shard_sum(p, x);
 }
 
-/* The leading rows of all items, with their own gate. */
-static void diti_sublayer_add_lead(const diti_pass *p, diti_tensor x, diti_modulator gate,
-                                   const diti_sublayer *sublayer, diti_tensor h, uint32_t lead) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.gate = diti_modulation_lead_at(p, gate);
-    desc.rows = diti_pass_rows(p, DITI_JOINT_IMAGE);
-    desc.rows.count = lead;
-    desc.out = x;
-    desc.name = sublayer->out_name;
-    diti_column_shard_add(p, h, &sublayer->out[DITI_JOINT_IMAGE], sublayer, &desc);
-}
-
 static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
     uint32_t layers = sublayer->streams == DITI_STREAMS_SHARED ? 1 : DITI_JOINT_STREAMS;
-    uint32_t lead = diti_modulation_lead(p, sublayer);
     if (diti_reader_agrees(sublayer->out, layers, &reader)) h = diti_column_shard_input(p, h, reader);
-    if (lead) diti_sublayer_add_lead(p, x, gate, sublayer, h, lead);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
@@ -35900,13 +34356,9 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         desc.gate = diti_modulation_at(p, i, gate);
         desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
-        if (i == DITI_JOINT_IMAGE) {
-            desc.rows.first += lead;
-            desc.rows.count -= lead;
-        }
         desc.out = x;
         desc.name = sublayer->out_name;
-        if (desc.rows.count) diti_column_shard_add(p, h, out, sublayer, &desc);
+        diti_column_shard_add(p, h, out, sublayer, &desc);
         written++;
     }
     if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
@@ -36032,19 +34484,14 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
 /* Attention of every item to all its rows, wherever they are (docs/parallel.md 1.1): on one device; on several
    by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
 
-static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
-    return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
-}
-
-/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
+/* q: the first third of qkv's columns, k and v: those of kv [items * keys, 2 * heads * head_dim]. */
 static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
                                     uint32_t first_column, diti_tensor out, diti_tensor lse) {
-    uint32_t width = diti_attend_kv_width(desc);
+    uint32_t width = desc->heads * desc->head_dim;
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
     attention.batch = desc->items;
     attention.heads = desc->heads;
-    attention.kv_heads = desc->kv_heads;
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
@@ -36055,51 +34502,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, first_column, width),
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
-
-/* ---- pictures that are referred to, whose keys and values were kept ---- */
-
-/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
-   ones: of `all` heads those from `first` on. */
-static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                          uint32_t first, uint32_t all, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
-    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t lead = diti_tensor_rows(graph, kept);
-    if (diti_graph_failed(graph)) return 0;
-    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
-                         "keys and values");
-    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
-                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
-        for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
-                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
-                      "keys and values of references");
-    }
-    return kv;
-}
-
-static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                   diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
-    if (diti_graph_failed(graph)) return;
-    *kept =
-        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
-    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
-}
-
-/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
-typedef struct diti_attend_references {
-    const diti_denoise *denoise; /* NULL: there are none */
-    uint32_t first, all;
-} diti_attend_references;
-
-static bool diti_attend_refers(const diti_denoise *denoise) {
-    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
-}
-
-/* ---- rings ---- */
 
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
@@ -36130,10 +34532,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
-   references, and they join its own. rows: of an item with each member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
+   member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
+                                    const uint32_t *rows, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -36156,13 +34558,7 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise) {
-            diti_tensor joined =
-                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
-            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
-        } else {
-            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
-        }
+        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -36175,14 +34571,12 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 /* Every item attends those of its rows that desc->keys names. Items are attended to one by one, so that a device binds
    the keys of one at a time. */
 static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *desc, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i,
-             kv_width = diti_attend_kv_width(desc);
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
     diti_tensor out = desc->out ? desc->out : diti_tensor_new(graph, graph->activation, all, width, "attention");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
         diti_attention_desc attention = DITI_ZERO;
         attention.batch = 1;
         attention.heads = desc->heads;
-        attention.kv_heads = desc->kv_heads;
         attention.head_dim = desc->head_dim;
         attention.scale = 1.0f / sqrtf((float)desc->head_dim);
         attention.items = diti_tensor_view(graph, desc->keys, i, 1, 0, DITI_ITEM_WORDS);
@@ -36190,8 +34584,8 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
         attention.out = diti_tensor_view(graph, out, i * rows, rows, 0, width);
         attention.name = "attention";
         diti_attention(graph, diti_tensor_view(graph, qkv, i * rows, rows, 0, width),
-                       diti_tensor_view(graph, qkv, i * rows, rows, width, kv_width),
-                       diti_tensor_view(graph, qkv, i * rows, rows, width + kv_width, kv_width), &attention);
+                       diti_tensor_view(graph, qkv, i * rows, rows, width, width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, 2 * width, width), &attention);
     }
     return out;
 }
@@ -36333,19 +34727,6 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
-/* Every item attends all its rows, which are here, and kept references. */
-static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
-                                   const diti_attend_references *references, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
-    return diti_attend_keys(
-        graph, desc, q,
-        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
-        0);
-}
-
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -36354,23 +34735,19 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
-    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
-    if (diti_attend_refers(denoise)) references.denoise = denoise;
-    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
-        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
     else
-        o = diti_attend_all(graph, &local, &references, qkv);
+        o = diti_attend(graph, NULL, &local, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -36405,14 +34782,13 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    diti_attend_references references = DITI_ZERO;
-    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_tensor_rows(graph, qkv);
+    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
-    if (diti_attend_refers(denoise)) references.denoise = denoise;
-    references.all = desc->heads;
-    return diti_attend_all(graph, desc, &references, qkv);
+    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -36524,15 +34900,14 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 
 /* ---- the family's functions ---- */
 
-/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. More
-   columns of the layer are those of a mask of zeros. */
+/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
     uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
-        if (parts[1] || columns < layer->weight.columns) {
+        if (parts[1]) {
             desc.cut.columns[0].first = first;
             desc.cut.columns[0].count = columns;
         }
@@ -36573,17 +34948,6 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
-}
-
-DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
-    diti_patches patches = DITI_ZERO;
-    patches.batch = 1;
-    patches.channels = p->model->traits.latent_channels;
-    patches.height = p->denoise->height;
-    patches.width = p->denoise->width;
-    patches.patch = p->model->traits.patch;
-    patches.channels_last = p->model->traits.channels_last;
-    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
 }
 
 /* ---- pictures that are referred to ---- */
@@ -36724,14 +35088,8 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
     return i == stages->index ? UINT32_MAX : stages->devices[i];
 }
 
-#define DITI_SKIP "keep_skip"
-
-DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x) {
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
-    diti_elementwise_desc copy = DITI_ZERO;
-    diti_tensor skip;
-    copy.name = DITI_SKIP;
-    skip = diti_elementwise(p->graph, x, &copy);
     p->denoise->inboxes[p->denoise->patch % 2].skips[p->index] = skip;
     if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
@@ -36763,12 +35121,9 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
         if (taker < first || taker >= end) continue;
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
-        diti_graph_scope(graph, "block", i);
-        diti_guard_expect(graph, inbox->skips[i], DITI_SKIP);
         inbox->exchanges[i] =
             1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
-    diti_graph_scope(graph, NULL, 0);
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
     inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }
@@ -36835,72 +35190,6 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
-/* ---- control nets: models whose blocks add to those of another ---- */
-
-/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
-   3.3.1, 3.4.2). */
-static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
-    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
-    bool single = index >= doubles;
-    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
-    uint32_t i = single ? index - doubles : index;
-    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
-    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
-    return 1 + i + (single ? own : 0);
-}
-
-static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
-    use->denoise->first_branch = denoise->first_branch;
-    use->denoise->latent = denoise->latent;
-    use->denoise->input_scale = denoise->input_scale;
-    use->denoise->patch = denoise->patch;
-    diti_transformer_begin(use->model, graph, use->denoise);
-    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
-    use->x = diti_transformer_embed(use->model, graph, use->denoise);
-    use->done = use->made = 0;
-}
-
-/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
-static void diti_control_make(const diti_pass *p, diti_control_use *use) {
-    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
-    const diti_layer *outlet = &use->model->outlets[use->done - 1];
-    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
-    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.bias = &outlet->bias;
-        desc.gate = use->scale;
-        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
-        desc.name = "control";
-        diti_linear(p->graph,
-                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
-                    &outlet->weight, &desc);
-    }
-    use->made = use->done;
-}
-
-/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
-   block first needs them, so that what one of them adds is there at a time. */
-static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                             uint32_t index, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, denoise);
-    uint32_t i, item;
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
-        diti_control_use *use = &denoise->controls[i];
-        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
-        if (!wanted) continue;
-        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
-            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
-        if (use->made != wanted) diti_control_make(&p, use);
-        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
-            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
-            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
-                          "control");
-        }
-    }
-}
-
-/* ---- a patch, or all ---- */
-
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -36908,13 +35197,10 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
-        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
-        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
@@ -36959,10 +35245,6 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     if (stages->index + 1 < stages->count)
         x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
                             diti_denoise_plane(denoise), "prediction");
-    if (stages->index + 1 == stages->count && (traits->norms_tokens || traits->norms_lines)) { /* guidance changes it */
-        diti_broadcast(graph, stages, stages->index, diti_add_rows(graph, x, 0, 0, "prediction"));
-        return x;
-    }
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }
@@ -37061,7 +35343,6 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
-        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
@@ -37093,20 +35374,12 @@ static bool diti_text_order_divided(const diti_denoise *denoise) {
            (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
 }
 
-DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    length = (length + unit - 1) / unit * unit;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
-}
-
 DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
     const diti_denoise *denoise = p->denoise;
     uint32_t prompts = denoise->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if ((prompts > 1 || denoise->axes ||
-         diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
-        !diti_text_order_divided(denoise)) /* the other prompt may be elsewhere */
+    if (prompts > 1 && !diti_text_order_divided(denoise))
         out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
@@ -37135,6 +35408,12 @@ DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor t
         diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
     }
     return all;
+}
+
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
 }
 
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
@@ -38836,6 +37115,13 @@ static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandi
     return diti_layer_spread(p->graph, diti_pass_tensor(p), both, &w->skip, 0, "residual");
 }
 
+/* A copy of x, which later blocks change; in the format of activations, since there are many. */
+static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    copy.name = "keep_skip";
+    return diti_elementwise(graph, x, &copy);
+}
+
 /* HunYuanDiTBlock.forward, docs/models.md 3.5 step 5: x F32 [items * rows, D] is changed in place, or replaced where a
    skip joins it. Nothing is gated. */
 static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
@@ -38852,7 +37138,7 @@ static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
     h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, x);
+    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, diti_hunyuandit_keep(p->graph, x));
     return x;
 }
 
@@ -40792,8 +39078,8 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
 
    D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
-   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video,
-   lies in one piece; no row of the text has a position. */
+   depend on the timestep. Rows that pad a text are moved in front of it, so that what is attended, the rest of the text
+   and the video, lies in one piece; no row of the text has a position. */
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_HUNYUANVIDEO_AXES 3u
@@ -41044,14 +39330,12 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = 90;
-    traits->default_columns = 160;
     traits->default_frames = 33;
     traits->default_fps = 24;
+    traits->no_jobs = true;
     traits->text_tokens = 256;
-    traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
-    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -41082,9 +39366,11 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_text_order order;
-    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
+    diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
+    diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
+    diti_tensor keys;                     /* input U32 [branches * batch, DITI_ITEM_WORDS]: rows that are attended */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -41138,6 +39424,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
     diti_token_grid grid = diti_transformer_grid(p->model, denoise);
+    uint32_t texts = denoise->text_batch * denoise->text_tokens;
     uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
@@ -41145,7 +39432,9 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
-    diti_text_order_prepare(p, &state->order);
+    state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
+    state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
+    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
     pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -41154,9 +39443,8 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, diti_tensor_rows(graph, denoise->text), 0, config->text);
-    text = diti_text_order_rows(p, &state->order, diti_add_rows(graph, text, 0, 0, "text"));
-    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->order.items));
+    text = diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text);
+    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->text_items));
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
@@ -41200,15 +39488,50 @@ static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, d
     return result;
 }
 
+/* Rows of a text that are no padding. */
+static uint32_t diti_hunyuanvideo_length(const diti_denoise *denoise, uint32_t prompt) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
+/* Padding goes in front of a text. An item attends the last rows of its text, and its video. */
+static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, diti_plan *plan,
+                                                const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
+                                                dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
+    uint32_t tokens = plan->tensors[state->cosines].rows, i, k;
+    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
+    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
+    uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
+    uint32_t *order = rows + text_words, *keys = order + order_words;
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < prompts; i++) {
+        uint32_t length = diti_hunyuanvideo_length(denoise, i), pad = texts - length;
+        rows[i * DITI_ITEM_WORDS + 2] = i * texts;
+        rows[i * DITI_ITEM_WORDS + 3] = length;
+        for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
+    }
+    for (i = 0; i < items; i++) {
+        uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
+        keys[i * DITI_ITEM_WORDS + 2] = pad;
+        keys[i * DITI_ITEM_WORDS + 3] = tokens - pad;
+    }
+    result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->keys, keys, key_words * sizeof *keys, err);
+    diti_free(env, rows);
+    return result;
+}
+
 static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                                  const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   grid.frames * grid.rows * grid.columns, err));
+    DITI_TRY(diti_hunyuanvideo_write_items(model, plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
@@ -41244,7 +39567,7 @@ static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor
 }
 
 /* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
-   [prompts * text tokens, D], padding in front. */
+   [prompts * text tokens, D], padding in front, and zeros. */
 static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
@@ -41263,7 +39586,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         desc.heads = model->config.heads;
         desc.head_dim = model->config.head_dim;
         desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-        desc.items = state->order.items;
+        desc.items = state->text_items;
         desc.most_keys = p->denoise->text_tokens;
         desc.name = "refiner_attention";
         h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
@@ -41276,7 +39599,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
                                      diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
     }
-    return x;
+    return diti_gather_tensor(graph, x, state->order, "text_order");
 }
 
 static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
@@ -41290,7 +39613,8 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    p->keys = diti_text_order_keys(p, &state->order);
+    p->keys = diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+                               DITI_ITEM_WORDS);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
@@ -41308,9 +39632,7 @@ static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
 #define DITI_HUNYUANVIDEO_REPOSITORY "hunyuanvideo-community/HunyuanVideo"
 static const diti_place diti_hunyuanvideo_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO_REPOSITORY ": transformer/"},
-    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder/"},
     {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder_2/"},
-    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer/"},
     {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer_2/"},
     {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO_REPOSITORY ": vae/"},
     {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO_REPOSITORY ": scheduler/"},
@@ -41637,7 +39959,6 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
     traits->text2_columns = config->image;
-    traits->sees_picture = config->image != 0;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
@@ -41929,7 +40250,6 @@ static const diti_place diti_wan_places[] = {
     {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
-    {"i2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: image_encoder/"},
     {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
     {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
     {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},
@@ -41976,8 +40296,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
-   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
+   share all weights, and attention and feed-forward are one layer's input. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -41987,12 +40306,9 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
-    bool control;             /* the file is a control net's */
-    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
-    uint32_t text, pooled;    /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
-    bool guided;                   /* distilled guidance is an input */
+    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
+    bool guided;                                       /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -42051,9 +40367,6 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
-    diti_layer control;  /* a control net's [D, 4 * channels] */
-    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
-    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -42080,41 +40393,27 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
-   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
-static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
-                                        dit_error *err) {
-    const uint32_t mask = 64;
-    config->channels = out / 4;
-    if (in == out) return DIT_OK;
-    config->condition = config->channels;
-    if (in == 2 * out) return DIT_OK;
-    config->mask = mask;
-    config->condition += mask;
-    if (in == 2 * out + 4 * mask) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
-        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
-        file, (unsigned)in, (unsigned)out);
-}
-
-static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
+static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
-        !config->pooled || !in || !out || !config->head_dim) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
-            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
-            : !config->text                                            ? "context_embedder (txt_in)"
-            : !config->pooled                                          ? "text_embedder (vector_in)"
-            : !config->head_dim                                        ? "norms of queries"
-                                : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
+                         file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->pooled                    ? "text_embedder (vector_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
-    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    if (in != out) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
+                         "depth map or edges, take more than a latent and are not supported",
+                         file, (unsigned)in, (unsigned)out);
+    }
+    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -42136,20 +40435,17 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
-    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
-    if (config->control) out = in;
-    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    if (config->singles)
-        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
-                                             ".norm.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -42160,24 +40456,10 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
-    const diti_flux_config *config = &model->config;
-    uint32_t i, width = config->width;
-    char name[48];
-    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
-    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
-    for (i = 0; i < config->doubles + config->singles; i++) {
-        bool single = i >= config->doubles;
-        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
-                    (unsigned)(single ? i - config->doubles : i));
-        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
-    }
-}
-
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -42187,10 +40469,6 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
-    if (config->control) {
-        diti_flux_load_control(loader, model);
-        return;
-    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -42199,7 +40477,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
+    traits->variant = config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -42216,14 +40494,11 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
+    traits->default_steps = config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
+    traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
-    traits->condition_channels = config->condition;
-    traits->repaint_channels = config->mask;
-    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
-    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -42235,14 +40510,9 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (config->control)
-        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
-                                                            sizeof *model->outlets);
-    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
+    if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
-    model->base.outlets = model->outlets;
-    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -42252,8 +40522,6 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
-    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
-    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -42270,28 +40538,6 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
-/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
-   prompt: its denoise->text_tokens count that row. */
-static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
-    const diti_flux *model = diti_flux_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
-    diti_tensor text, mode, joined;
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
-    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
-    if (!lead) return text;
-    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
-    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
-    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
-    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
-        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
-        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
-                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
-    }
-    return joined;
-}
-
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -42299,7 +40545,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor time, pooled;
+    diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -42312,10 +40558,8 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    state->text = diti_flux_text(p, state);
-    if (config->control)
-        state->control =
-            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -42357,8 +40601,6 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
-    if (result == DIT_OK && state->mode)
-        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -42373,8 +40615,7 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    const diti_flux_state *state = diti_flux_at(p->denoise);
-    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
+    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -42413,7 +40654,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel FluxControlNetModel",
+        {"FluxTransformer2DModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
@@ -43302,7 +41543,6 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
-    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -43334,7 +41574,6 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
-    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -43361,7 +41600,6 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
-    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -43370,7 +41608,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -43383,56 +41621,6 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
-static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
-
-/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
-static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
-    diti_graph *graph = p->graph;
-    diti_denoise *denoise = p->denoise, own = *denoise;
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
-    diti_tensor x = denoise->lead_rows;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
-    own.token_range.unit = 1;
-    own.batch = own.branches = own.text_batch = 1;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = denoise->reference_kv = &state->references;
-    state->references.fills = true;
-    here = diti_pass_at(p->model, graph, &own);
-    for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
-                                          diti_tensor_columns(graph, state->modulation[i]));
-    state->here_cosines =
-        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
-    state->here_sines =
-        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        diti_flux2_run_block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    state->references.fills = false;
-    denoise->lead = 0;
-    denoise->lead_rows = 0;
-}
-
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -43441,8 +41629,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -43454,17 +41641,14 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
-    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). References whose keys and values are kept stand behind the image. */
+   0). */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
-    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
-             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -43472,17 +41656,16 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < texts) {
+        if (row < denoise->text_tokens) {
             position[3] = (int32_t)row;
-        } else if (row >= first && row < first + lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            uint32_t token = row - texts - (first == texts ? lead : 0);
-            position[1] = (int32_t)(token / denoise->width);
-            position[2] = (int32_t)(token % denoise->width);
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -43499,7 +41682,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -43613,8 +41796,7 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
 
    FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
-   the text's on the diagonal behind its edge. Tokens of references (Qwen-Image-Edit) stand around the middles of
-   theirs, each in a frame of its own; some models modulate them as at timestep 0. */
+   the text's on the diagonal behind its edge. */
 
 #define DITI_QWENIMAGE_MAX_BLOCKS 128u
 #define DITI_QWENIMAGE_AXES 3u
@@ -43626,7 +41808,6 @@ typedef struct diti_qwenimage_config {
     uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
     uint32_t text;                           /* columns of the text encoder's output */
     uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
-    bool clean;                              /* references are modulated as at timestep 0 */
 } diti_qwenimage_config;
 
 /* ---- weights; single files and GGUF have diffusers' names, too ---- */
@@ -43704,7 +41885,6 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
-    config->clean = diti_setting_bool(&settings, "zero_cond_t", false);
     return diti_qwenimage_read_axes(&settings, config, err);
 }
 
@@ -43747,16 +41927,6 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
-/* The first model that edits pictures takes one, which its language model sees as large as the autoencoder does. */
-static void diti_qwenimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
-    const char *pipeline = diti_json_string(index, "_class_name", "");
-    (void)scheduler;
-    if (diti_starts_with(pipeline, "QwenImageEdit")) traits->variant = "edit";
-    if (!diti_equal(pipeline, "QwenImageEditPipeline")) return;
-    traits->references = 1;
-    traits->shown_area = traits->reference_area;
-}
-
 static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     const diti_qwenimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -43780,11 +41950,6 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->default_guidance = 4;
     traits->norms_tokens = true;
     traits->joint = traits->planar = true;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_area = 1024 * 1024;
-    traits->shown_area = 384 * 384;
-    traits->picture_chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_EDIT_PLUS);
-    traits->settle = diti_qwenimage_settle;
 }
 
 static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
@@ -43806,8 +41971,6 @@ typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps 
     diti_text_order order;
     diti_tensor text; /* F32 [prompts * text rows, D] */
     diti_joint_modulation modulation;
-    /* F32 [1, 6D], for references as at timestep 0; 0: they have the image's */
-    diti_tensor clean[DITI_QWENIMAGE_MAX_BLOCKS];
 } diti_qwenimage_state;
 
 static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
@@ -43839,84 +42002,43 @@ static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
 }
 
-/* active: of timestep 0, F32 [1, D]. */
-static void diti_qwenimage_modulate_clean(const diti_pass *p, diti_qwenimage_state *state, diti_tensor active) {
-    const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    uint32_t i, end;
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++)
-        state->clean[i] = diti_layer_spread(p->graph, diti_pass_tensor(p), active,
-                                            &model->blocks[i].modulation.streams[DITI_JOINT_IMAGE].layers[0], 0,
-                                            "reference_modulation");
-}
-
 static void diti_qwenimage_prepare(diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
     const diti_qwenimage_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t references = diti_reference_tokens(p), steps = denoise->steps;
-    uint32_t rows =
-        denoise->text_batch * (denoise->text_tokens + references + denoise->height / 2 * (denoise->width / 2));
-    bool clean = config->clean && references;
+    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
     uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
     diti_qwenimage_state *state = diti_qwenimage_at(denoise);
     diti_tensor time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
-    time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "conditioning_silu");
-    state->modulation.active = diti_tensor_view(graph, time, 0, steps, 0, config->width);
+    time = diti_embed(graph, &model->time, state->sinusoids, 0);
+    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
     state->modulation.shared = true;
     diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
-    if (clean) diti_qwenimage_modulate_clean(p, state, diti_tensor_view(graph, time, steps, 1, 0, config->width));
-    diti_reference_lead(p, &model->patch);
     state->text = diti_qwenimage_text(p);
 }
 
 /* ---- inputs ---- */
 
-/* Rows of an item behind its text. */
-static uint32_t diti_qwenimage_image(const diti_denoise *denoise) {
-    return denoise->lead + denoise->height / 2 * (denoise->width / 2);
-}
-
-/* A place in a grid of so many lines or columns, counted from its middle. */
-static int32_t diti_qwenimage_centered(uint32_t at, uint32_t count) {
-    return (int32_t)at - (int32_t)(count - count / 2);
-}
-
-/* Text goes on where the longest half side of any picture ends. */
-static uint32_t diti_qwenimage_behind(const diti_denoise *denoise) {
-    uint32_t most = denoise->height > denoise->width ? denoise->height / 4 : denoise->width / 4, i;
-    for (i = 0; i < denoise->reference_count; i++) {
-        if (denoise->references[i].height / 4 > most) most = denoise->references[i].height / 4;
-        if (denoise->references[i].width / 4 > most) most = denoise->references[i].width / 4;
-    }
-    return most;
-}
-
-/* Lines and columns are counted from the middle, half of them below 0; reference i is in frame i + 1. */
+/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
 static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
                                  float *cosines, float *sines) {
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
-    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + diti_qwenimage_image(denoise);
-    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1), behind = diti_qwenimage_behind(denoise);
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
-        uint32_t token = row - texts, y, x;
         for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
             position[i] = (int32_t)(behind + row - pad);
-        if (row >= texts && token < denoise->lead) {
-            i = diti_reference_at(denoise, 2, token, &y, &x);
-            position[0] = (int32_t)(i + 1);
-            position[1] = diti_qwenimage_centered(y, denoise->references[i].height / 2);
-            position[2] = diti_qwenimage_centered(x, denoise->references[i].width / 2);
-        } else if (row >= texts) {
-            token -= denoise->lead;
-            position[1] = diti_qwenimage_centered(token / columns, lines);
-            position[2] = diti_qwenimage_centered(token % columns, columns);
+        if (row >= texts) {
+            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
+            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
         }
         diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
     }
@@ -43942,9 +42064,9 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   diti_qwenimage_image(denoise), err));
+                                   denoise->height / 2 * (denoise->width / 2), err));
     DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -43965,7 +42087,6 @@ static diti_tensor diti_qwenimage_embed(diti_pass *p) {
 static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
-    p->modulation.lead = state->clean[p->index];
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     p->table_items = state->table_items;
@@ -44021,2256 +42142,6 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
 
 #endif
 
-#ifndef DIT_NO_LUMINA2
-
-/* ==== src/model/lumina2.c ==== */
-/* Lumina-Image 2: docs/models.md 3.18. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
-   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_lumina2.py
-
-   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
-   once per picture, and the image through blocks of its own in every step. Heads of queries share heads of keys and
-   values. Every sublayer has a norm before and one behind it. */
-
-#define DITI_LUMINA2_MAX_BLOCKS 128u
-#define DITI_LUMINA2_AXES 3u
-
-/* ---- configuration ---- */
-
-typedef struct diti_lumina2_config {
-    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
-    uint32_t heads, head_dim, width, feed; /* width: D */
-    uint32_t shared;                       /* heads of queries that share one of keys and values */
-    uint32_t kv_width;                     /* columns of all keys */
-    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, time;                   /* columns of the text, of the vector that modulates */
-    uint32_t axes[DITI_LUMINA2_AXES];      /* channels of a head that rotate with each coordinate */
-    float theta, eps;
-} diti_lumina2_config;
-
-/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
-
-static const char *const diti_lumina2_keys[][2] = {
-    {"x_embedder", "x_embedder"},
-    {"time_caption_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
-    {"time_caption_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
-    {"time_caption_embed.caption_embedder", "cap_embedder"},
-    {"norm_out.linear_1", "final_layer.adaLN_modulation.1"},
-    {"norm_out.linear_2", "final_layer.linear"},
-};
-static const char *const diti_lumina2_block_keys[][2] = {
-    {"attn.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
-    {"attn.to_out.0", "attention.out"},
-    {"attn.norm_q", "attention.q_norm"},
-    {"attn.norm_k", "attention.k_norm"},
-    {"norm1.linear", "adaLN_modulation.1"},
-    {"norm1.norm", "attention_norm1"},
-    {"norm1", "attention_norm1"},
-    {"norm2", "attention_norm2"},
-    {"ffn_norm1", "ffn_norm1"},
-    {"ffn_norm2", "ffn_norm2"},
-    {"feed_forward.linear_1", "feed_forward.w1"},
-    {"feed_forward.linear_2", "feed_forward.w2"},
-    {"feed_forward.linear_3", "feed_forward.w3"},
-};
-
-static const diti_key_table diti_lumina2_names[DITI_KEY_TABLES] = {
-    {"layers.", "layers.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
-    {"noise_refiner.", "noise_refiner.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
-    {"context_refiner.", "context_refiner.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
-    {NULL, NULL, diti_lumina2_keys, DITI_COUNT(diti_lumina2_keys)},
-};
-
-/* ---- weights ---- */
-
-typedef struct diti_lumina2_block {
-    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
-    diti_layer q, k, v;              /* [D, D], [kv width, D] each */
-    diti_weight norms[2];            /* F32 [head_dim]: of q, of k */
-    diti_layer out;                  /* [D, D] */
-    diti_layer ff_gate, ff_in;       /* [feed, D] each */
-    diti_layer ff_out;               /* [D, feed] */
-    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
-    diti_sublayer attention, feed;   /* attention is divided in whole groups of heads that share keys */
-} diti_lumina2_block;
-
-typedef struct diti_lumina2 {
-    diti_transformer base;
-    diti_lumina2_config config;
-    diti_layer patch;            /* [D, 4 * channels] */
-    diti_weight text_norm;       /* F32 [text] */
-    diti_layer text;             /* [D, text] */
-    diti_embedder time;          /* [time, 256], [time, time] */
-    diti_lumina2_block *blocks;  /* the image's refiners, then the blocks, then the text's refiners */
-    diti_layer final_modulation; /* [D, time]: scale */
-    diti_layer proj_out;         /* [4 * channels, D] */
-    diti_sublayer last;
-} diti_lumina2;
-
-static const diti_lumina2 *diti_lumina2_of(const diti_transformer *transformer) {
-    return (const diti_lumina2 *)(const void *)transformer;
-}
-
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
-
-/* As published, a third of a head each. */
-static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dim_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_LUMINA2_AXES; i++) {
-        double given = axis ? axis->number : config->head_dim / 3.0;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-        "axes_dim_rope are even and add up to it",
-        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
-}
-
-static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
-                                     uint32_t out, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
-        !config->head_dim || !config->kv_width) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Lumina-Image 2 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed         ? "layers"
-                         : !config->text                          ? "a caption embedder"
-                         : !config->time                          ? "a timestep embedder"
-                         : !config->head_dim || !config->kv_width ? "queries and keys"
-                                                                  : "x_embedder or the last layer");
-    }
-    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->kv_width % config->head_dim ||
-        config->width % config->kv_width || config->head_dim > 256 || config->head_dim % 4 || config->time % 4 ||
-        config->blocks + 2 * config->refiners > DITI_LUMINA2_MAX_BLOCKS) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Lumina-Image 2 transformer of %u + %u blocks, heads of %u in widths of %u and %u, that "
-                         "takes %u columns of patches and makes %u, is out of range",
-                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
-                         (unsigned)config->width, (unsigned)config->kv_width, (unsigned)in, (unsigned)out);
-    }
-    return DIT_OK;
-}
-
-static dit_result diti_lumina2_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                    dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_lumina2_config, width), "x_embedder.weight", 0},
-        {offsetof(diti_lumina2_config, text), "time_caption_embed.caption_embedder.1.weight", 1},
-        {offsetof(diti_lumina2_config, time), "time_caption_embed.timestep_embedder.linear_2.weight", 0},
-        {offsetof(diti_lumina2_config, feed), "layers.0.feed_forward.linear_1.weight", 0},
-        {offsetof(diti_lumina2_config, head_dim), "layers.0.attn.norm_q.weight", 0},
-        {offsetof(diti_lumina2_config, kv_width), "layers.0.attn.to_k.weight", 0}};
-    diti_lumina2_config *config = &((diti_lumina2 *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1),
-             out = diti_loader_dimension(loader, "norm_out.linear_2.weight", 0),
-             fused = diti_loader_dimension(loader, "layers.0.attn.qkv.weight", 0);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    if (fused > config->width) config->kv_width = (fused - config->width) / 2;
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "layers.", ".ffn_norm1.weight");
-    config->refiners =
-        diti_loader_layers(loader, &settings, "num_refiner_layers", "noise_refiner.", ".ffn_norm1.weight");
-    DITI_TRY(diti_lumina2_check(loader, config, in, out, err));
-    config->channels = in / 4;
-    config->heads = config->width / config->head_dim;
-    config->shared = config->width / config->kv_width;
-    config->theta = 10000;
-    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
-    if (diti_setting_size(&settings, "num_kv_heads", config->heads / config->shared, 1024) !=
-        config->heads / config->shared)
-        diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "num_kv_heads", "the matrices of keys have another number");
-    return diti_lumina2_read_axes(&settings, config, err);
-}
-
-/* ---- loading ---- */
-
-static void diti_lumina2_load_heads(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config) {
-    uint32_t width = config->width, own = config->kv_width, all = width + 2 * own;
-    if (diti_loader_find(loader, "attn.qkv.weight")) {
-        diti_load_bare_rows(loader, &block->q, 0, width, all, width, "attn.qkv");
-        diti_load_bare_rows(loader, &block->k, width, own, all, width, "attn.qkv");
-        diti_load_bare_rows(loader, &block->v, width + own, own, all, width, "attn.qkv");
-    } else {
-        diti_load_bare(loader, &block->q, width, width, "attn.to_q");
-        diti_load_bare(loader, &block->k, own, width, "attn.to_k");
-        diti_load_bare(loader, &block->v, own, width, "attn.to_v");
-    }
-    diti_load_vector(loader, &block->norms[0], 1, config->head_dim, "attn.norm_q.weight");
-    diti_load_vector(loader, &block->norms[1], 1, config->head_dim, "attn.norm_k.weight");
-}
-
-static void diti_lumina2_load_block(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config,
-                                    const char *list, uint32_t index, diti_streams streams, bool modulated) {
-    static const char *const behind[] = {"norm2.weight", "ffn_norm2.weight"};
-    uint32_t width = config->width, i;
-    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
-    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "norm1.linear");
-    diti_lumina2_load_heads(loader, block, config);
-    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.linear_1");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.linear_3");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.linear_2");
-    diti_load_vector(loader, &block->before[0].weight, 1, width, modulated ? "norm1.norm.weight" : "norm1.weight");
-    diti_load_vector(loader, &block->before[1].weight, 1, width, "ffn_norm1.weight");
-    for (i = 0; i < 2; i++) diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
-    diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(streams, NULL, &block->out, width, config->shared * config->head_dim);
-    block->attention.in = &block->q;
-    block->attention.in_name = "q";
-    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
-    block->attention.rms = block->feed.rms = true;
-    block->attention.eps = block->feed.eps = config->eps;
-    block->attention.norm = &block->before[0];
-    block->feed.norm = &block->before[1];
-}
-
-static void diti_lumina2_load_weights(diti_loader *loader, diti_lumina2 *model) {
-    const diti_lumina2_config *config = &model->config;
-    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
-    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
-    diti_load_vector(loader, &model->text_norm, 1, config->text, "time_caption_embed.caption_embedder.0.weight");
-    diti_load_layer(loader, &model->text, width, config->text, 1, "time_caption_embed.caption_embedder.1");
-    diti_load_embedder(loader, &model->time, config->time, config->time, 256, "time_caption_embed.timestep_embedder");
-    for (i = 0; i < config->refiners; i++)
-        diti_lumina2_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE,
-                                false);
-    for (i = 0; i < config->refiners; i++)
-        diti_lumina2_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
-    for (i = 0; i < config->blocks; i++)
-        diti_lumina2_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
-    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "norm_out.linear_1");
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "norm_out.linear_2");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
-}
-
-static void diti_lumina2_set_traits(diti_lumina2 *model) {
-    const diti_lumina2_config *config = &model->config;
-    diti_model_traits *traits = &model->base.traits;
-    traits->variant = "lumina2";
-    traits->layers = config->refiners + config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->feed = config->feed;
-    traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
-    traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_LUMINA2);
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_GEMMA2;
-    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":6.0}";
-    traits->uniform_sigmas = true;
-    traits->norms_lines = true;
-    traits->whole_rows = true;
-    traits->default_steps = 30;
-    traits->default_guidance = 4;
-    traits->joint = traits->channels_last = true;
-}
-
-static void diti_lumina2_load(diti_component *component, diti_loader *loader) {
-    diti_lumina2 *model = (diti_lumina2 *)(void *)component;
-    model->blocks = (diti_lumina2_block *)diti_component_array(
-        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
-    if (!model->blocks) return;
-    diti_lumina2_load_weights(loader, model);
-    diti_lumina2_set_traits(model);
-}
-
-/* ---- once per picture: everything that does not depend on the latent ---- */
-
-typedef struct diti_lumina2_state {            /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
-    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
-    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
-    diti_text_order order;
-    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
-    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
-    diti_tensor final; /* F32 [steps, D] */
-    diti_adaln adaln;
-} diti_lumina2_state;
-
-static diti_lumina2_state *diti_lumina2_at(const diti_denoise *denoise) {
-    return (diti_lumina2_state *)denoise->family;
-}
-
-/* Rows of a modulation, F32 [1, 4D]. */
-enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };
-
-/* tanh(x) = 3 tanh(3 x / 3) / 3. */
-static diti_tensor diti_lumina2_tanh(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_SQUASH;
-    desc.scale = 3;
-    desc.out_f32 = true;
-    desc.name = "gates";
-    x = diti_elementwise(graph, x, &desc);
-    desc.activation = DITI_ACTIVATION_NONE;
-    desc.scale = 1.0f / 3;
-    return diti_elementwise(graph, x, &desc);
-}
-
-/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
-static void diti_lumina2_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
-                             diti_tensor gate) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.scale = gate;
-    desc.factor = true;
-    desc.residual = desc.out = x;
-    desc.name = "norm_behind";
-    diti_norm(graph, h, &desc);
-}
-
-/* RMS norm of each head, then rotation: in place. */
-static void diti_lumina2_turn(const diti_pass *p, diti_tensor x, const diti_weight *norm, diti_tensor cosines,
-                              diti_tensor sines, const char *name) {
-    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
-    diti_qkv_desc post = DITI_ZERO;
-    post.head_dim = config->head_dim;
-    post.heads = diti_tensor_columns(p->graph, x) / post.head_dim;
-    post.norm = DITI_QKV_RMS;
-    post.eps = config->eps;
-    post.weight = norm;
-    post.cosines = cosines;
-    post.sines = sines;
-    post.tokens = diti_tensor_rows(p->graph, cosines);
-    post.name = name;
-    diti_qk_norm_rope(p->graph, x, &post);
-}
-
-static diti_tensor diti_lumina2_linear(const diti_pass *p, diti_tensor h, const diti_layer *layer,
-                                       const diti_column_shard *shard, const char *name) {
-    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
-    diti_linear_desc desc = DITI_ZERO;
-    if (shard->count < shard->all) {
-        desc.first = shard->first / config->shared;
-        desc.count = shard->count / config->shared;
-    }
-    desc.name = name;
-    return diti_linear(p->graph, h, &layer->weight, &desc);
-}
-
-/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one
-   at a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a
-   run is an item that attends all of it. */
-static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_block *w, diti_tensor h, uint32_t runs,
-                                       diti_tensor keys, diti_tensor cosines, diti_tensor sines) {
-    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
-    diti_graph *graph = p->graph;
-    diti_column_shard shard = diti_column_shard_of(p, &w->attention);
-    diti_tensor q, k, v, out;
-    uint32_t rows, items, i;
-    q = diti_sublayer_in(p, h, &w->attention, 0);
-    k = diti_lumina2_linear(p, h, &w->k, &shard, "k");
-    v = diti_lumina2_linear(p, h, &w->v, &shard, "v");
-    if (diti_graph_failed(graph)) return 0;
-    diti_lumina2_turn(p, q, &w->norms[0], cosines, sines, "q_turn");
-    diti_lumina2_turn(p, k, &w->norms[1], cosines, sines, "k_turn");
-    rows = diti_tensor_rows(graph, q) / runs;
-    items = keys ? diti_tensor_rows(graph, keys) / runs : 1;
-    out = diti_tensor_new(graph, graph->activation, runs * rows, shard.count, "attention");
-    for (i = 0; i < runs && !diti_graph_failed(graph); i++) {
-        diti_attention_desc desc = DITI_ZERO;
-        desc.batch = items;
-        desc.heads = shard.count / config->head_dim;
-        desc.kv_heads = desc.heads / config->shared;
-        desc.head_dim = config->head_dim;
-        desc.scale = 1.0f / sqrtf((float)config->head_dim);
-        if (keys) desc.items = diti_tensor_view(graph, keys, i * items, items, 0, DITI_ITEM_WORDS);
-        desc.most_keys = rows / items;
-        desc.out = diti_tensor_view(graph, out, i * rows, rows, 0, shard.count);
-        desc.name = "attention";
-        diti_attention(graph, diti_tensor_view(graph, q, i * rows, rows, 0, shard.count),
-                       diti_tensor_view(graph, k, i * rows, rows, 0, shard.count / config->shared),
-                       diti_tensor_view(graph, v, i * rows, rows, 0, shard.count / config->shared), &desc);
-    }
-    return out;
-}
-
-/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
-static diti_tensor diti_lumina2_text_table(const diti_pass *p, diti_tensor table) {
-    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
-    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
-    diti_tensor all;
-    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
-    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
-    for (i = 0; i < prompts; i++)
-        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
-                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
-    return all;
-}
-
-/* A pass whose rows are those of the texts alone, one item for each prompt. */
-static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
-    diti_pass here = *p;
-    here.items = here.prompts = p->denoise->text_batch;
-    here.text = p->denoise->text_tokens;
-    here.image = 0;
-    memset(&here.modulation, 0, sizeof here.modulation);
-    return here;
-}
-
-/* A block of the text's own, docs/models.md 3.18 step 2: no modulation; a prompt's rows attend those that it fills. */
-static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w, diti_tensor x, diti_tensor cosines,
-                                diti_tensor sines) {
-    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
-    diti_norm_desc norm = DITI_ZERO;
-    diti_pass here = diti_lumina2_text_pass(p);
-    diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
-    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->denoise)->order.items, cosines, sines);
-    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
-    memset(&norm, 0, sizeof norm);
-    h = diti_sublayer_norm(&here, x, &norm, &w->feed);
-    h = diti_sublayer_in(&here, h, &w->feed, 0);
-    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
-}
-
-/* The text as blocks read it: F32 [prompts * text rows, D], zeros in front of it. */
-static diti_tensor diti_lumina2_text(diti_pass *p) {
-    const diti_lumina2 *model = diti_lumina2_of(p->model);
-    const diti_lumina2_config *config = &model->config;
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    diti_graph *graph = p->graph;
-    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
-    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), cosines, sines;
-    diti_norm_desc norm = DITI_ZERO;
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = config->eps;
-    norm.name = "text_norm";
-    text = diti_layer_f32(graph, diti_norm(graph, text, &norm), &model->text, DITI_ACTIVATION_NONE, 0, "context");
-    text = diti_text_order_rows(p, &state->order, text);
-    cosines = diti_lumina2_text_table(p, state->cosines);
-    sines = diti_lumina2_text_table(p, state->sines);
-    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
-        diti_lumina2_refine(p, &model->blocks[config->refiners + config->blocks + i], text, cosines, sines);
-    return text;
-}
-
-static void diti_lumina2_prepare(diti_pass *p) {
-    const diti_lumina2 *model = diti_lumina2_of(p->model);
-    const diti_lumina2_config *config = &model->config;
-    diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2), i, end;
-    diti_lumina2_state *state = diti_lumina2_at(denoise);
-    diti_tensor time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
-    diti_text_order_prepare(p, &state->order);
-    if (!state->order.keys) /* another device may have the longer text */
-        state->order.keys =
-            diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
-    time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "modulation_silu");
-    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
-    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
-    diti_adaln_prepare_active(p, &state->adaln, time, 1);
-    state->final = diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
-    state->text = diti_lumina2_text(p);
-}
-
-/* ---- inputs ---- */
-
-/* A text's tokens stand behind each other from 0 on, the picture at the next place. */
-static void diti_lumina2_place(const diti_lumina2_config *config, const diti_denoise *denoise, uint32_t prompt,
-                               float *cosines, float *sines) {
-    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
-    uint32_t rows = texts + denoise->height / 2 * columns;
-    uint32_t length = diti_text_order_length(denoise, prompt, 1);
-    for (row = 0; row < rows; row++) {
-        int32_t position[DITI_LUMINA2_AXES] = {0, 0, 0};
-        size_t at = ((size_t)prompt * rows + row) * half;
-        if (row < texts && row >= texts - length) position[0] = (int32_t)(row - (texts - length));
-        if (row >= texts) {
-            position[0] = (int32_t)length;
-            position[1] = (int32_t)((row - texts) / columns);
-            position[2] = (int32_t)((row - texts) % columns);
-        }
-        diti_rotate_axes(config->axes, DITI_LUMINA2_AXES, (double)config->theta, position, cosines + at, sines + at);
-    }
-}
-
-static dit_result diti_lumina2_write_places(const diti_lumina2 *model, diti_plan *plan, const diti_denoise *denoise,
-                                            const diti_lumina2_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    uint32_t i;
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) diti_lumina2_place(&model->config, denoise, i, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
-/* The model counts time from noise, 0, to the picture, 1. */
-static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_lumina2 *model = diti_lumina2_of(transformer);
-    const diti_lumina2_state *state = (const diti_lumina2_state *)denoise->family;
-    const diti_env *env = &model->base.component.env;
-    uint32_t image = denoise->height / 2 * (denoise->width / 2), i;
-    float *times;
-    dit_result result;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, 1, image, err));
-    DITI_TRY(diti_lumina2_write_places(model, plan, denoise, state, err));
-    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
-    if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++) times[i] = 1 - timesteps[i] / 1000;
-    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
-    diti_free(env, times);
-    return result;
-}
-
-/* ---- one evaluation ---- */
-
-static void diti_lumina2_begin(diti_pass *p) {
-    diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    uint32_t stream, items = p->denoise->text_batch > 1 ? p->items : 0;
-    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
-        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, items);
-        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, items);
-    }
-    if (p->denoise->same_timestep) return;
-    diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_lumina2_tanh(p->graph, state->adaln.row) : 0;
-}
-
-static diti_tensor diti_lumina2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_lumina2_at(p->denoise)->text, &diti_lumina2_of(p->model)->patch, 0);
-}
-
-/* tanh of the rows of block `index`: F32 [1, 4D]. */
-static diti_tensor diti_lumina2_gates(const diti_pass *p) {
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    uint32_t columns = 4 * p->width;
-    if (!state->gates) return diti_lumina2_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
-}
-
-/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
-static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
-                                const diti_weight *weight, diti_tensor gate) {
-    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
-    uint32_t i;
-    h = diti_sublayer_out(p, sublayer, h);
-    if (!image) diti_lumina2_add(p->graph, x, h, weight, sublayer->eps, gate);
-    for (i = 0; i < p->items && image; i++)
-        diti_lumina2_add(
-            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
-}
-
-/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
- */
-static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
-    const diti_lumina2 *model = diti_lumina2_of(p->model);
-    const diti_lumina2_block *w = &model->blocks[p->index];
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
-    diti_tensor gates, h, keys = stream == DITI_JOINT_TEXT ? diti_text_order_keys(p, &state->order) : 0;
-    if (p->image != p->denoise->token_range.all)
-        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "Lumina-Image 2 wants all rows on one device: no ulysses, ring or pipefusion");
-    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
-    gates = diti_lumina2_gates(p);
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MSA, &w->attention);
-    h = diti_lumina2_attend(p, w, h, p->items, keys, state->tables[0][stream], state->tables[1][stream]);
-    diti_lumina2_finish(p, x, &w->attention, h, &w->behind[0].weight,
-                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MLP, &w->feed);
-    h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_lumina2_finish(p, x, &w->feed, h, &w->behind[1].weight,
-                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
-    return x;
-}
-
-/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
-static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
-    const diti_lumina2 *model = diti_lumina2_of(p->model);
-    diti_elementwise_desc opposite = DITI_ZERO;
-    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
-    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
-    opposite.scale = -1;
-    opposite.out_f32 = true;
-    opposite.name = "opposite";
-    return diti_elementwise(p->graph, x, &opposite);
-}
-
-/* ---- where parts of such models are ---- */
-
-#define DITI_LUMINA2_USUAL "Alpha-VLLM/Lumina-Image-2.0"
-static const diti_place diti_lumina2_places[] = {
-    {"", DIT_ROLE_TRANSFORMER, DITI_LUMINA2_USUAL ": transformer/"},
-    {"", DIT_ROLE_TEXT_1, DITI_LUMINA2_USUAL ": text_encoder/"},
-    {"", DIT_ROLE_VAE, DITI_LUMINA2_USUAL ": vae/"},
-    {"", DIT_ROLE_TOKENIZER_1, DITI_LUMINA2_USUAL ": tokenizer/"},
-    {"", DIT_ROLE_SCHEDULER, DITI_LUMINA2_USUAL ": scheduler/"},
-    {NULL, DIT_ROLE_NONE, NULL},
-};
-
-DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
-    static const diti_family family = {
-        "lumina2",
-        "Lumina-Image 2",
-        {"Lumina2Transformer2DModel",
-         NULL,
-         {"time_caption_embed.caption_embedder.1.weight", "layers.0.norm1.linear.weight", NULL, NULL},
-         {"cap_embedder.1.weight", "layers.0.attention.qkv.weight", "layers.0.adaLN_modulation.1.weight", NULL},
-         {NULL, NULL}},
-        {"transformer", "transformer", sizeof(diti_lumina2), diti_lumina2_read, diti_lumina2_load, NULL},
-        diti_lumina2_names,
-        {16, 0.3611f, 0.1159f, false},
-        NULL,
-        {"Gemma 2", NULL, NULL},
-        diti_lumina2_places,
-        sizeof(diti_lumina2_state),
-        diti_lumina2_prepare,
-        diti_lumina2_begin,
-        diti_lumina2_embed,
-        diti_lumina2_run_block,
-        diti_lumina2_final,
-        diti_lumina2_write_inputs};
-    return &family;
-}
-
-#endif
-
-#ifndef DIT_NO_SANA
-
-/* ==== src/model/sana.c ==== */
-/* Sana and Sana-Sprint: docs/models.md 3.19. Originals: https://github.com/NVlabs/Sana and
-   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/sana_transformer.py
-
-   Blocks are modulated as PixArt's are, by a table of their own plus what the timestep says. Attention of the image to
-   itself has no softmax, so that its work grows with the number of tokens; the feed-forward is a convolution over the
-   picture of which each channel keeps to itself, between two products. */
-
-#define DITI_SANA_MAX_BLOCKS 128u
-
-/* ---- configuration ---- */
-
-typedef struct diti_sana_config {
-    uint32_t blocks, head_dim, text_head_dim, width, hidden; /* width: D; hidden: half of what the convolution has */
-    uint32_t channels, patch, caption;
-    uint32_t sample_size; /* latent size of the training */
-    float interpolation;  /* 0: tokens have no positions */
-    float eps, time_scale, guidance_scale;
-    bool guided, normed,
-        biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
-} diti_sana_config;
-
-/* ---- key tables: names asked for here are diffusers'; the original code base calls them so ---- */
-
-static const char *const diti_sana_keys[][2] = {
-    {"patch_embed.proj", "x_embedder.proj"},
-    {"time_embed.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
-    {"time_embed.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
-    {"time_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
-    {"time_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
-    {"time_embed.guidance_embedder.linear_1", "cfg_embedder.mlp.0"},
-    {"time_embed.guidance_embedder.linear_2", "cfg_embedder.mlp.2"},
-    {"time_embed.linear", "t_block.1"},
-    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
-    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
-    {"caption_norm", "attention_y_norm"},
-    {"scale_shift_table", "final_layer.scale_shift_table"},
-    {"proj_out", "final_layer.linear"},
-};
-static const char *const diti_sana_block_keys[][2] = {
-    {"scale_shift_table", "scale_shift_table"},
-    {"attn1.qkv", "attn.qkv"},  /* rows q, k, v; three matrices in diffusers */
-    {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
-    {"attn1.norm_q", "attn.q_norm"},
-    {"attn1.norm_k", "attn.k_norm"},
-    {"attn1.to_out.0", "attn.proj"},
-    {"attn2.to_q", "cross_attn.q_linear"},
-    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
-    {"attn2.norm_q", "cross_attn.q_norm"},
-    {"attn2.norm_k", "cross_attn.k_norm"},
-    {"attn2.to_out.0", "cross_attn.proj"},
-    {"ff.conv_inverted", "mlp.inverted_conv.conv"},
-    {"ff.conv_depth", "mlp.depth_conv.conv"},
-    {"ff.conv_point", "mlp.point_conv.conv"},
-};
-
-static const diti_key_table diti_sana_names[DITI_KEY_TABLES] = {
-    {"transformer_blocks.", "blocks.", diti_sana_block_keys, DITI_COUNT(diti_sana_block_keys)},
-    {NULL, NULL, diti_sana_keys, DITI_COUNT(diti_sana_keys)},
-    {NULL, NULL, NULL, 0},
-};
-
-/* ---- weights ---- */
-
-typedef struct diti_sana_block {
-    diti_fused_linear qkv;           /* [3D, D] */
-    diti_layer out;                  /* [D, D] */
-    diti_weight norms[2];            /* F32 [1, D]: of queries, of keys, over all heads; or none */
-    diti_layer text_q;               /* [D, D] */
-    diti_fused_linear text_kv;       /* [2D, D] */
-    diti_layer text_out;             /* [D, D] */
-    diti_weight text_norms[2];       /* F32 [1, D] or none */
-    diti_layer ff_in[2];             /* [hidden, D]: what passes, and what gates it */
-    diti_weight ff_depth, ff_biases; /* F32 [2 hidden, 9], [1, 2 hidden]: of both */
-    diti_layer ff_out;               /* [D, hidden], without a bias */
-    diti_weight table;               /* F32 [6, D] */
-    diti_sublayer attention, cross, feed[2];
-} diti_sana_block;
-
-typedef struct diti_sana {
-    diti_transformer base;
-    diti_sana_config config;
-    diti_layer patch;                   /* [D, C * p * p] */
-    diti_embedder time, guidance;       /* [D, 256], [D, D] each */
-    diti_layer modulation;              /* [6D, D] */
-    diti_layer caption_in, caption_out; /* [D, caption], [D, D] */
-    diti_weight caption_norm;           /* F32 [1, D] */
-    diti_weight final_table;            /* F32 [2, D] */
-    diti_layer proj_out;                /* [p * p * C, D] */
-    diti_sublayer last;
-    diti_sana_block *blocks;
-} diti_sana;
-
-static const diti_sana *diti_sana_of(const diti_transformer *transformer) {
-    return (const diti_sana *)(const void *)transformer;
-}
-
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
-
-static dit_result diti_sana_check(const diti_loader *loader, const diti_sana_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks || !config->hidden)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Sana transformer without %s: the file is incomplete",
-                         file,
-                         !config->blocks    ? "blocks"
-                         : !config->caption ? "caption_projection"
-                         : !config->hidden  ? "feed-forwards"
-                                            : "patch embedding");
-    if (config->width % 4 || config->hidden % 8 || config->patch > 16 || config->channels > 1024 ||
-        config->blocks > DITI_SANA_MAX_BLOCKS || config->head_dim % 4 || config->width % config->head_dim ||
-        config->width % config->text_head_dim || config->head_dim > 128 || config->text_head_dim > 256)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Sana transformer of %u blocks, heads of %u and, to the text, of %u in a width of %u, "
-                         "patches of %u and %u channels, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->text_head_dim,
-                         (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
-    return DIT_OK;
-}
-
-static dit_result diti_sana_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                 dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_sana_config, width), "patch_embed.proj.weight", 0},
-        {offsetof(diti_sana_config, channels), "patch_embed.proj.weight", 1},
-        {offsetof(diti_sana_config, patch), "patch_embed.proj.weight", 2},
-        {offsetof(diti_sana_config, caption), "caption_projection.linear_1.weight", 1},
-        {offsetof(diti_sana_config, hidden), "transformer_blocks.0.ff.conv_point.weight", 1}};
-    diti_sana_config *config = &((diti_sana *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    const char *norm = diti_setting_text(&settings, "qk_norm", NULL);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
-    config->guided = diti_loader_find(loader, "time_embed.guidance_embedder.linear_1.weight") != NULL;
-    config->normed = diti_loader_find(loader, "transformer_blocks.0.attn1.norm_q.weight") != NULL;
-    config->biased = diti_loader_find(loader, "transformer_blocks.0.attn1.to_q.bias") != NULL;
-    config->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 1024);
-    /* as published, 20 heads of 112 or 16 of 72 */
-    config->text_head_dim =
-        diti_setting_size(&settings, "cross_attention_head_dim", config->width % 112 ? 72 : 112, 1024);
-    config->sample_size = diti_setting_size(&settings, "sample_size", 32, 4096);
-    config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", 0, 0, 1e3);
-    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
-    config->time_scale = (float)diti_setting_number(&settings, "timestep_scale", 1, 1e-3, 1e6);
-    if (config->guided) config->time_scale = 1; /* Sprint's pipeline tells the time as it is */
-    config->guidance_scale = (float)diti_setting_number(&settings, "guidance_embeds_scale", 0.1, 1e-6, 1e6);
-    if (norm && !diti_equal(norm, "rms_norm_across_heads"))
-        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "qk_norm", "only rms_norm_across_heads is known");
-    if (settings.result != DIT_OK) return settings.result;
-    return diti_sana_check(loader, config, err);
-}
-
-/* ---- loading ---- */
-
-static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
-static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
-
-static void diti_sana_load_norms(diti_loader *loader, const diti_sana_config *config, diti_weight norms[2],
-                                 const char *attention) {
-    char name[64];
-    uint32_t i;
-    for (i = 0; i < 2 && config->normed; i++) {
-        diti_format(name, sizeof name, "%s.norm_%s.weight", attention, i ? "k" : "q");
-        diti_load_vector(loader, &norms[i], 1, config->width, name);
-    }
-}
-
-static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *block) {
-    uint32_t i;
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
-    block->attention.eps = config->eps;
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    if (config->normed) {
-        block->attention.heads = diti_sana_heads;
-        block->cross.heads = diti_sana_text_heads;
-    }
-    for (i = 0; i < 2; i++) {
-        block->feed[i] = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out);
-        block->feed[i].activation = DITI_ACTIVATION_SILU;
-        block->feed[i].eps = config->eps;
-    }
-    block->feed[1].in_name = "ff_gate";
-}
-
-static void diti_sana_load_block(diti_loader *loader, const diti_sana_config *config, diti_sana_block *block,
-                                 uint32_t index) {
-    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
-    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
-    uint32_t width = config->width, hidden = config->hidden;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_vector(loader, &block->table, 6, width, "scale_shift_table");
-    if (config->biased)
-        diti_load_fused(loader, &block->qkv, &qkv, width, width);
-    else
-        diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
-    diti_sana_load_norms(loader, config, block->norms, "attn1");
-    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
-    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    diti_load_fused(loader, &block->text_kv, &kv, width, width);
-    diti_sana_load_norms(loader, config, block->text_norms, "attn2");
-    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
-    diti_load_layer_rows(loader, &block->ff_in[0], 0, hidden, 2 * hidden, width, "ff.conv_inverted");
-    diti_load_layer_rows(loader, &block->ff_in[1], hidden, hidden, 2 * hidden, width, "ff.conv_inverted");
-    diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "ff.conv_depth.weight");
-    diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "ff.conv_depth.bias");
-    diti_load_bare(loader, &block->ff_out, width, hidden, "ff.conv_point");
-    diti_loader_scope(loader, "%s", "");
-    diti_sana_pair(config, block);
-}
-
-static void diti_sana_load_weights(diti_loader *loader, diti_sana *model) {
-    const diti_sana_config *config = &model->config;
-    uint32_t i, width = config->width, area = config->patch * config->patch;
-    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "patch_embed.proj");
-    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
-    if (config->guided) diti_load_embedder(loader, &model->guidance, width, width, 256, "time_embed.guidance_embedder");
-    diti_load_embedder(loader, &model->time, width, width, 256,
-                       config->guided ? "time_embed.timestep_embedder" : "time_embed.emb.timestep_embedder");
-    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "time_embed.linear");
-    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
-    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
-    diti_load_vector(loader, &model->caption_norm, 1, width, "caption_norm.weight");
-    for (i = 0; i < config->blocks; i++) diti_sana_load_block(loader, config, &model->blocks[i], i);
-    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
-    diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
-}
-
-static const char diti_sana_scheduler[] =
-    "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"
-    "\"flow_shift\":3.0}";
-static const char diti_sana_sprint_scheduler[] = "{\"_class_name\":\"SCMScheduler\"}";
-
-static void diti_sana_set_traits(diti_sana *model) {
-    const diti_sana_config *config = &model->config;
-    diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->guided ? "sprint" : "sana";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->width / config->head_dim;
-    traits->feed = config->hidden;
-    traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = config->patch;
-    traits->default_size = config->sample_size;
-    traits->chat = diti_chat_of(DITI_CHAT_SANA);
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->caption;
-    traits->encoders[0] = DITI_ENCODER_GEMMA2;
-    traits->whole_rows = true;
-    traits->default_steps = config->guided ? 2 : 20;
-    traits->default_guidance = config->guided ? 1 : 4.5f;
-    traits->default_distilled = 4.5f;
-    traits->wants_guidance = config->guided;
-    traits->scheduler = config->guided ? diti_sana_sprint_scheduler : diti_sana_scheduler;
-}
-
-static void diti_sana_load(diti_component *component, diti_loader *loader) {
-    diti_sana *model = (diti_sana *)(void *)component;
-    model->blocks =
-        (diti_sana_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
-    diti_sana_load_weights(loader, model);
-    diti_sana_set_traits(model);
-}
-
-/* ---- once per picture: everything that does not depend on the latent ---- */
-
-typedef struct diti_sana_state {            /* prepare leaves these for the steps */
-    diti_tensor sinusoids, guidance;        /* inputs F32 [steps, 256], [1, 256] or 0 */
-    diti_tensor positions;                  /* input F32 [tokens, D] or 0 */
-    diti_tensor modulation;                 /* F32 [steps, 8D]: six rows for all blocks, two for the last norm */
-    diti_tensor caption;                    /* F32 [text rows, D] */
-    diti_tensor text[DITI_SANA_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
-    diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
-} diti_sana_state;
-
-static diti_sana_state *diti_sana_at(const diti_denoise *denoise) { return (diti_sana_state *)denoise->family; }
-
-/* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
-static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,
-                           const char *name) {
-    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
-    diti_qkv_desc desc = DITI_ZERO;
-    desc.heads = 1;
-    desc.head_dim = p->width;
-    desc.norm = DITI_QKV_RMS;
-    desc.eps = 1e-5f;
-    desc.weight = weight;
-    desc.name = name;
-    diti_qk_norm_rope(p->graph, all, &desc);
-    if (own) diti_copy(p->graph, own, x, name);
-}
-
-static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
-    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    diti_sana_norm(p, x, &w->attention, &w->norms[kind], kind ? "k_norm" : "q_norm");
-}
-
-static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
-    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    diti_sana_norm(p, x, &w->cross, &w->text_norms[kind], kind ? "text_k_norm" : "text_q_norm");
-}
-
-/* Caption projection and its norm, then keys and values of every block's cross attention. */
-static void diti_sana_project_text(diti_pass *p, diti_sana_state *state) {
-    const diti_sana *model = diti_sana_of(p->model);
-    diti_norm_desc norm = DITI_ZERO;
-    uint32_t i, end;
-    norm.rms = norm.out_f32 = true;
-    norm.eps = 1e-5f;
-    norm.weight = &model->caption_norm;
-    norm.name = "caption_norm";
-    state->caption = diti_norm(p->graph, diti_table_text(p, &model->caption_in, &model->caption_out), &norm);
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
-        const diti_sana_block *w = &model->blocks[i];
-        diti_pass_enter(p, i);
-        state->text[i] = diti_sublayer_fused(p, state->caption, &w->text_kv, 2, &w->cross, "text_kv");
-        if (w->cross.heads)
-            w->cross.heads(p,
-                           diti_tensor_view(p->graph, state->text[i], 0, diti_tensor_rows(p->graph, state->text[i]), 0,
-                                            diti_column_shard_of(p, &w->cross).count),
-                           1);
-    }
-    diti_graph_scope(p->graph, NULL, 0);
-}
-
-static void diti_sana_prepare(diti_pass *p) {
-    const diti_sana *model = diti_sana_of(p->model);
-    const diti_sana_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
-    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
-    diti_sana_state *state = diti_sana_at(denoise);
-    diti_tensor time;
-    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
-    if (config->interpolation > 0)
-        state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
-    time = diti_embed(p->graph, &model->time, state->sinusoids, 0);
-    if (config->guided) {
-        state->guidance = diti_tensor_input(p->graph, DITI_F32, 1, 256, "guidance");
-        time = diti_add_rows(p->graph, time, diti_embed(p->graph, &model->guidance, state->guidance, 0), 0, "guidance");
-    }
-    state->modulation = diti_table_rows(p, time, &model->modulation, &model->final_table);
-    diti_sana_project_text(p, state);
-}
-
-static dit_result diti_sana_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_sana *model = diti_sana_of(transformer);
-    const diti_sana_config *config = &model->config;
-    const diti_sana_state *state = (const diti_sana_state *)denoise->family;
-    const diti_env *env = &model->base.component.env;
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
-    float guidance = denoise->guidance * config->guidance_scale, *times;
-    uint32_t i;
-    dit_result result = DIT_OK;
-    if (state->positions)
-        result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
-                                      config->interpolation, err);
-    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
-    if (result != DIT_OK) return result;
-    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
-    if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++) times[i] = timesteps[i] * config->time_scale;
-    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
-    diti_free(env, times);
-    return result;
-}
-
-/* ---- one evaluation ---- */
-
-static void diti_sana_begin(diti_pass *p) {
-    diti_sana_state *state = diti_sana_at(p->denoise);
-    if (p->denoise->same_timestep) return;
-    state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
-}
-
-/* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
-static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *attention, diti_tensor h) {
-    uint32_t columns = diti_column_shard_of(p, attention).count, rows, kind;
-    diti_linear_attention_desc desc = DITI_ZERO;
-    h = diti_sublayer_in(p, h, attention, 0);
-    rows = diti_tensor_rows(p->graph, h);
-    for (kind = 0; kind < 2 && attention->heads; kind++)
-        attention->heads(p, diti_tensor_view(p->graph, h, 0, rows, kind * columns, columns), kind);
-    desc.items = p->items;
-    desc.heads = columns / attention->head_dim;
-    desc.head_dim = desc.step = attention->head_dim;
-    desc.key_offset = columns;
-    desc.value_offset = 2 * columns;
-    desc.name = "linear_attention";
-    return diti_linear_attention(p->graph, h, &desc);
-}
-
-/* docs/models.md 3.19 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
-static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_block *w) {
-    diti_token_grid grid = diti_transformer_grid(p->model, p->denoise);
-    diti_depthwise_desc depth = DITI_ZERO;
-    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed[0]), passes;
-    passes = diti_sublayer_in(p, h, &w->feed[0], 0);
-    depth.gate = diti_sublayer_in(p, h, &w->feed[1], 0);
-    depth.height = grid.rows;
-    depth.width = grid.columns;
-    depth.weight = &w->ff_depth;
-    depth.bias = &w->ff_biases;
-    depth.first = diti_column_shard_of(p, &w->feed[0]).first;
-    depth.gate_first = w->feed[0].columns + depth.first;
-    depth.name = "ff_depth";
-    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed[0], diti_depthwise(p->graph, passes, &depth));
-}
-
-/* SanaTransformerBlock.forward; x F32 [items * rows, D] is changed in place. */
-static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
-    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    const diti_sana_state *state = diti_sana_at(p->denoise);
-    diti_tensor h;
-    if (p->image != p->denoise->token_range.all)
-        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "Sana's convolutions want all rows on one device: no ulysses, ring or pipefusion");
-    diti_table_modulate(p, &w->table, state->row, 0);
-    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
-    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, diti_sana_attend(p, &w->attention, h));
-    h = diti_sublayer_in(p, x, &w->cross, 0);
-    if (w->cross.heads) w->cross.heads(p, h, 0);
-    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, state->text[p->index]));
-    diti_sana_feed(p, x, w);
-    return x;
-}
-
-static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
-    const diti_sublayer *last = &diti_sana_of(p->model)->last;
-    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
-}
-
-static diti_tensor diti_sana_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_at(p->denoise)->positions);
-}
-
-/* ---- where parts of such models are ---- */
-
-#define DITI_SANA_USUAL "Efficient-Large-Model/Sana_1600M_1024px_BF16_diffusers"
-#define DITI_SANA_SPRINT "Efficient-Large-Model/Sana_Sprint_1.6B_1024px_diffusers"
-static const diti_place diti_sana_places[] = {
-    {"sprint", DIT_ROLE_TRANSFORMER, DITI_SANA_SPRINT ": transformer/"},
-    {"sprint", DIT_ROLE_SCHEDULER, DITI_SANA_SPRINT ": scheduler/"},
-    {"", DIT_ROLE_TRANSFORMER, DITI_SANA_USUAL ": transformer/"},
-    {"", DIT_ROLE_TEXT_1, DITI_SANA_USUAL ": text_encoder/"},
-    {"", DIT_ROLE_TOKENIZER_1, DITI_SANA_USUAL ": tokenizer/"},
-    {"", DIT_ROLE_VAE, DITI_SANA_USUAL ": vae/"},
-    {"", DIT_ROLE_SCHEDULER, DITI_SANA_USUAL ": scheduler/"},
-    {NULL, DIT_ROLE_NONE, NULL},
-};
-
-DIT_INTERNAL const diti_family *diti_sana_family(void) {
-    static const diti_family family = {
-        "sana",
-        "Sana",
-        {"SanaTransformer2DModel",
-         NULL,
-         {"caption_norm.weight", "patch_embed.proj.weight", "transformer_blocks.0.ff.conv_depth.weight", NULL},
-         {"x_embedder.proj.weight", "attention_y_norm.weight", "blocks.0.mlp.depth_conv.conv.weight", NULL},
-         {NULL, NULL}},
-        {"transformer", "transformer", sizeof(diti_sana), diti_sana_read, diti_sana_load, NULL},
-        diti_sana_names,
-        {32, 0.41407f, 0, true},
-        NULL,
-        {"Gemma 2", NULL, NULL},
-        diti_sana_places,
-        sizeof(diti_sana_state),
-        diti_sana_prepare,
-        diti_sana_begin,
-        diti_sana_embed,
-        diti_sana_run_block,
-        diti_sana_final,
-        diti_sana_write_inputs};
-    return &family;
-}
-
-#endif
-
-#ifndef DIT_NO_KREA2
-
-/* ==== src/model/krea2.c ==== */
-/* Krea 2: docs/models.md 3.15. Original:
-   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_krea2.py
-
-   One stream of text and image, all of whose blocks are modulated by the timestep plus a table of their own. Heads of
-   queries share heads of keys and values, and a gate that reads the same norm closes columns of what they say. The text
-   is made of twelve states of the language model: blocks of its own attend the states of each token, a weighted sum is
-   left of them, and more blocks attend the tokens. */
-
-#define DITI_KREA2_MAX_BLOCKS 128u
-#define DITI_KREA2_MAX_STATES 16u
-#define DITI_KREA2_AXES 3u
-
-/* ---- configuration ---- */
-
-typedef struct diti_krea2_config {
-    uint32_t blocks, heads, kv_heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
-    uint32_t channels;                                       /* channels of the latent; tokens are patches of 2 x 2 */
-    uint32_t time;                                           /* columns of sinusoids */
-    uint32_t kv_rows;
-    uint32_t states, text, text_feed, text_head_dim, text_heads, text_kv_heads; /* text: columns of a state */
-    uint32_t layerwise, refiners;                                               /* the text's own blocks */
-    uint32_t axes[DITI_KREA2_AXES]; /* channels of a head that rotate with each coordinate */
-    float theta, eps;
-    float sum[DITI_KREA2_MAX_STATES]; /* weights of the states */
-} diti_krea2_config;
-
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
-
-static const char *const diti_krea2_keys[][2] = {
-    {"img_in", "first"},
-    {"time_embed.linear_1", "tmlp.0"},
-    {"time_embed.linear_2", "tmlp.2"},
-    {"time_mod_proj", "tproj.1"},
-    {"txt_in.norm.weight", "txtmlp.0.scale"},
-    {"txt_in.linear_1", "txtmlp.1"},
-    {"txt_in.linear_2", "txtmlp.3"},
-    {"text_fusion.projector", "txtfusion.projector"},
-    {"final_layer.linear", "last.linear"},
-    {"final_layer.norm.weight", "last.norm.scale"},
-    {"final_layer.scale_shift_table", "last.modulation.lin"},
-};
-static const char *const diti_krea2_block_keys[][2] = {
-    {"scale_shift_table", "mod.lin"}, /* flat */
-    {"norm1.weight", "prenorm.scale"},
-    {"norm2.weight", "postnorm.scale"},
-    {"attn.to_q", "attn.wq"},
-    {"attn.to_k", "attn.wk"},
-    {"attn.to_v", "attn.wv"},
-    {"attn.to_out.0", "attn.wo"},
-    {"attn.to_gate", "attn.gate"},
-    {"attn.norm_q.weight", "attn.qknorm.qnorm.scale"},
-    {"attn.norm_k.weight", "attn.qknorm.knorm.scale"},
-    {"ff.gate", "mlp.gate"},
-    {"ff.up", "mlp.up"},
-    {"ff.down", "mlp.down"},
-};
-static const diti_key_table diti_krea2_names[DITI_KEY_TABLES] = {
-    {"transformer_blocks.", "blocks.", diti_krea2_block_keys, DITI_COUNT(diti_krea2_block_keys)},
-    {"text_fusion.layerwise_blocks.", "txtfusion.layerwise_blocks.", diti_krea2_block_keys,
-     DITI_COUNT(diti_krea2_block_keys)},
-    {"text_fusion.refiner_blocks.", "txtfusion.refiner_blocks.", diti_krea2_block_keys,
-     DITI_COUNT(diti_krea2_block_keys)},
-    {NULL, NULL, diti_krea2_keys, DITI_COUNT(diti_krea2_keys)},
-};
-
-/* ---- weights; d: D, or columns of a state in the text's own blocks ---- */
-
-typedef struct diti_krea2_block {
-    diti_layer norms[2];        /* [d]: before attention, before the feed-forward; 1 is added, as to all norms here */
-    diti_fused_linear qkv;      /* [heads * head_dim, d], then twice [kv_heads * head_dim, d] */
-    diti_weight q_norm, k_norm; /* F32 [head_dim] */
-    diti_layer gate, out;       /* [heads * head_dim, d], [d, heads * head_dim] */
-    diti_layer ff_gate, ff_in;  /* [feed, d] each */
-    diti_layer ff_out;          /* [d, feed] */
-    diti_weight table;          /* F32 [6, D]; the text's own blocks have none */
-    diti_sublayer attention, feed;
-} diti_krea2_block;
-
-typedef struct diti_krea2 {
-    diti_transformer base;
-    diti_krea2_config config;
-    diti_layer patch;             /* [D, 4 * channels] */
-    diti_embedder time;           /* [D, time], [D, D] */
-    diti_layer modulation;        /* [6D, D] */
-    diti_weight text_norm;        /* F32 [text] */
-    diti_weight sum;              /* F32 [states], of which config has a copy */
-    diti_layer text_in, text_out; /* [D, text], [D, D] */
-    diti_krea2_block *blocks;     /* the image's, then the text's: those of the states, and of the tokens */
-    diti_layer final_norm;        /* [D] */
-    diti_weight final_table;      /* F32 [2, D] */
-    diti_layer proj_out;          /* [4 * channels, D] */
-    diti_sublayer last;
-} diti_krea2;
-
-static const diti_krea2 *diti_krea2_of(const diti_transformer *transformer) {
-    return (const diti_krea2 *)(const void *)transformer;
-}
-
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
-
-/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
-static dit_result diti_krea2_read_axes(diti_settings *settings, diti_krea2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_KREA2_AXES; i++) {
-        double given = i ? config->head_dim / 8 * 3 : config->head_dim / 4;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Krea 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_KREA2_AXES);
-}
-
-/* The weights of the states are few, and are read here: each scales a whole tensor. */
-static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *config, dit_error *err) {
-    const diti_stored_tensor *tensor = diti_loader_find(loader, "text_fusion.projector.weight");
-    if (!tensor || diti_stored_tensor_elements(tensor) != config->states)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the sum of %u states of text (projector) is missing",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->states);
-    return diti_checkpoint_read_float(loader->checkpoint, tensor, config->sum, config->states, err);
-}
-
-static dit_result diti_krea2_check(const diti_loader *loader, const diti_krea2_config *config, uint32_t in,
-                                   uint32_t out, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim ||
-        !config->text_head_dim || !config->feed || !config->text_feed || !config->time || !config->states)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Krea 2 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed          ? "blocks"
-                         : !config->text_head_dim || !config->text ? "blocks of the text (text_fusion)"
-                         : !config->states                         ? "the sum of states of text (projector)"
-                         : !config->head_dim                       ? "norms of queries"
-                                                                   : "img_in or final_layer");
-    if (in != out || in % 4 || in > 1024 || config->head_dim > 256 || config->head_dim % 8 ||
-        config->width % config->head_dim || config->kv_rows % config->head_dim ||
-        config->width % (config->kv_rows ? config->kv_rows : 1) || config->text % config->text_head_dim ||
-        config->text_head_dim % 4 || config->blocks > DITI_KREA2_MAX_BLOCKS || config->states > DITI_KREA2_MAX_STATES)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Krea 2 transformer of %u blocks, heads of %u in widths of %u and %u, and %u states of "
-                         "text, that takes %u columns of patches and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)config->kv_rows, (unsigned)config->states, (unsigned)in, (unsigned)out);
-    return DIT_OK;
-}
-
-static dit_result diti_krea2_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                  dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_krea2_config, width), "img_in.weight", 0},
-        {offsetof(diti_krea2_config, time), "time_embed.linear_1.weight", 1},
-        {offsetof(diti_krea2_config, text), "txt_in.linear_1.weight", 1},
-        {offsetof(diti_krea2_config, feed), "transformer_blocks.0.ff.gate.weight", 0},
-        {offsetof(diti_krea2_config, kv_rows), "transformer_blocks.0.attn.to_k.weight", 0},
-        {offsetof(diti_krea2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0},
-        {offsetof(diti_krea2_config, text_feed), "text_fusion.refiner_blocks.0.ff.gate.weight", 0},
-        {offsetof(diti_krea2_config, text_kv_heads), "text_fusion.refiner_blocks.0.attn.to_k.weight", 0},
-        {offsetof(diti_krea2_config, text_head_dim), "text_fusion.refiner_blocks.0.attn.norm_q.weight", 0},
-        {offsetof(diti_krea2_config, states), "text_fusion.projector.weight", 1}};
-    diti_krea2_config *config = &((diti_krea2 *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
-    uint32_t out = diti_loader_dimension(loader, "final_layer.linear.weight", 0);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
-    config->layerwise = diti_loader_layers(loader, &settings, "num_layerwise_text_blocks",
-                                           "text_fusion.layerwise_blocks.", ".attn.to_q.weight");
-    config->refiners = diti_loader_layers(loader, &settings, "num_refiner_text_blocks", "text_fusion.refiner_blocks.",
-                                          ".attn.to_q.weight");
-    DITI_TRY(diti_krea2_check(loader, config, in, out, err));
-    config->channels = in / 4;
-    config->heads = config->width / config->head_dim;
-    config->kv_heads = config->kv_rows / config->head_dim;
-    config->text_heads = config->text / config->text_head_dim;
-    config->text_kv_heads /= config->text_head_dim;
-    config->theta = (float)diti_setting_number(&settings, "rope_theta", 1000, 2, 1e9);
-    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
-    DITI_TRY(diti_krea2_read_sum(loader, config, err));
-    return diti_krea2_read_axes(&settings, config, err);
-}
-
-/* ---- loading ---- */
-
-/* A table of so many rows, which originals store flat. */
-static void diti_krea2_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                  const char *name) {
-    uint32_t stored = diti_loader_dimension(loader, name, 0);
-    diti_load_vector(loader, out, stored == rows ? rows : 1, stored == rows ? columns : rows * columns, name);
-    if (!out->part_count) return;
-    out->rows = out->parts[0].rows = rows;
-    out->columns = columns;
-}
-
-typedef struct diti_krea2_sizes {
-    uint32_t width, heads, kv_heads, head_dim, feed;
-} diti_krea2_sizes;
-
-static void diti_krea2_load_block(diti_loader *loader, diti_krea2_block *block, const diti_krea2_sizes *sizes,
-                                  float eps) {
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    uint32_t d = sizes->width, i, own = sizes->heads * sizes->head_dim, kv = sizes->kv_heads * sizes->head_dim;
-    diti_load_offset(loader, &block->norms[0].weight, d, 1, "norm1.weight");
-    diti_load_offset(loader, &block->norms[1].weight, d, 1, "norm2.weight");
-    block->qkv.count = 3;
-    for (i = 0; i < 3; i++) diti_load_bare(loader, &block->qkv.layers[i], i ? kv : own, d, qkv[i]);
-    diti_load_offset(loader, &block->q_norm, sizes->head_dim, 1, "attn.norm_q.weight");
-    diti_load_offset(loader, &block->k_norm, sizes->head_dim, 1, "attn.norm_k.weight");
-    diti_load_bare(loader, &block->gate, own, d, "attn.to_gate");
-    diti_load_bare(loader, &block->out, d, own, "attn.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, sizes->feed, d, "ff.gate");
-    diti_load_bare(loader, &block->ff_in, sizes->feed, d, "ff.up");
-    diti_load_bare(loader, &block->ff_out, d, sizes->feed, "ff.down");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, own,
-                                         own / sizes->kv_heads); /* groups stay whole */
-    block->attention.gate = &block->gate;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
-    block->attention.rms = block->feed.rms = true;
-    block->attention.eps = block->feed.eps = eps;
-    block->attention.norm = &block->norms[0];
-    block->feed.norm = &block->norms[1];
-}
-
-static void diti_krea2_load_weights(diti_loader *loader, diti_krea2 *model) {
-    const diti_krea2_config *config = &model->config;
-    uint32_t i, width = config->width, texts = config->layerwise + config->refiners;
-    diti_krea2_sizes sizes = {width, config->heads, config->kv_heads, config->head_dim, config->feed};
-    diti_krea2_sizes text = {config->text, config->text_heads, config->text_kv_heads, config->text_head_dim,
-                             config->text_feed};
-    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
-    diti_load_embedder(loader, &model->time, width, width, config->time, "time_embed");
-    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "time_mod_proj");
-    for (i = 0; i < texts; i++) {
-        bool refines = i >= config->layerwise;
-        diti_loader_scope(loader, "text_fusion.%s_blocks.%u.", refines ? "refiner" : "layerwise",
-                          (unsigned)(refines ? i - config->layerwise : i));
-        diti_krea2_load_block(loader, &model->blocks[config->blocks + i], &text, config->eps);
-    }
-    diti_loader_scope(loader, "%s", "");
-    diti_load_vector(loader, &model->sum, 1, config->states, "text_fusion.projector.weight");
-    diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.norm.weight");
-    diti_load_layer(loader, &model->text_in, width, config->text, 1, "txt_in.linear_1");
-    diti_load_layer(loader, &model->text_out, width, width, 1, "txt_in.linear_2");
-    for (i = 0; i < config->blocks; i++) {
-        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
-        diti_krea2_load_block(loader, &model->blocks[i], &sizes, config->eps);
-        diti_krea2_load_table(loader, &model->blocks[i].table, 6, width, "scale_shift_table");
-    }
-    diti_loader_scope(loader, "%s", "");
-    diti_load_offset(loader, &model->final_norm.weight, width, 1, "final_layer.norm.weight");
-    diti_krea2_load_table(loader, &model->final_table, 2, width, "final_layer.scale_shift_table");
-    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "final_layer.linear");
-    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
-    model->last.rms = true;
-    model->last.eps = config->eps;
-    model->last.norm = &model->final_norm;
-}
-
-/* Turbo takes few steps with one shift; Raw, which has the same tensors, says in model_index.json that it is not
-   distilled. */
-static void diti_krea2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
-    (void)scheduler;
-    if (!index || diti_json_bool(index, "is_distilled", true)) return;
-    traits->variant = "raw";
-    traits->fixed_shift = 0;
-    traits->default_steps = 28;
-    traits->default_guidance = 5.5f;
-}
-
-static void diti_krea2_set_traits(diti_krea2 *model) {
-    const diti_krea2_config *config = &model->config;
-    diti_model_traits *traits = &model->base.traits;
-    traits->variant = "turbo";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->feed = config->feed;
-    traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
-    traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_KREA2);
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->states * config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
-    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
-                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":1.15,"
-                        "\"base_image_seq_len\":256,\"max_image_seq_len\":6400}";
-    traits->fixed_shift = 3.1581929f; /* e^1.15 */
-    traits->uniform_sigmas = true;
-    traits->default_steps = 8;
-    traits->default_guidance = 1;
-    traits->guides_beyond = true;
-    traits->joint = traits->planar = true;
-    traits->settle = diti_krea2_settle;
-}
-
-static void diti_krea2_load(diti_component *component, diti_loader *loader) {
-    diti_krea2 *model = (diti_krea2 *)(void *)component;
-    const diti_krea2_config *config = &model->config;
-    model->blocks = (diti_krea2_block *)diti_component_array(
-        component, loader, config->blocks + config->layerwise + config->refiners, sizeof *model->blocks);
-    if (!model->blocks) return;
-    diti_krea2_load_weights(loader, model);
-    diti_krea2_set_traits(model);
-}
-
-/* ---- once per picture: everything that does not depend on the latent ---- */
-
-typedef struct diti_krea2_state {         /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, time] */
-    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_text_order order;
-    diti_tensor text;              /* F32 [prompts * text rows, D] */
-    diti_tensor modulation, final; /* F32 [steps, 6D], [steps, 2D] */
-    diti_tensor step, step_final;  /* rows of the step at hand */
-} diti_krea2_state;
-
-static diti_krea2_state *diti_krea2_at(const diti_denoise *denoise) { return (diti_krea2_state *)denoise->family; }
-
-/* x * sigmoid(gate) = x * (1/2 + tanh(gate / 2) / 2). */
-static diti_tensor diti_krea2_close(diti_graph *graph, diti_tensor x, diti_tensor gate) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_SQUASH; /* 3 tanh(g / 3) of g = 3 / 2 gate */
-    desc.scale = 1.5f;
-    desc.out_f32 = true;
-    desc.name = "attention_gate";
-    gate = diti_elementwise(graph, gate, &desc);
-    desc.activation = DITI_ACTIVATION_NONE;
-    desc.scale = 1.0f / 6;
-    desc.offset = 0.5f;
-    return diti_multiply(graph, x, diti_elementwise(graph, gate, &desc), 0, "attention_gate");
-}
-
-static diti_tensor diti_krea2_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.name = "text_norm";
-    return diti_norm(graph, x, &desc);
-}
-
-/* RMS norm of each head, and rotation where there are tables, in place. */
-static void diti_krea2_heads(diti_graph *graph, diti_tensor x, uint32_t head_dim, const diti_weight *weight, float eps,
-                             diti_tensor cosines, diti_tensor sines) {
-    diti_qkv_desc post = DITI_ZERO;
-    post.heads = diti_tensor_columns(graph, x) / head_dim;
-    post.head_dim = head_dim;
-    post.norm = DITI_QKV_RMS;
-    post.eps = eps;
-    post.weight = weight;
-    post.cosines = cosines;
-    post.sines = sines;
-    post.tokens = cosines ? diti_tensor_rows(graph, cosines) : 0;
-    post.name = "heads";
-    diti_qk_norm_rope(graph, x, &post);
-}
-
-static void diti_krea2_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
-                                const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.residual = desc.out = x;
-    desc.name = name;
-    diti_linear(graph, h, weight, &desc);
-}
-
-/* A block of the text's own, docs/models.md 3.15 step 1, on x F32 [rows, text] in place: rows of so many equal items,
-   or of those that `items` names. */
-static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w, diti_tensor x, uint32_t batch,
-                                  diti_tensor items, uint32_t most) {
-    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
-    diti_graph *graph = p->graph;
-    diti_attention_desc attention = DITI_ZERO;
-    diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_krea2_rms(graph, x, &w->norms[0].weight, config->eps), qkv[3], gate;
-    uint32_t i;
-    for (i = 0; i < 3; i++) qkv[i] = diti_layer_run(graph, h, &w->qkv.layers[i], DITI_ACTIVATION_NONE, "text_qkv");
-    gate = diti_layer_run(graph, h, &w->gate, DITI_ACTIVATION_NONE, "text_gate");
-    diti_krea2_heads(graph, qkv[0], config->text_head_dim, &w->q_norm, config->eps, 0, 0);
-    diti_krea2_heads(graph, qkv[1], config->text_head_dim, &w->k_norm, config->eps, 0, 0);
-    attention.batch = batch;
-    attention.heads = config->text_heads;
-    attention.kv_heads = config->text_kv_heads;
-    attention.head_dim = config->text_head_dim;
-    attention.scale = 1.0f / sqrtf((float)config->text_head_dim);
-    attention.items = items;
-    attention.most_keys = most;
-    attention.name = "text_attention";
-    h = diti_krea2_close(graph, diti_attention(graph, qkv[0], qkv[1], qkv[2], &attention), gate);
-    diti_krea2_residual(graph, x, h, &w->out.weight, "text_attention_out");
-    h = diti_krea2_rms(graph, x, &w->norms[1].weight, config->eps);
-    linear.activation = DITI_ACTIVATION_SILU;
-    linear.multiply = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "text_ff_in");
-    linear.name = "text_ff_gate";
-    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
-    diti_krea2_residual(graph, x, h, &w->ff_out.weight, "text_ff_out");
-}
-
-/* The weighted sum of each token's states: F32 [tokens, text] of x [tokens * states, text]. */
-static diti_tensor diti_krea2_sum(const diti_pass *p, diti_tensor x, uint32_t tokens) {
-    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
-    diti_elementwise_desc desc = DITI_ZERO;
-    uint32_t i;
-    x = diti_tensor_reshape(p->graph, x, tokens, config->states * config->text);
-    desc.out_f32 = true;
-    desc.name = "sum_states";
-    for (i = 0; i < config->states && !diti_graph_failed(p->graph); i++) {
-        desc.scale = config->sum[i] != 0 ? config->sum[i] : 1e-30f; /* 0 stands for 1 */
-        desc.add =
-            diti_elementwise(p->graph, diti_tensor_view(p->graph, x, 0, tokens, i * config->text, config->text), &desc);
-    }
-    return desc.add;
-}
-
-/* The text as blocks read it: F32 [prompts * text rows, D]. */
-static diti_tensor diti_krea2_text(const diti_pass *p) {
-    const diti_krea2 *model = diti_krea2_of(p->model);
-    const diti_krea2_config *config = &model->config;
-    const diti_text_order *order = &diti_krea2_at(p->denoise)->order;
-    diti_graph *graph = p->graph;
-    uint32_t tokens = diti_tensor_rows(graph, p->denoise->text), columns = config->states * config->text, i;
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, tokens, columns, "states of text");
-    diti_copy(graph, diti_tensor_view(graph, p->denoise->text, 0, tokens, 0, columns), x, "states of text");
-    x = diti_tensor_reshape(graph, x, tokens * config->states, config->text);
-    for (i = 0; i < config->layerwise && !diti_graph_failed(graph); i++)
-        diti_krea2_text_block(p, &model->blocks[config->blocks + i], x, tokens, 0, 0);
-    x = diti_text_order_rows(p, order, diti_krea2_sum(p, x, tokens));
-    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
-        diti_krea2_text_block(p, &model->blocks[config->blocks + config->layerwise + i], x, p->denoise->text_batch,
-                              order->items, p->denoise->text_tokens);
-    x = diti_krea2_rms(graph, x, &model->text_norm, config->eps);
-    x = diti_layer_run(graph, x, &model->text_in, DITI_ACTIVATION_GELU_TANH, "context_in");
-    return diti_layer_f32(graph, x, &model->text_out, DITI_ACTIVATION_NONE, 0, "context");
-}
-
-/* Modulation of all steps: of the blocks, without their tables, and of the last norm. */
-static void diti_krea2_modulate(const diti_pass *p, diti_krea2_state *state) {
-    const diti_krea2 *model = diti_krea2_of(p->model);
-    diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, width = p->width, i;
-    diti_tensor time, table = diti_tensor_weight(graph, &model->final_table, 0);
-    diti_elementwise_desc active = DITI_ZERO;
-    time = diti_layer_run(graph, state->sinusoids, &model->time.in, DITI_ACTIVATION_GELU_TANH, "time_in");
-    time = diti_layer_f32(graph, time, &model->time.out, DITI_ACTIVATION_NONE, 0, "time");
-    state->final = diti_tensor_new(graph, DITI_F32, steps, 2 * width, "final_modulation");
-    for (i = 0; i < 2; i++)
-        diti_add_rows(graph, time, diti_tensor_view(graph, table, i, 1, 0, width),
-                      diti_tensor_view(graph, state->final, 0, steps, i * width, width), "final_modulation");
-    active.activation = DITI_ACTIVATION_GELU_TANH;
-    active.out_f32 = true;
-    active.name = "time_gelu";
-    state->modulation = diti_layer_spread(graph, diti_pass_tensor(p), diti_elementwise(graph, time, &active),
-                                          &model->modulation, 0, "modulation");
-}
-
-static void diti_krea2_prepare(diti_pass *p) {
-    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
-    diti_krea2_state *state = diti_krea2_at(denoise);
-    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, config->time, "timesteps");
-    state->cosines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "sines");
-    diti_text_order_prepare(p, &state->order);
-    diti_krea2_modulate(p, state);
-    state->text = diti_krea2_text(p);
-}
-
-/* ---- inputs ---- */
-
-/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x). */
-static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *plan, const diti_denoise *denoise,
-                                          const diti_krea2_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t rows = plan->tensors[state->cosines].rows, half = model->config.head_dim / 2, row;
-    size_t count = (size_t)rows * half;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (row = 0; row < rows; row++) {
-        int32_t position[DITI_KREA2_AXES] = {0, 0, 0};
-        if (row >= denoise->text_tokens) {
-            position[1] = (int32_t)((row - denoise->text_tokens) / (denoise->width / 2));
-            position[2] = (int32_t)((row - denoise->text_tokens) % (denoise->width / 2));
-        }
-        diti_rotate_axes(model->config.axes, DITI_KREA2_AXES, (double)model->config.theta, position,
-                         table + (size_t)row * half, table + count + (size_t)row * half);
-    }
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
-static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_krea2 *model = diti_krea2_of(transformer);
-    const diti_krea2_state *state = (const diti_krea2_state *)denoise->family;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   denoise->height / 2 * (denoise->width / 2), err));
-    DITI_TRY(diti_krea2_write_places(model, plan, denoise, state, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
-}
-
-/* ---- one evaluation ---- */
-
-static void diti_krea2_begin(diti_pass *p) {
-    diti_krea2_state *state = diti_krea2_at(p->denoise);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    if (p->denoise->same_timestep) return;
-    state->step = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
-    state->step_final = diti_select_row(p->graph, state->final, p->denoise->step, "select_modulation");
-}
-
-static diti_tensor diti_krea2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_krea2_at(p->denoise)->text, &diti_krea2_of(p->model)->patch, 0);
-}
-
-/* The columns of a layer that this device makes, at out or in a new tensor. */
-static diti_tensor diti_krea2_columns(const diti_pass *p, diti_tensor h, const diti_layer *layer,
-                                      const diti_column_shard *columns, diti_tensor out, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out = diti_group_count(columns->in) == 1 ? out : 0;
-    desc.name = name;
-    h = diti_column_shard_begin(p->graph, h, layer, 1, columns, &desc);
-    h = diti_linear(p->graph, h, &layer->weight, &desc);
-    return diti_column_shard_end(p->graph, columns, h, DITI_ACTIVATION_NONE, out, name);
-}
-
-/* qkv with a head of keys and values for each of queries: where devices exchange heads, or keep keys. */
-static diti_tensor diti_krea2_repeat(const diti_pass *p, diti_tensor qkv, uint32_t heads, uint32_t kv_heads) {
-    diti_graph *graph = p->graph;
-    uint32_t head_dim = diti_krea2_of(p->model)->config.head_dim, group = heads / kv_heads, i;
-    uint32_t rows = diti_tensor_rows(graph, qkv), width = heads * head_dim, pairs = rows * 2 * kv_heads;
-    diti_element format = graph->activation;
-    diti_tensor one = diti_tensor_new(graph, format, rows, 2 * kv_heads * head_dim, "keys and values");
-    diti_tensor many = diti_tensor_new(graph, format, rows, 2 * width, "repeated keys and values");
-    diti_tensor all = diti_tensor_new(graph, format, rows, 3 * width, "repeated_qkv"), heads_of, repeated;
-    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * kv_heads * head_dim), one, "keys and values");
-    heads_of = diti_tensor_reshape(graph, one, pairs, head_dim);
-    repeated = diti_tensor_reshape(graph, many, pairs, group * head_dim);
-    for (i = 0; i < group && !diti_graph_failed(graph); i++)
-        diti_copy(graph, heads_of, diti_tensor_view(graph, repeated, 0, pairs, i * head_dim, head_dim),
-                  "repeated keys and values");
-    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width), diti_tensor_view(graph, all, 0, rows, 0, width),
-              "repeated_qkv");
-    diti_copy(graph, many, diti_tensor_view(graph, all, 0, rows, width, 2 * width), "repeated_qkv");
-    return all;
-}
-
-/* [items * rows at hand, this device's columns of heads], closed by the gate. */
-static diti_tensor diti_krea2_attend(const diti_pass *p, const diti_krea2_block *w, diti_tensor h) {
-    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
-    diti_graph *graph = p->graph;
-    diti_column_shard q = diti_column_shard_of(p, &w->attention), kv = q;
-    uint32_t group = config->heads / config->kv_heads, rows = p->items * (p->text + p->image), i;
-    bool exchanged = p->denoise->kept_kv || (p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1);
-    diti_attend_desc desc = DITI_ZERO;
-    diti_tensor qkv, gate;
-    kv.first /= group;
-    kv.count /= group;
-    kv.all /= group;
-    qkv = diti_tensor_new(graph, graph->activation, rows, q.count + 2 * kv.count, "qkv");
-    for (i = 0; i < 3; i++)
-        diti_krea2_columns(
-            p, h, &w->qkv.layers[i], i ? &kv : &q,
-            diti_tensor_view(graph, qkv, 0, rows, i ? q.count + (i - 1) * kv.count : 0, i ? kv.count : q.count), "qkv");
-    gate = diti_krea2_columns(p, h, &w->gate, &q, 0, "gate");
-    diti_krea2_heads(graph, diti_tensor_view(graph, qkv, 0, rows, 0, q.count), config->head_dim, &w->q_norm,
-                     config->eps, p->cosines, p->sines);
-    diti_krea2_heads(graph, diti_tensor_view(graph, qkv, 0, rows, q.count, kv.count), config->head_dim, &w->k_norm,
-                     config->eps, p->cosines, p->sines);
-    if (p->keys && exchanged)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                               "attention that leaves padding of the text out wants all rows on one device: no "
-                               "ulysses, ring or pipefusion");
-    desc.items = p->items;
-    desc.keys = p->keys;
-    desc.heads = q.count / config->head_dim;
-    desc.kv_heads = exchanged ? 0 : kv.count / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.text = true;
-    desc.int8 = p->model->int8_attention;
-    if (exchanged) qkv = diti_krea2_repeat(p, qkv, desc.heads, kv.count / config->head_dim);
-    return diti_krea2_close(graph, diti_attend(graph, p->denoise, &desc, qkv), gate);
-}
-
-/* Rows of a modulation, F32 [1, 6D]. */
-enum {
-    DITI_KREA2_SCALE_MSA,
-    DITI_KREA2_SHIFT_MSA,
-    DITI_KREA2_GATE_MSA,
-    DITI_KREA2_SCALE_MLP,
-    DITI_KREA2_SHIFT_MLP,
-    DITI_KREA2_GATE_MLP
-};
-
-/* docs/models.md 3.15 step 3; x F32 [items * (text + image), D] is changed in place. */
-static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
-    const diti_krea2_block *w = &diti_krea2_of(p->model)->blocks[p->index];
-    const diti_krea2_state *state = diti_krea2_at(p->denoise);
-    diti_tensor h;
-    diti_table_modulate(p, &w->table, state->step, 0);
-    p->modulation.chunks = 6;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
-    p->keys = diti_text_order_keys(p, &state->order);
-    h = diti_modulate(p, x, (diti_modulator)DITI_KREA2_SHIFT_MSA, (diti_modulator)DITI_KREA2_SCALE_MSA, &w->attention);
-    diti_sublayer_add(p, x, (diti_modulator)DITI_KREA2_GATE_MSA, &w->attention, diti_krea2_attend(p, w, h));
-    diti_sublayer_feed(p, x, (diti_modulator)DITI_KREA2_SHIFT_MLP, (diti_modulator)DITI_KREA2_SCALE_MLP,
-                       (diti_modulator)DITI_KREA2_GATE_MLP, &w->feed);
-    return x;
-}
-
-static diti_tensor diti_krea2_final(diti_pass *p, diti_tensor x) {
-    const diti_krea2 *model = diti_krea2_of(p->model);
-    p->modulation.rows = diti_krea2_at(p->denoise)->step_final;
-    p->modulation.chunks = 0;
-    return diti_output(
-        p,
-        diti_modulate(p, x, (diti_modulator)DITI_KREA2_SHIFT_MSA, (diti_modulator)DITI_KREA2_SCALE_MSA, &model->last),
-        &model->last);
-}
-
-/* ---- where parts of such models are ---- */
-
-#define DITI_KREA2_TURBO "krea/Krea-2-Turbo"
-static const diti_place diti_krea2_places[] = {
-    {"", DIT_ROLE_TRANSFORMER, DITI_KREA2_TURBO ": transformer/"},
-    {"", DIT_ROLE_TEXT_1, DITI_KREA2_TURBO ": text_encoder/, or Qwen/Qwen3-VL-4B-Instruct-GGUF"},
-    {"", DIT_ROLE_VAE, DITI_KREA2_TURBO ": vae/"},
-    {"", DIT_ROLE_TOKENIZER_1, DITI_KREA2_TURBO ": tokenizer/"},
-    {"", DIT_ROLE_SCHEDULER, DITI_KREA2_TURBO ": scheduler/"},
-    {NULL, DIT_ROLE_NONE, NULL},
-};
-
-DIT_INTERNAL const diti_family *diti_krea2_family(void) {
-    static const diti_family family = {
-        "krea2",
-        "Krea 2",
-        {"Krea2Transformer2DModel",
-         NULL,
-         {"text_fusion.projector.weight", "img_in.weight", "transformer_blocks.0.attn.to_gate.weight", NULL},
-         {"txtfusion.projector.weight", "first.weight", "blocks.0.attn.gate.weight", NULL},
-         {NULL, NULL}},
-        {"transformer", "transformer", sizeof(diti_krea2), diti_krea2_read, diti_krea2_load, NULL},
-        diti_krea2_names,
-        {16, 1, 0, false},
-        NULL,
-        {"Qwen3-VL", NULL, NULL},
-        diti_krea2_places,
-        sizeof(diti_krea2_state),
-        diti_krea2_prepare,
-        diti_krea2_begin,
-        diti_krea2_embed,
-        diti_krea2_run_block,
-        diti_krea2_final,
-        diti_krea2_write_inputs};
-    return &family;
-}
-
-#endif
-
-#ifndef DIT_NO_ANIMA
-
-/* ==== src/model/anima.c ==== */
-/* Anima: docs/models.md 3.16. Original:
-   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_cosmos.py
-
-   Cosmos-Predict2's transformer for pictures. Blocks attend the image, then the text, then comes a feed-forward; each
-   of the three is modulated by a low-rank product of its own plus what all of them share. */
-
-#define DITI_ANIMA_MAX_BLOCKS 128u
-
-/* ---- configuration ---- */
-
-typedef struct diti_anima_config {
-    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
-    uint32_t rank;                                 /* columns between the two matrices of a modulation */
-    uint32_t columns;                              /* columns of patches as the file has them: a mask's are the last */
-    uint32_t channels, text;                       /* channels of the latent; columns of the text */
-    double scale;                                  /* of the lattice of lines and columns */
-} diti_anima_config;
-
-/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
-
-static const char *const diti_anima_keys[][2] = {
-    {"patch_embed.proj", "net.x_embedder.proj.1"},
-    {"time_embed.t_embedder.linear_1", "net.t_embedder.1.linear_1"},
-    {"time_embed.t_embedder.linear_2", "net.t_embedder.1.linear_2"},
-    {"time_embed.norm.weight", "net.t_embedding_norm.weight"},
-    {"norm_out.linear_1", "net.final_layer.adaln_modulation.1"},
-    {"norm_out.linear_2", "net.final_layer.adaln_modulation.2"},
-    {"proj_out", "net.final_layer.linear"},
-};
-static const char *const diti_anima_block_keys[][2] = {
-    {"norm1.linear_1", "adaln_modulation_self_attn.1"},
-    {"norm1.linear_2", "adaln_modulation_self_attn.2"},
-    {"norm2.linear_1", "adaln_modulation_cross_attn.1"},
-    {"norm2.linear_2", "adaln_modulation_cross_attn.2"},
-    {"norm3.linear_1", "adaln_modulation_mlp.1"},
-    {"norm3.linear_2", "adaln_modulation_mlp.2"},
-    {"attn1.to_q", "self_attn.q_proj"},
-    {"attn1.to_k", "self_attn.k_proj"},
-    {"attn1.to_v", "self_attn.v_proj"},
-    {"attn1.to_out.0", "self_attn.output_proj"},
-    {"attn1.norm_q", "self_attn.q_norm"},
-    {"attn1.norm_k", "self_attn.k_norm"},
-    {"attn2.to_q", "cross_attn.q_proj"},
-    {"attn2.to_k", "cross_attn.k_proj"},
-    {"attn2.to_v", "cross_attn.v_proj"},
-    {"attn2.to_out.0", "cross_attn.output_proj"},
-    {"attn2.norm_q", "cross_attn.q_norm"},
-    {"attn2.norm_k", "cross_attn.k_norm"},
-    {"ff.net.0.proj", "mlp.layer1"},
-    {"ff.net.2", "mlp.layer2"},
-};
-static const diti_key_table diti_anima_names[DITI_KEY_TABLES] = {
-    {"transformer_blocks.", "net.blocks.", diti_anima_block_keys, DITI_COUNT(diti_anima_block_keys)},
-    {NULL, NULL, diti_anima_keys, DITI_COUNT(diti_anima_keys)},
-    {NULL, NULL, NULL, 0},
-    {NULL, NULL, NULL, 0},
-};
-
-/* ---- weights; no layer has a bias ---- */
-
-typedef struct diti_anima_block {
-    diti_layer down[3], up[3]; /* [rank, D], [3D, rank]: modulation of attention, of the text's, of the feed */
-    diti_fused_linear qkv;     /* [3D, D] */
-    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer out;            /* [D, D] */
-    diti_layer text_q;         /* [D, D] */
-    diti_fused_linear text_kv; /* [2D, text] */
-    diti_weight text_norm_q, text_norm_k; /* F32 [head_dim] */
-    diti_layer text_out;                  /* [D, D] */
-    diti_layer ff_in, ff_out;             /* [feed, D], [D, feed] */
-    diti_sublayer attention, cross, feed;
-} diti_anima_block;
-
-typedef struct diti_anima {
-    diti_transformer base;
-    diti_anima_config config;
-    diti_layer patch;             /* [D, columns] */
-    diti_layer time_in, time_out; /* [D, D], [3D, D] */
-    diti_weight time_norm;        /* F32 [D] */
-    diti_anima_block *blocks;
-    diti_layer final_down, final_up; /* [rank, D], [2D, rank] */
-    diti_layer proj_out;             /* [4 * channels, D] */
-    diti_sublayer last;
-} diti_anima;
-
-static const diti_anima *diti_anima_of(const diti_transformer *transformer) {
-    return (const diti_anima *)(const void *)transformer;
-}
-
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
-
-static dit_result diti_anima_check(const diti_loader *loader, const diti_anima_config *config, uint32_t out,
-                                   dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !config->columns || !out || !config->head_dim ||
-        !config->feed || !config->rank)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an Anima transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed || !config->rank ? "blocks"
-                         : !config->text                                   ? "attention to the text"
-                         : !config->head_dim                               ? "norms of queries"
-                                                                           : "patch_embed or proj_out");
-    if (out % 4 || out > 1024 || config->columns < out || config->width % config->head_dim || config->width % 2 ||
-        config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_ANIMA_MAX_BLOCKS)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: an Anima transformer of %u blocks, heads of %u in a width of %u, that takes %u columns of "
-            "patches and makes %u, is out of range",
-            file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-            (unsigned)config->columns, (unsigned)out);
-    return DIT_OK;
-}
-
-static dit_result diti_anima_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                  dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_anima_config, width), "patch_embed.proj.weight", 0},
-        {offsetof(diti_anima_config, columns), "patch_embed.proj.weight", 1},
-        {offsetof(diti_anima_config, rank), "norm_out.linear_1.weight", 0},
-        {offsetof(diti_anima_config, text), "transformer_blocks.0.attn2.to_k.weight", 1},
-        {offsetof(diti_anima_config, feed), "transformer_blocks.0.ff.net.0.proj.weight", 0},
-        {offsetof(diti_anima_config, head_dim), "transformer_blocks.0.attn1.norm_q.weight", 0}};
-    diti_anima_config *config = &((diti_anima *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    const diti_json *scale = diti_setting_numbers(&settings, "rope_scale");
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn1.to_q.weight");
-    DITI_TRY(diti_anima_check(loader, config, out, err));
-    config->channels = out / 4;
-    config->heads = config->width / config->head_dim;
-    scale = scale && scale->first ? scale->first->next : NULL; /* of time, lines, columns */
-    config->scale = scale && scale->number >= 1 && scale->number <= 64 ? scale->number : 4;
-    return settings.result;
-}
-
-/* ---- loading ---- */
-
-static void diti_anima_load_block(diti_loader *loader, diti_anima_block *block, const diti_anima_config *config,
-                                  uint32_t index) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
-    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"};
-    static const char *const norms[] = {"attn1.norm_q.weight", "attn1.norm_k.weight"};
-    uint32_t width = config->width, i;
-    char name[32];
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    for (i = 0; i < 3; i++) {
-        diti_format(name, sizeof name, "norm%u.linear_1", (unsigned)i + 1);
-        diti_load_bare(loader, &block->down[i], config->rank, width, name);
-        diti_format(name, sizeof name, "norm%u.linear_2", (unsigned)i + 1);
-        diti_load_bare(loader, &block->up[i], 3 * width, config->rank, name);
-    }
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "attn1.to_out.0");
-    diti_load_bare(loader, &block->text_q, width, width, "attn2.to_q");
-    diti_load_fused_linear(loader, &block->text_kv, kv, 2, width, config->text, false);
-    diti_load_vector(loader, &block->text_norm_q, 1, config->head_dim, "attn2.norm_q.weight");
-    diti_load_vector(loader, &block->text_norm_k, 1, config->head_dim, "attn2.norm_k.weight");
-    diti_load_bare(loader, &block->text_out, width, width, "attn2.to_out.0");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "ff.net.0.proj");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "ff.net.2");
-    diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->attention.norm_eps = 1e-5f;
-    block->attention.half_split = true;
-    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
-    block->cross.in = &block->text_q;
-    block->cross.norm_name = "norm_text";
-    block->cross.in_name = "text_q";
-    block->cross.out_name = "text_out";
-    diti_sublayers_share_heads(&block->attention, &block->cross);
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.activation = DITI_ACTIVATION_GELU_ERF;
-}
-
-static void diti_anima_load_weights(diti_loader *loader, diti_anima *model) {
-    const diti_anima_config *config = &model->config;
-    uint32_t i, width = config->width;
-    diti_load_bare(loader, &model->patch, width, config->columns, "patch_embed.proj");
-    diti_load_bare(loader, &model->time_in, width, width, "time_embed.t_embedder.linear_1");
-    diti_load_bare(loader, &model->time_out, 3 * width, width, "time_embed.t_embedder.linear_2");
-    diti_load_vector(loader, &model->time_norm, 1, width, "time_embed.norm.weight");
-    for (i = 0; i < config->blocks; i++) diti_anima_load_block(loader, &model->blocks[i], config, i);
-    diti_load_bare(loader, &model->final_down, config->rank, width, "norm_out.linear_1");
-    diti_load_bare(loader, &model->final_up, 2 * width, config->rank, "norm_out.linear_2");
-    diti_load_bare(loader, &model->proj_out, 4 * config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
-}
-
-static void diti_anima_set_traits(diti_anima *model) {
-    const diti_anima_config *config = &model->config;
-    diti_model_traits *traits = &model->base.traits;
-    traits->variant = "1.0";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->feed = config->feed;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 2;
-    traits->default_size = 128;
-    traits->text_tokens = 512;
-    traits->text_columns = config->text;
-    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
-    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
-    traits->uniform_sigmas = true;
-    traits->default_steps = 30;
-    traits->default_guidance = 4;
-    traits->attends_padding = traits->masks_padding = true;
-}
-
-static void diti_anima_load(diti_component *component, diti_loader *loader) {
-    diti_anima *model = (diti_anima *)(void *)component;
-    model->blocks =
-        (diti_anima_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
-    diti_anima_load_weights(loader, model);
-    diti_anima_set_traits(model);
-}
-
-/* ---- once per picture: everything that does not depend on the latent ---- */
-
-typedef struct diti_anima_state {         /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                /* input F32 [steps, D] */
-    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
-    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_rows;                /* input U32 [1, prompts * text tokens]: rows of the text, or none */
-    diti_joint_modulation modulation;
-    diti_tensor text[DITI_ANIMA_MAX_BLOCKS]; /* [prompts * text tokens, 2D]: keys, normed, and values */
-} diti_anima_state;
-
-static diti_anima_state *diti_anima_at(const diti_denoise *denoise) { return (diti_anima_state *)denoise->family; }
-
-/* Of active F32 [rows, 4D], silu of the embedded time and what all modulations share: up(down(active)) + shared, for
-   attention, the feed-forward and the text's attention: F32 [rows, 9D], of the last norm [rows, 2D]. */
-static diti_tensor diti_anima_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
-    static const uint32_t order[3] = {0, 2, 1}; /* as diti_modulator has them */
-    const diti_anima *model = diti_anima_of(p->model);
-    bool last = index == model->config.blocks;
-    uint32_t rows = diti_tensor_rows(p->graph, active), width = p->width, i, chunks = last ? 2 : 3;
-    diti_tensor silu = diti_tensor_view(p->graph, active, 0, rows, 0, width), shared, all;
-    shared = diti_tensor_view(p->graph, active, 0, rows, width, chunks * width);
-    all = diti_tensor_new(p->graph, DITI_F32, rows, (last ? 2 : 9) * width, "modulation");
-    for (i = 0; i < (last ? 1u : 3u) && !diti_graph_failed(p->graph); i++) {
-        const diti_anima_block *w = last ? NULL : &model->blocks[index];
-        const diti_layer *down = last ? &model->final_down : &w->down[order[i]];
-        const diti_layer *up = last ? &model->final_up : &w->up[order[i]];
-        diti_tensor low = diti_layer_f32(p->graph, silu, down, DITI_ACTIVATION_NONE, 0, "modulation_down");
-        low = diti_layer_f32(p->graph, low, up, DITI_ACTIVATION_NONE, 0, "modulation_up");
-        diti_add_rows(p->graph, low, shared,
-                      diti_tensor_view(p->graph, all, 0, rows, i * chunks * width, chunks * width), "modulation");
-    }
-    return all;
-}
-
-/* RMS norm of each head, in place. */
-static void diti_anima_norm(const diti_pass *p, diti_tensor x, const diti_weight *weight, const char *name) {
-    diti_qkv_desc desc = DITI_ZERO;
-    desc.head_dim = diti_anima_of(p->model)->config.head_dim;
-    desc.heads = diti_tensor_columns(p->graph, x) / desc.head_dim;
-    desc.norm = DITI_QKV_RMS;
-    desc.eps = 1e-5f;
-    desc.weight = weight;
-    desc.name = name;
-    diti_qk_norm_rope(p->graph, x, &desc);
-}
-
-/* Rows behind a prompt's are zeros, and are attended. */
-static void diti_anima_project_text(diti_pass *p, diti_anima_state *state) {
-    const diti_anima *model = diti_anima_of(p->model);
-    uint32_t rows = p->denoise->text_batch * p->denoise->text_tokens, i, end;
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
-    text = diti_gather_tensor(p->graph, diti_add_rows(p->graph, text, 0, 0, "text"), state->text_rows, "text");
-    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
-    for (; i < end && !diti_graph_failed(p->graph); i++) {
-        const diti_anima_block *w = &model->blocks[i];
-        diti_pass_enter(p, i);
-        state->text[i] = diti_sublayer_fused(p, text, &w->text_kv, 2, &w->cross, "text_kv");
-        diti_anima_norm(
-            p, diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_column_shard_of(p, &w->cross).count),
-            &w->text_norm_k, "text_k_norm");
-    }
-    diti_graph_scope(p->graph, NULL, 0);
-}
-
-static void diti_anima_prepare(diti_pass *p) {
-    const diti_anima *model = diti_anima_of(p->model);
-    const diti_anima_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t steps = denoise->steps, width = config->width, half = config->head_dim / 2;
-    diti_anima_state *state = diti_anima_at(denoise);
-    diti_norm_desc norm = DITI_ZERO;
-    diti_tensor time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, width, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, p->positions, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, p->positions, half, "sines");
-    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch * denoise->text_tokens, "text_rows");
-    state->modulation.active = diti_tensor_new(graph, DITI_F32, steps, 4 * width, "conditioning");
-    state->modulation.shared = true;
-    norm.rms = norm.silu = norm.out_f32 = true;
-    norm.eps = 1e-6f;
-    norm.weight = &model->time_norm;
-    norm.out = diti_tensor_view(graph, state->modulation.active, 0, steps, 0, width);
-    norm.name = "time_norm";
-    diti_norm(graph, state->sinusoids, &norm);
-    time = diti_layer_f32(graph, state->sinusoids, &model->time_in, DITI_ACTIVATION_SILU, 0, "time_in");
-    diti_layer_f32(graph, time, &model->time_out, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(graph, state->modulation.active, 0, steps, width, 3 * width), "time_out");
-    diti_joint_prepare(p, &state->modulation, (uint64_t)(9 * config->blocks + 2) * width, diti_anima_modulation);
-    diti_anima_project_text(p, state);
-}
-
-/* ---- inputs ---- */
-
-/* A head's pairs turn by the frame, which is 0, then by the line, then by the column, which have a sixth of its
-   channels each; the frequencies of these two are stretched by the scale to the power of d / (d - 2). */
-static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan, const diti_denoise *denoise,
-                                        const diti_anima_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t half = model->config.head_dim / 2, side = model->config.head_dim / 6, columns = denoise->width / 2;
-    uint32_t tokens = plan->tensors[state->cosines].rows, row, i;
-    double base = 10000 * pow(model->config.scale, (double)side / (side > 1 ? side - 1 : 1));
-    size_t count = (size_t)tokens * half;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (row = 0; row < tokens; row++) {
-        for (i = 0; i < half; i++) {
-            uint32_t pair = i < half - 2 * side ? 0 : (i - (half - 2 * side)) % side;
-            uint32_t at = i < half - 2 * side ? 0 : i < half - side ? row / columns : row % columns;
-            double angle = (double)at * pow(base, -(double)pair / side);
-            table[(size_t)row * half + i] = (float)cos(angle);
-            table[count + (size_t)row * half + i] = (float)sin(angle);
-        }
-    }
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
-/* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. Timesteps are not
-   multiplied by 1000. */
-static dit_result diti_anima_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_anima *model = diti_anima_of(transformer);
-    const diti_anima_state *state = (const diti_anima_state *)denoise->family;
-    const diti_env *env = &model->base.component.env;
-    uint32_t tokens = denoise->text_tokens, count = denoise->text_batch * tokens, i;
-    uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
-    float *times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
-    dit_result result = rows && times ? DIT_OK : diti_fail_memory(err, "the text's rows");
-    for (i = 0; i < count && rows; i++) {
-        uint32_t length = denoise->text_lengths ? denoise->text_lengths[i / tokens] : tokens;
-        rows[i] = i % tokens < length ? i : count;
-    }
-    for (i = 0; i < denoise->steps && times; i++) times[i] = timesteps[i] / 1000;
-    if (result == DIT_OK) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
-    if (result == DIT_OK) result = diti_anima_write_turn(model, plan, denoise, state, err);
-    diti_free(env, rows);
-    diti_free(env, times);
-    return result;
-}
-
-/* ---- one evaluation ---- */
-
-static void diti_anima_begin(diti_pass *p) {
-    diti_anima_state *state = diti_anima_at(p->denoise);
-    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
-    state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    diti_joint_begin(p, &state->modulation);
-}
-
-static diti_tensor diti_anima_embed(diti_pass *p) { return diti_patch_embed(p, 0, &diti_anima_of(p->model)->patch, 0); }
-
-/* x += gate * to_out(attention of the modulated norm to the text); pictures that share a prompt are queries of one
-   attention. */
-static void diti_anima_attend_text(const diti_pass *p, diti_tensor x, const diti_anima_block *w) {
-    const diti_sublayer *cross = &w->cross;
-    uint32_t width = diti_column_shard_of(p, cross).count, rows;
-    diti_tensor kv = diti_pass_last(p, diti_anima_at(p->denoise)->text[p->index]), q;
-    diti_attention_desc desc = DITI_ZERO;
-    q = diti_sublayer_in(p, diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, cross), cross, 0);
-    diti_anima_norm(p, q, &w->text_norm_q, "text_q_norm");
-    rows = diti_tensor_rows(p->graph, kv);
-    desc.batch = p->prompts;
-    desc.heads = width / cross->head_dim;
-    desc.head_dim = cross->head_dim;
-    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.name = "text_attention";
-    q = diti_attention(p->graph, q, diti_tensor_view(p->graph, kv, 0, rows, 0, width),
-                       diti_tensor_view(p->graph, kv, 0, rows, width, width), &desc);
-    diti_sublayer_add(p, x, DITI_GATE_MSA2, cross, q);
-}
-
-/* CosmosTransformerBlock.forward, docs/models.md 3.16 step 3; x F32 [items * tokens, D] is changed in place. */
-static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
-    const diti_anima_block *w = &diti_anima_of(p->model)->blocks[p->index];
-    const diti_anima_state *state = diti_anima_at(p->denoise);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_anima_modulation);
-    p->modulation.chunks = 9;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
-    diti_table_attend(p, x, &w->attention);
-    diti_anima_attend_text(p, x, w);
-    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
-    return x;
-}
-
-static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
-    const diti_anima *model = diti_anima_of(p->model);
-    p->modulation.rows =
-        diti_joint_at(p, &diti_anima_at(p->denoise)->modulation, model->config.blocks, diti_anima_modulation);
-    p->modulation.chunks = 2;
-    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
-}
-
-/* ---- where parts of such models are ---- */
-
-#define DITI_ANIMA_PLACE "circlestone-labs/Anima"
-static const diti_place diti_anima_places[] = {
-    {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
-    {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
-    {NULL, DIT_ROLE_NONE, NULL},
-};
-
-DIT_INTERNAL const diti_family *diti_anima_family(void) {
-    static const diti_family family = {
-        "anima",
-        "Anima",
-        {"CosmosTransformer3DModel",
-         NULL,
-         {"patch_embed.proj.weight", "time_embed.t_embedder.linear_1.weight",
-          "transformer_blocks.0.norm1.linear_1.weight", NULL},
-         {"net.x_embedder.proj.1.weight", "net.t_embedder.1.linear_1.weight",
-          "net.blocks.0.adaln_modulation_self_attn.1.weight", NULL},
-         {NULL, NULL}},
-        {"transformer", "transformer", sizeof(diti_anima), diti_anima_read, diti_anima_load, NULL},
-        diti_anima_names,
-        {16, 1, 0, false},
-        NULL,
-        {"Qwen3", NULL, NULL},
-        diti_anima_places,
-        sizeof(diti_anima_state),
-        diti_anima_prepare,
-        diti_anima_begin,
-        diti_anima_embed,
-        diti_anima_run_block,
-        diti_anima_final,
-        diti_anima_write_inputs};
-    return &family;
-}
-
-#endif
-
 #ifndef DIT_NO_SD3
 
 /* ==== src/model/sd3.c ==== */
@@ -46279,8 +42150,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
-   smaller model whose blocks add to those of another; none of them leaves the text. */
+   image attends itself as well. The last block leaves the text as it is. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -46294,8 +42164,6 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
-    bool control;          /* the file is a control net's */
-    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -46364,8 +42232,6 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
-    diti_layer control;  /* a control net's [D, C * p * p] */
-    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -46398,29 +42264,9 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
-    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
-}
-
-/* Control nets that are made another way than those of docs/models.md 3.3.1. */
-static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
-    if (!config->control) return DIT_OK;
-    if (!config->text || !config->channels)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
-            "SD3.5 large are), is not supported; use one that has both",
-            file);
-    if (channels == config->channels) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
-        "supported; use one that follows a picture",
-        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -46452,8 +42298,6 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
-    DITI_TRY(diti_sd3_check_control(loader, config, err));
-    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -46524,7 +42368,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -46534,18 +42378,6 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
-}
-
-static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
-    const diti_sd3_config *config = &model->config;
-    uint32_t i, width = config->width, patch = config->patch;
-    char name[32];
-    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
-    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
-    for (i = 0; i < config->blocks; i++) {
-        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
-        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
-    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -46558,10 +42390,6 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
-    if (config->control) {
-        diti_sd3_load_control(loader, model);
-        return;
-    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -46590,21 +42418,14 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
-    traits->control_by = "pos_embed_input.proj.weight";
-    traits->spreads_control = true;
-    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (model->config.control)
-        model->outlets =
-            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
-    if (!model->blocks || (model->config.control && !model->outlets)) return;
+    if (!model->blocks) return;
     diti_sd3_load_weights(loader, model);
-    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -46614,7 +42435,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
+    diti_tensor positions;      /* F32 [tokens, D] */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -46635,17 +42456,6 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
-/* F32 [prompts, D]. */
-static diti_tensor diti_sd3_pooled(const diti_pass *p) {
-    const diti_sd3 *model = diti_sd3_of(p->model);
-    diti_tensor pooled = p->denoise->pooled;
-    if (model->config.zero_pooled) {
-        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
-        diti_fill_zeros(p->graph, pooled);
-    }
-    return diti_embed(p->graph, &model->pooled, pooled, 0);
-}
-
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -46664,13 +42474,9 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
-    if (config->control) {
-        diti_tensor picture =
-            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
-        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
-    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
+    state->modulation.active =
+        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -46767,7 +42573,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel SD3ControlNetModel",
+        {"SD3Transformer2DModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
@@ -46808,24 +42614,14 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
-DIT_INTERNAL const diti_family *diti_lumina2_family(void);
-DIT_INTERNAL const diti_family *diti_sana_family(void);
-DIT_INTERNAL const diti_family *diti_krea2_family(void);
-DIT_INTERNAL const diti_family *diti_anima_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
-   PixArt's are told. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
-#ifndef DIT_NO_SANA
-    {diti_sana_family, "Sana", NULL},
-#else
-    {NULL, "Sana", "DIT_NO_SANA"},
-#endif
 #ifndef DIT_NO_PIXART
     {diti_pixart_family, "PixArt", NULL},
 #else
@@ -46896,21 +42692,6 @@ static const diti_family_row diti_families[] = {
     {diti_qwenimage_family, "Qwen-Image", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
-#endif
-#ifndef DIT_NO_LUMINA2
-    {diti_lumina2_family, "Lumina-Image 2", NULL},
-#else
-    {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
-#endif
-#ifndef DIT_NO_KREA2
-    {diti_krea2_family, "Krea 2", NULL},
-#else
-    {NULL, "Krea 2", "DIT_NO_KREA2"},
-#endif
-#ifndef DIT_NO_ANIMA
-    {diti_anima_family, "Anima", NULL},
-#else
-    {NULL, "Anima", "DIT_NO_ANIMA"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -47067,11 +42848,6 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
-/* Names that control nets of diffusers have, whatever their family. */
-static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
-}
-
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -47094,12 +42870,6 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
-    if (diti_control_is(checkpoint, from.prefix))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
-            "file as a component with the role DIT_ROLE_CONTROL",
-            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -47107,58 +42877,6 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
-}
-
-/* A net adds to the residual stream of a model that reads the same text and latent. */
-static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
-                                     dit_error *err) {
-    const diti_model_traits *a = &model->traits, *b = &net->traits;
-    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
-        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
-        return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
-        "text, the model %u and %u; use one that was made for it",
-        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
-        (unsigned)a->text_columns);
-}
-
-DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
-                                          const diti_json *config, const diti_checkpoint *checkpoint,
-                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
-                                          dit_error *err) {
-    const diti_family *family = model->family;
-    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
-    diti_component_source from = DITI_ZERO;
-    dit_result result;
-    *out = NULL;
-    if (!model->traits.control_by)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
-                         file, model->traits.family, model->traits.variant);
-    if (!diti_control_is(checkpoint, prefix))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
-                         "have it, and others must be converted to its names first",
-                         file);
-    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
-            "for %s",
-            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
-    from.device = device;
-    from.env = env;
-    from.config = config;
-    from.checkpoint = checkpoint;
-    from.prefix = prefix;
-    from.options = options;
-    result = diti_family_load(family, &from, out, err);
-    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
-    if (result == DIT_OK) return DIT_OK;
-    diti_transformer_destroy(*out);
-    *out = NULL;
-    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -47181,8 +42899,7 @@ typedef struct diti_vae_traits {
     bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
-    bool tiny;          /* AutoencoderTiny */
-    bool exact;         /* an encoder gives the latent itself, without a log-variance */
+    bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
     /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
@@ -47223,7 +42940,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
@@ -47259,8 +42976,6 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
-    diti_group group;    /* devices that decode it together (diti_vae_clip_divide) */
-    uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
@@ -47279,21 +42994,10 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
-/* A clip that has begun is decoded by a group of devices together, by the bytes of one alone: those that have no part
-   in it are told by false. clip->latent and clip->pixels become what this device has of each frame. */
-DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
-/* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
-typedef struct diti_vae_portion {
-    uint32_t first, frames; /* frames among the chunk's; frames 0: none */
-    uint32_t line, lines;   /* lines of each frame; line: the first */
-} diti_vae_portion;
-DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
-                                                    uint32_t member, bool made);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
-/* The ops of a chunk: x has the rows of its input that this device has, and the result those that it makes; 0, and the
-   graph has not failed: it makes none. Rows of pictures are [pixels, 3]
+/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 /* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
@@ -47340,7 +43044,7 @@ typedef struct diti_kl_half { /* decoder or encoder */
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
     diti_layer pool_in, pool_norm,
-        pool_out;     /* what is added before a block of FLUX.2's; no parts where there is none */
+        pool_out;     /* branch that is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
@@ -47388,7 +43092,6 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
-    struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
@@ -47469,11 +43172,6 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
-/* Where devices have a band of each frame: x, so many rows to a line of the latent, with the lines of all of them. */
-DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
-/* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
-DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
-                                         uint32_t channels);
 /* x, or a copy behind room for so many frames. */
 DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                 uint32_t before);
@@ -47508,12 +43206,6 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
-DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name);
-DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
-DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader);
-DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err);
-DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
-DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
 /* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
@@ -48724,7 +44416,6 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                       diti_row_band row_band) {
-    if (vae->dc) return decode ? diti_dc_decode(vae, graph, x, row_band) : diti_dc_encode(vae, graph, x, row_band);
     if (vae->traits.tiny)
         return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
     return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
@@ -48811,7 +44502,7 @@ static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, c
    too. group NULL: all are run here. */
 static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
     const diti_vae_traits *traits = &tiles->vae->traits;
-    uint32_t channels = tiles->decode ? 3 : traits->exact ? traits->latent_channels : 2 * traits->latent_channels;
+    uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
     uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
     if (!group || group->index == 0)
         tiles->out = diti_tensor_new(graph, DITI_F32,
@@ -48853,7 +44544,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
     diti_group members = diti_vae_members(vae, group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video || vae->dc) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -48865,8 +44556,6 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
     diti_group members = diti_vae_members(vae, group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
-    if (vae->dc) /* attention at several sizes reads all lines: the first device alone computes */
-        return group && group->index ? 0 : diti_vae_run(vae, graph, x, true, diti_row_band_whole(height, width));
     if (group && group->index >= diti_group_count(&members)) return 0;
     row_band = diti_row_band_of(&members, height, width, &first);
     if (row_band.group)
@@ -48903,11 +44592,7 @@ DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph
    A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
    kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
    the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
-   input become the cache. Residuals are F32.
-
-   Devices that decode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3 convolution
-   gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the latent, attention
-   the keys and values of all bands. */
+   input become the cache. Residuals are F32. */
 
 /* ---- pictures ---- */
 
@@ -48924,8 +44609,7 @@ static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *
     const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
     diti_row_band row_band = diti_row_band_whole(size->height, size->width);
     if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
-    row_band.images = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
-    if (!row_band.images) return 0;
+    row_band.images = chunk->frames;
     return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
 }
 
@@ -48984,49 +44668,7 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     }
     clip->latent.height /= factor;
     clip->latent.width /= factor;
-    clip->lines = tile || encode ? 0 : clip->latent.height;
     return true;
-}
-
-/* Devices have whole frames where an autoencoder takes them one by one, and else a band of lines of every frame. */
-static bool diti_video_has_bands(const diti_vae_clip *clip) {
-    return clip->vae->kind && diti_group_count(&clip->group) > 1;
-}
-
-DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
-    uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
-    clip->group = *group;
-    if (!clip->vae->kind) return true;
-    if (clip->group.count > height) clip->group.count = height;
-    if (index >= diti_group_count(&clip->group)) return false;
-    clip->latent.height = diti_group_size(&clip->group, index, height);
-    clip->pixels.height = factor * clip->latent.height;
-    return true;
-}
-
-DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
-                                                    uint32_t member, bool made) {
-    uint32_t frames = made ? chunk->out_frames : chunk->frames, factor = made ? clip->vae->traits.factor : 1;
-    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
-    diti_group group = clip->group;
-    diti_vae_portion out = DITI_ZERO;
-    out.frames = frames;
-    out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
-    if (divides && diti_group_count(&group) > 1) {
-        if (group.count > frames) group.count = frames;
-        out.first = diti_group_first(&group, member, frames);
-        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
-    }
-    if (!bands) return out;
-    if (divides) {
-        out.lines *= factor;
-    } else if (member < group.count) {
-        out.line = factor * diti_group_first(&group, member, clip->lines);
-        out.lines = factor * diti_group_size(&group, member, clip->lines);
-    } else {
-        out.frames = 0;
-    }
-    return out;
 }
 
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
@@ -49044,14 +44686,13 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
-    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
+    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
@@ -49186,91 +44827,6 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
-/* A rectangle of lines of every frame of x to one of out. */
-static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, uint32_t line, diti_tensor out,
-                            uint32_t out_lines, uint32_t out_line, const diti_video *part) {
-    diti_place_desc move = DITI_ZERO;
-    move.from = move.to = move.part = *part;
-    move.from.height = lines;
-    move.to.height = out_lines;
-    move.from_y = line;
-    move.y = out_line;
-    move.out = out;
-    diti_place_frames(graph, x, &move);
-}
-
-DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
-    diti_graph *graph = clip->graph;
-    const diti_group *group = &clip->group;
-    uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
-    diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
-    diti_element format;
-    diti_tensor all, parts[DITI_MAX_DEVICES];
-    diti_trade trades[DITI_MAX_DEVICES];
-    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return x;
-    format = diti_tensor_get(graph, x)->format;
-    for (i = 0; i < group->count; i++) {
-        if (i == group->index) continue;
-        parts[i] =
-            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
-        trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
-    }
-    parts[group->index] = x;
-    all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        part.height = diti_group_size(group, i, clip->lines);
-        if (i != group->index) diti_trade_end(graph, trades[i]);
-        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
-                        &part);
-    }
-    return all;
-}
-
-DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
-                                         uint32_t channels) {
-    diti_graph *graph = clip->graph;
-    uint32_t rows = size->frames * size->height * size->width;
-    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part;
-    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return own;
-    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
-    diti_copy(graph, own, part, "keys and values");
-    return diti_video_all_lines(clip, size->frames, part, "keys and values of all bands");
-}
-
-/* A line of each frame next to the band: the own one at the edge goes to the member that has it, whose comes. */
-static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t own, uint32_t beyond,
-                            uint32_t lines, uint32_t member) {
-    diti_graph *graph = clip->graph;
-    uint32_t columns = diti_tensor_columns(graph, all), device = clip->group.devices[member];
-    diti_video line = {size->frames, 1, size->width};
-    diti_tensor sent, received;
-    if (diti_graph_failed(graph)) return;
-    sent = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
-    received = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
-    diti_video_move(graph, all, lines, own, sent, 1, 0, &line);
-    diti_swap(graph, sent, received, device);
-    diti_video_move(graph, received, 1, 0, all, lines, beyond, &line);
-}
-
-/* The frames of a convolution's input with the lines next to the band, for which size has room then. */
-static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
-                                         diti_conv_desc *desc) {
-    const diti_group *group = &clip->group;
-    diti_video band = *size;
-    diti_video_input out;
-    if (diti_graph_failed(clip->graph)) return in;
-    desc->above = group->index > 0;
-    desc->below = group->index + 1 < group->count;
-    size->height += desc->above + desc->below;
-    out = diti_video_room(clip, size, diti_tensor_columns(clip->graph, in.own),
-                          diti_tensor_get(clip->graph, in.own)->format, in.before);
-    diti_video_move(clip->graph, in.own, band.height, 0, out.own, size->height, desc->above, &band);
-    if (desc->above) diti_video_meet(clip, &band, out.own, 1, 0, size->height, group->index - 1);
-    if (desc->below)
-        diti_video_meet(clip, &band, out.own, size->height - 2, size->height - 1, size->height, group->index + 1);
-    return out;
-}
-
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
@@ -49289,7 +44845,6 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
         return in;
     }
     desc.batch = alone ? size->frames : 1;
-    desc.parts = clip->lines ? size->frames * clip->latent.height / desc.batch : 0;
     desc.groups = style->groups;
     desc.eps = style->eps;
     desc.weight = &norm->weight;
@@ -49297,9 +44852,6 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.silu = silu;
     desc.out = in.own;
     desc.name = "vae_norm";
-    if (diti_video_has_bands(clip))
-        desc.moments =
-            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }
@@ -49375,9 +44927,7 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
-    diti_video lines = *size; /* size of the input, with lines next to the band */
     if (more) desc = *more;
-    if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
@@ -49396,8 +44946,8 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                DITI_VAE_CACHES);
     if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, &lines, in);
-        diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
+        diti_video_fill(clip, size, in);
+        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }
@@ -49605,29 +45155,25 @@ static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chun
     const struct diti_opensora *own = clip->vae->opensora;
     diti_graph *graph = clip->graph;
     diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
-    uint32_t factor = clip->vae->frame_factor, area, first, i;
-    uint32_t columns = clip->vae->traits.latent_channels, pixels;
-    diti_vae_portion made = diti_vae_clip_portion(clip, chunk, clip->group.index, true);
+    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
     diti_elementwise_desc scale = DITI_ZERO;
-    diti_video whole = {1, made.lines / clip->vae->traits.factor, size.width};
-    diti_row_band row_band = diti_row_band_whole(whole.height, whole.width);
+    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
     diti_tensor out, some;
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
     x = diti_opensora_half(clip, x, &own->decoder, true, &size);
-    x = diti_video_all_lines(clip, size.frames, x, "latents of pictures");
-    if (diti_graph_failed(graph) || !made.frames) return 0;
-    area = whole.height * whole.width;
-    pixels = made.lines * clip->pixels.width;
-    first = (factor - chunk->out_frames % factor) % factor + made.first;
+    if (diti_graph_failed(graph)) return 0;
+    first = (factor - chunk->out_frames % factor) % factor;
     scale.scale = 1 / DITI_OPENSORA_SCALE;
     scale.name = "vae_scale";
-    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, made.frames * area, 0, columns), &scale);
-    out = diti_tensor_new(graph, DITI_F32, made.frames * pixels, 3, "frames");
-    for (i = 0; i < made.frames && !diti_graph_failed(graph); i += row_band.images) {
-        row_band.images = made.frames - i < DITI_OPENSORA_PICTURES ? made.frames - i : DITI_OPENSORA_PICTURES;
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
+    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images =
+            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
         if (clip->tile) row_band.images = 1;
         some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
-        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &whole, clip->tile)
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
                           : diti_kl_decode(clip->vae, graph, some, row_band);
         if (diti_graph_failed(graph)) return 0;
         diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");
@@ -49899,20 +45445,15 @@ static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
     diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
-    diti_video wide = *size; /* with the lines of all bands */
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
-    diti_tensor all, parts[3], keys;
+    diti_tensor all, parts[3];
     fused.name = "vae_qkv";
     all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
-    keys = diti_video_keys(clip, size, all, channels);
-    if (diti_graph_failed(graph)) return 0;
-    wide.height = diti_tensor_rows(graph, keys) / (size->frames * size->width);
     for (i = 0; i < 3; i++) {
-        parts[i] = i ? diti_tensor_view(graph, keys, 0, diti_tensor_rows(graph, keys), (i - 1) * channels, channels)
-                     : diti_tensor_view(graph, all, 0, rows, 0, channels);
-        if (folded) parts[i] = diti_fold_frames(graph, parts[i], i ? &wide : size, false);
+        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
     }
     desc.batch = size->frames;
     desc.heads = 1;
@@ -50766,10 +46307,10 @@ static bool diti_wan_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
 static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                           const diti_wan_vae_half *half) {
     diti_graph *graph = clip->graph;
-    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width, all;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own, keys;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
     linear.bias = &half->qkv.bias;
     linear.name = "vae_qkv";
     h = diti_linear(graph, h, &half->qkv.weight, &linear);
@@ -50778,11 +46319,9 @@ static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video 
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
-    keys = diti_video_keys(clip, size, h, channels);
-    all = diti_tensor_rows(graph, keys);
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-                       diti_tensor_view(graph, keys, 0, all, 0, channels),
-                       diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
+                       diti_tensor_view(graph, h, 0, rows, channels, channels),
+                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
     linear.bias = &half->out.bias;
     linear.residual = x;
     linear.out_f32 = true;
@@ -51077,21 +46616,20 @@ static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const di
     uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, keys, out;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, out;
     linear.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &linear);
-    keys = diti_video_keys(clip, size, h, channels);
     out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
     desc.batch = desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
     for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
-        uint32_t count = diti_tensor_rows(graph, keys) / size->frames * (frame + 1);
+        uint32_t keys = (frame + 1) * area;
         desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
         diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
-                       diti_tensor_view(graph, keys, 0, count, 0, channels),
-                       diti_tensor_view(graph, keys, 0, count, channels, channels), &desc);
+                       diti_tensor_view(graph, h, 0, keys, channels, channels),
+                       diti_tensor_view(graph, h, 0, keys, 2 * channels, channels), &desc);
     }
     linear.bias = &attention->out.bias;
     linear.residual = x;
@@ -51601,8 +47139,7 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width, scale_lines = size->height / clip->latent.height;
-    uint32_t line = scale_lines * diti_group_first(&clip->group, clip->group.index, clip->lines);
+    uint32_t area = size->height * size->width;
     diti_linear_desc linear = DITI_ZERO;
     diti_elementwise_desc add = DITI_ZERO;
     if (!scale->part_count || diti_graph_failed(graph)) return x;
@@ -51610,9 +47147,8 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(
-        graph, diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale, &linear);
-    clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
+    add.add = diti_linear(graph, diti_tensor_view(graph, clip->noise, clip->noise_next, area, 0, 1), scale, &linear);
+    clip->noise_next += area;
     return diti_elementwise(graph, x, &add);
 }
 
@@ -51780,435 +47316,6 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
     return &kind;
 }
 
-/* ==== src/vae/dc.c ==== */
-
-/* AutoencoderDC, DC-AE (docs/models.md 4.6). Original:
-   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
-
-   Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
-   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the
-   convolution. The residual stream is F32; what is in it may be larger than halves can be. */
-
-#define DITI_DC_MAX_LEVELS 8u
-#define DITI_DC_MAX_BLOCKS 16u
-#define DITI_DC_MAX_SCALES 3u
-
-typedef struct diti_dc_block {
-    bool attends;
-    diti_layer conv1, conv2, norm;         /* [C, 9C] each, the second one without a bias; RMS norm [C] */
-    diti_fused_linear qkv;                 /* [3 inner, C], without biases */
-    diti_weight taps[DITI_DC_MAX_SCALES];  /* F32 [3 inner, k * k] */
-    diti_weight mixes[DITI_DC_MAX_SCALES]; /* F32 [3 inner, head_dim] */
-    uint32_t scales, inner;
-    diti_layer out, norm_attention; /* [C, inner * (1 + scales)], [C] */
-    diti_layer ff_in, ff_out;       /* [2 hidden, C], [C, hidden] */
-    diti_weight ff_depth, ff_biases;
-    diti_layer norm_ff;
-} diti_dc_block;
-typedef struct diti_dc_level {
-    diti_layer
-        resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
-    diti_dc_block blocks[DITI_DC_MAX_BLOCKS];
-    uint32_t count, channels;
-} diti_dc_level;
-typedef struct diti_dc_half {
-    diti_layer conv_in, norm_out, conv_out; /* an encoder has no norm */
-    diti_dc_level *levels;                  /* from the finest on */
-    uint32_t level_count;
-    bool present, shortcut;
-} diti_dc_half;
-struct diti_dc {
-    diti_dc_half decoder, encoder;
-    uint32_t head_dim;
-};
-
-DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name) {
-    return diti_equal(class_name, "AutoencoderDC") ||
-           (diti_equal(class_name, "AutoencoderTiny") &&
-            (diti_loader_find(loader, "decoder.up_blocks.0.1.conv1.weight") ||
-             diti_loader_find(loader, "encoder.down_blocks.0.0.conv1.weight")));
-}
-
-/* ---- reading ---- */
-
-/* Every element of a setting that may be a list is one of the words that are known. */
-static void diti_dc_check_words(diti_settings *settings, const char *key, const char *known) {
-    const diti_json *value = diti_setting(settings, key), *item = value;
-    if (value && value->kind == DITI_JSON_ARRAY) item = value->first;
-    for (; item; item = item == value ? NULL : item->next) {
-        const char *word = item->kind == DITI_JSON_STRING ? item->text : "";
-        if (!*word || !strstr(known, word)) {
-            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "it is of another kind than Sana's");
-            return;
-        }
-    }
-}
-
-DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
-    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
-    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
-    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0);
-    vae->dc = (struct diti_dc *)diti_component_array(&vae->base, loader, 1, sizeof *vae->dc);
-    if (!vae->dc) return loader->error.result;
-    diti_dc_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
-    diti_dc_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
-    diti_dc_check_words(&settings, "decoder_norm_types", "rms_norm");
-    diti_dc_check_words(&settings, "decoder_act_fns", "silu");
-    diti_dc_check_words(&settings, "decoder_conv_act_fn", "relu");
-    vae->dc->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 128);
-    vae->dc->encoder.shortcut = diti_setting_bool(&settings, "encoder_out_shortcut", true);
-    vae->dc->decoder.shortcut = diti_setting_bool(&settings, "decoder_in_shortcut", true);
-    vae->traits.latent_channels = diti_setting_size(&settings, "latent_channels", latent, DITI_VAE_MAX_CHANNELS);
-    vae->traits.exact = true;
-    if (settings.result != DIT_OK) return settings.result;
-    if (latent && latent == vae->traits.latent_channels && vae->dc->head_dim % 4 == 0) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: an AutoencoderDC with %u channels of latents and heads of %u is out of range",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)latent, (unsigned)vae->dc->head_dim);
-}
-
-/* ---- loading ---- */
-
-static void diti_dc_load_attention(diti_loader *loader, diti_dc_block *block, uint32_t channels, uint32_t head_dim) {
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    uint32_t i, hidden = diti_loader_dimension(loader, "conv_out.conv_point.weight", 1);
-    char name[96];
-    block->inner = diti_loader_dimension(loader, "attn.to_q.weight", 0);
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, block->inner, channels, false);
-    for (i = 0; i < DITI_DC_MAX_SCALES; i++) {
-        uint32_t side;
-        diti_format(name, sizeof name, "attn.to_qkv_multiscale.%u.proj_in.weight", (unsigned)i);
-        side = diti_loader_dimension(loader, name, 3);
-        if (!side) break;
-        diti_load_vector(loader, &block->taps[i], 3 * block->inner, side * side, name);
-        diti_format(name, sizeof name, "attn.to_qkv_multiscale.%u.proj_out.weight", (unsigned)i);
-        diti_load_vector(loader, &block->mixes[i], 3 * block->inner, head_dim, name);
-    }
-    block->scales = i;
-    diti_load_bare(loader, &block->out, channels, block->inner * (1 + block->scales), "attn.to_out");
-    diti_load_norm(loader, &block->norm_attention, channels, "attn.norm_out");
-    diti_load_layer(loader, &block->ff_in, 2 * hidden, channels, 1, "conv_out.conv_inverted");
-    diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "conv_out.conv_depth.weight");
-    diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "conv_out.conv_depth.bias");
-    diti_load_bare(loader, &block->ff_out, channels, hidden, "conv_out.conv_point");
-    diti_load_norm(loader, &block->norm_ff, channels, "conv_out.norm");
-}
-
-/* The block in the loader's scope, if there is one. */
-static bool diti_dc_load_block(diti_loader *loader, diti_dc_block *block, uint32_t channels, uint32_t head_dim) {
-    block->attends = diti_loader_find(loader, "attn.to_q.weight") != NULL;
-    if (block->attends) {
-        diti_dc_load_attention(loader, block, channels, head_dim);
-    } else if (diti_loader_find(loader, "conv1.weight")) {
-        diti_load_layer(loader, &block->conv1, channels, 9 * channels, 3, "conv1");
-        diti_load_conv(loader, &block->conv2, channels, channels, 1, 3, false, "conv2");
-        diti_load_norm(loader, &block->norm, channels, "norm");
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* Level `index` of a half, whose names count from the finest level on; other: channels of the level that is coarser. */
-static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index,
-                               uint32_t head_dim, uint32_t other) {
-    const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks";
-    uint32_t number, rows;
-    for (number = 0; number <= DITI_DC_MAX_BLOCKS && !loader->error.result; number++) {
-        diti_loader_scope(loader, "%s.%u.%u.", list, (unsigned)index, (unsigned)number);
-        rows = diti_loader_dimension(loader, "conv.weight", 0);
-        if (rows)
-            diti_load_layer(loader, &level->resample, rows, 9 * (decoder ? other : level->channels), 3, "conv");
-        else if (level->count == DITI_DC_MAX_BLOCKS ||
-                 !diti_dc_load_block(loader, &level->blocks[level->count], level->channels, head_dim))
-            break;
-        else
-            level->count++;
-    }
-    diti_loader_scope(loader, "%s", "");
-}
-
-/* Channels of a level, which its first block tells. */
-static uint32_t diti_dc_channels(diti_loader *loader, bool decoder, uint32_t index) {
-    static const char *const names[] = {"conv1.weight", "attn.to_out.weight"};
-    uint32_t number, i, channels = 0;
-    for (number = 0; number < 2; number++)
-        for (i = 0; i < DITI_COUNT(names) && !channels; i++) {
-            char name[96];
-            diti_format(name, sizeof name, "%s.%u.%u.%s", decoder ? "decoder.up_blocks" : "encoder.down_blocks",
-                        (unsigned)index, (unsigned)number, names[i]);
-            channels = diti_loader_dimension(loader, name, 0);
-        }
-    return channels;
-}
-
-static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *half, bool decoder) {
-    uint32_t latent = vae->traits.latent_channels, i;
-    half->levels = (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
-    if (!half->levels) return;
-    half->present = true;
-    for (i = 0; i < DITI_DC_MAX_LEVELS; i++) {
-        half->levels[i].channels = diti_dc_channels(loader, decoder, i);
-        if (!half->levels[i].channels) break;
-    }
-    half->level_count = i;
-    if (!i) {
-        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-                  "%s: an AutoencoderDC without blocks at its finest level is not known",
-                  diti_checkpoint_name(loader->checkpoint));
-        return;
-    }
-    if (decoder) {
-        diti_load_layer(loader, &half->conv_in, half->levels[i - 1].channels, 9 * latent, 3, "decoder.conv_in");
-        diti_load_norm(loader, &half->norm_out, half->levels[0].channels, "decoder.norm_out");
-        diti_load_layer(loader, &half->conv_out, 3, 9 * half->levels[0].channels, 3, "decoder.conv_out");
-    } else {
-        diti_load_layer(loader, &half->conv_in, half->levels[0].channels, 27, 3, "encoder.conv_in");
-        diti_load_layer(loader, &half->conv_out, latent, 9 * half->levels[i - 1].channels, 3, "encoder.conv_out");
-    }
-    for (i = 0; i < half->level_count; i++)
-        diti_dc_load_level(loader, &half->levels[i], decoder, i, vae->dc->head_dim,
-                           i + 1 < half->level_count ? half->levels[i + 1].channels : 0);
-}
-
-DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader) {
-    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
-    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
-    vae->traits.has_decoder = vae->dc->decoder.present;
-    vae->traits.has_encoder = vae->dc->encoder.present;
-}
-
-/* Shortcuts repeat channels, or take means of them, as often as one number of channels is in the other. */
-static bool diti_dc_fits(const diti_vae *vae, const diti_dc_half *half, bool decoder) {
-    uint32_t i, last, head_dim = vae->dc->head_dim, latent = vae->traits.latent_channels;
-    if (!half->present) return true;
-    last = half->levels[half->level_count - 1].channels;
-    for (i = 0; i < half->level_count; i++) {
-        const diti_dc_level *level = &half->levels[i];
-        uint32_t rows = level->resample.weight.rows, more = i + 1 < half->level_count ? level[1].channels : 0, k;
-        uint32_t given = decoder ? level->channels : more, traded = decoder ? 4 * given : given / 4;
-        if (level->channels % 4 || !level->count || (rows != 0) != (more != 0)) return false;
-        if (rows && rows != given && rows != traded) return false;
-        if (rows && 4 * level->channels % more) return false;
-        for (k = 0; k < level->count; k++)
-            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim))
-                return false;
-    }
-    return !half->shortcut || last % latent == 0;
-}
-
-DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err) {
-    const diti_dc_half *half = vae->dc->decoder.present ? &vae->dc->decoder : &vae->dc->encoder;
-    vae->traits.factor = half->level_count ? 1u << (half->level_count - 1) : 0;
-    if (half->present && diti_dc_fits(vae, &vae->dc->decoder, true) && diti_dc_fits(vae, &vae->dc->encoder, false))
-        return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
-        "each other");
-}
-
-/* ---- computing ---- */
-
-/* 3x3, padding of 1. */
-static diti_tensor diti_dc_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_row_band *size,
-                                diti_conv_desc *desc, const char *name) {
-    desc->batch = 1;
-    desc->height = size->height;
-    desc->width = size->width;
-    desc->bias = &layer->bias;
-    desc->pad_before = desc->pad_after = 1;
-    desc->name = name;
-    return diti_conv(graph, x, &layer->weight, desc);
-}
-
-/* RMS(x) * weight + bias, plus residual. */
-static diti_tensor diti_dc_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_tensor residual) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = desc.out_f32 = true;
-    desc.eps = 1e-5f;
-    desc.weight = &layer->weight;
-    desc.bias = &layer->bias;
-    desc.residual = residual;
-    desc.name = "dc_norm";
-    return diti_norm(graph, x, &desc);
-}
-
-/* A layer without a bias. */
-static diti_tensor diti_dc_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out_f32 = true;
-    desc.name = name;
-    return diti_linear(graph, x, &layer->weight, &desc);
-}
-
-static diti_tensor diti_dc_resnet(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
-                                  const diti_row_band *size) {
-    diti_conv_desc first = DITI_ZERO, second = DITI_ZERO;
-    diti_tensor h;
-    first.activation = DITI_ACTIVATION_SILU;
-    second.out_f32 = true;
-    h = diti_dc_conv(graph, x, &block->conv1, size, &first, "dc_conv1");
-    return diti_dc_norm(graph, diti_dc_conv(graph, h, &block->conv2, size, &second, "dc_conv2"), &block->norm, x);
-}
-
-/* Queries, keys and values as they are, and as every scale has mixed them with their neighbours. */
-static diti_tensor diti_dc_attend(diti_graph *graph, diti_tensor x, const diti_dc_block *block, uint32_t head_dim,
-                                  const diti_row_band *size) {
-    uint32_t rows = diti_tensor_rows(graph, x), columns = 3 * block->inner, i;
-    diti_tensor all = diti_tensor_new(graph, DITI_F32, rows, columns * (1 + block->scales), "dc_qkv"), own, h;
-    diti_linear_attention_desc attention = DITI_ZERO;
-    diti_linear_desc linear = DITI_ZERO;
-    own = diti_tensor_view(graph, all, 0, rows, 0, columns);
-    linear.out = own;
-    linear.name = "dc_qkv";
-    diti_linear_fused(graph, x, &block->qkv, &linear);
-    for (i = 0; i < block->scales && !diti_graph_failed(graph); i++) {
-        diti_depthwise_desc depth = DITI_ZERO;
-        depth.height = size->height;
-        depth.width = size->width;
-        depth.weight = &block->taps[i];
-        depth.name = "dc_scale";
-        diti_grouped(graph, diti_depthwise(graph, own, &depth), &block->mixes[i],
-                     diti_tensor_view(graph, all, 0, rows, (i + 1) * columns, columns), "dc_scale_mix");
-    }
-    attention.items = 1;
-    attention.heads = (1 + block->scales) * block->inner / head_dim;
-    attention.head_dim = attention.key_offset = head_dim;
-    attention.step = 3 * head_dim;
-    attention.value_offset = 2 * head_dim;
-    attention.name = "dc_attention";
-    h = diti_linear_attention(graph, all, &attention);
-    h = diti_dc_linear(graph, h, &block->out, "dc_attention_out");
-    return diti_dc_norm(graph, h, &block->norm_attention, x);
-}
-
-static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
-                                const diti_row_band *size) {
-    uint32_t rows = diti_tensor_rows(graph, x), hidden = block->ff_out.weight.columns;
-    diti_linear_desc linear = DITI_ZERO;
-    diti_depthwise_desc depth = DITI_ZERO;
-    diti_tensor h;
-    linear.bias = &block->ff_in.bias;
-    linear.activation = DITI_ACTIVATION_SILU;
-    linear.out_f32 = true;
-    linear.name = "dc_ff_in";
-    h = diti_linear(graph, x, &block->ff_in.weight, &linear);
-    depth.height = size->height;
-    depth.width = size->width;
-    depth.weight = &block->ff_depth;
-    depth.bias = &block->ff_biases;
-    depth.gate = diti_tensor_view(graph, h, 0, rows, hidden, hidden);
-    depth.gate_first = hidden;
-    depth.name = "dc_ff_depth";
-    h = diti_depthwise(graph, diti_tensor_view(graph, h, 0, rows, 0, hidden), &depth);
-    return diti_dc_norm(graph, diti_dc_linear(graph, h, &block->ff_out, "dc_ff_out"), &block->norm_ff, x);
-}
-
-static diti_tensor diti_dc_run_blocks(diti_graph *graph, diti_tensor x, const diti_dc_level *level, uint32_t head_dim,
-                                      const diti_row_band *size) {
-    uint32_t i;
-    for (i = 0; i < level->count && !diti_graph_failed(graph); i++) {
-        const diti_dc_block *block = &level->blocks[i];
-        if (!block->attends) {
-            x = diti_dc_resnet(graph, x, block, size);
-            continue;
-        }
-        x = diti_dc_attend(graph, x, block, head_dim, size);
-        x = diti_dc_feed(graph, x, block, size);
-    }
-    return x;
-}
-
-/* How channels and blocks of side x side pixels are traded: number channel * side^2 + dy * side + dx. clip: of x. */
-static diti_block_desc diti_dc_trade(const diti_row_band *size, uint32_t side, uint32_t columns, const char *name) {
-    diti_block_desc block = DITI_ZERO;
-    block.clip.frames = 1;
-    block.clip.height = size->height;
-    block.clip.width = size->width;
-    block.columns = columns;
-    block.time = 1;
-    block.side = side;
-    block.channel_step = block.time_step = side * side;
-    block.line_step = side;
-    block.pixel_step = 1;
-    block.out_f32 = true;
-    block.name = name;
-    return block;
-}
-
-/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose
-   channels are repeated and then become pixels. */
-static diti_tensor diti_dc_up(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
-                              diti_row_band *size) {
-    diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_up"), shuffle = shortcut;
-    diti_conv_desc conv = DITI_ZERO;
-    conv.upsample = layer->weight.rows == channels;
-    conv.out_f32 = true;
-    shortcut.more = diti_dc_conv(graph, x, layer, size, &conv, "dc_up");
-    if (!conv.upsample) shortcut.more = diti_spread_frames(graph, shortcut.more, &shuffle);
-    if (diti_graph_failed(graph)) return 0;
-    shortcut.repeats = 4 * channels / diti_tensor_columns(graph, x);
-    size->height *= 2;
-    size->width *= 2;
-    return diti_spread_frames(graph, x, &shortcut);
-}
-
-/* Half the size, in the same way: pixels become channels, and means of these are taken. */
-static diti_tensor diti_dc_down(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
-                                diti_row_band *size) {
-    diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_down"), shuffle = shortcut;
-    diti_conv_desc conv = DITI_ZERO;
-    conv.stride = layer->weight.rows == channels ? 2 : 1;
-    conv.out_f32 = true;
-    shortcut.more = diti_dc_conv(graph, x, layer, size, &conv, "dc_down");
-    if (conv.stride == 1) shortcut.more = diti_gather_frames(graph, shortcut.more, &shuffle);
-    if (diti_graph_failed(graph)) return 0;
-    shortcut.repeats = 4 * diti_tensor_columns(graph, x) / channels;
-    size->height /= 2;
-    size->width /= 2;
-    return diti_gather_frames(graph, x, &shortcut);
-}
-
-DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size) {
-    const diti_dc_half *half = &vae->dc->decoder;
-    uint32_t i, last = half->levels[half->level_count - 1].channels;
-    diti_block_desc repeat = diti_dc_trade(&size, 1, last, "dc_conv_in");
-    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
-    diti_elementwise_desc relu = DITI_ZERO;
-    in.out_f32 = out.out_f32 = true;
-    repeat.more = diti_dc_conv(graph, x, &half->conv_in, &size, &in, "dc_conv_in");
-    repeat.repeats = last / vae->traits.latent_channels;
-    x = half->shortcut ? diti_spread_frames(graph, x, &repeat) : repeat.more;
-    for (i = half->level_count; i-- > 0 && !diti_graph_failed(graph);) {
-        const diti_dc_level *level = &half->levels[i];
-        if (level->resample.weight.part_count) x = diti_dc_up(graph, x, &level->resample, level->channels, &size);
-        x = diti_dc_run_blocks(graph, x, level, vae->dc->head_dim, &size);
-    }
-    relu.activation = DITI_ACTIVATION_RELU;
-    relu.name = "dc_relu";
-    x = diti_elementwise(graph, diti_dc_norm(graph, x, &half->norm_out, 0), &relu);
-    return diti_dc_conv(graph, x, &half->conv_out, &size, &out, "dc_conv_out");
-}
-
-DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size) {
-    const diti_dc_half *half = &vae->dc->encoder;
-    uint32_t i, last = half->levels[half->level_count - 1].channels, latent = vae->traits.latent_channels;
-    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
-    diti_block_desc mean;
-    in.out_f32 = out.out_f32 = true;
-    x = diti_dc_conv(graph, x, &half->conv_in, &size, &in, "dc_conv_in");
-    for (i = 0; i < half->level_count && !diti_graph_failed(graph); i++) {
-        const diti_dc_level *level = &half->levels[i];
-        x = diti_dc_run_blocks(graph, x, level, vae->dc->head_dim, &size);
-        if (level->resample.weight.part_count) x = diti_dc_down(graph, x, &level->resample, level[1].channels, &size);
-    }
-    mean = diti_dc_trade(&size, 1, latent, "dc_conv_out");
-    mean.more = diti_dc_conv(graph, x, &half->conv_out, &size, &out, "dc_conv_out");
-    mean.repeats = last / latent;
-    return half->shortcut ? diti_gather_frames(graph, x, &mean) : mean.more;
-}
-
 /* ==== src/vae/vae.c ==== */
 
 /* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
@@ -52274,8 +47381,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
-    if (diti_dc_is(loader, name)) return diti_dc_read(vae, loader, config, err);
-    vae->traits.tiny = vae->traits.exact = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
 }
 
@@ -52283,8 +47389,6 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
     diti_vae *vae = (diti_vae *)(void *)component;
     if (vae->kind)
         vae->kind->load(vae, loader);
-    else if (vae->dc)
-        diti_dc_load(vae, loader);
     else if (vae->traits.tiny)
         diti_tiny_load(vae, loader);
     else
@@ -52294,7 +47398,6 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
 static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
     diti_vae *vae = (diti_vae *)(void *)component;
     dit_result result = vae->kind          ? vae->kind->finish(vae, config, err)
-                        : vae->dc          ? diti_dc_check(vae, err)
                         : vae->traits.tiny ? diti_tiny_check(vae, err)
                                            : diti_kl_check(vae, config, err);
     if (vae->traits.by_channel) vae->traits.scale = 1;
@@ -52469,7 +47572,6 @@ typedef enum diti_solver_kind {
     DITI_SOLVER_DDIM,
     DITI_SOLVER_DDPM,
     DITI_SOLVER_LCM,
-    DITI_SOLVER_SCM,
     DITI_SOLVER_UNIPC
 } diti_solver_kind;
 typedef enum diti_prediction {
@@ -52477,8 +47579,7 @@ typedef enum diti_prediction {
     DITI_PREDICT_V,
     DITI_PREDICT_SAMPLE,
     DITI_PREDICT_FLOW,
-    DITI_PREDICT_RECTIFIED, /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
-    DITI_PREDICT_TRIGFLOW   /* a flow's velocity, on the circle x = cos(s) x0 + sin(s) noise (Sana-Sprint) */
+    DITI_PREDICT_RECTIFIED /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
 typedef enum diti_spacing {
@@ -52533,8 +47634,6 @@ typedef struct diti_sampling {
     diti_variance variance;
     /* LCM */
     uint32_t distilled_steps;
-    /* SCM: the first angle, and the second one of two steps; 0: there is none of its own */
-    double first_angle, second_angle;
     double timestep_scaling;
     /* DDIM; final_alpha_one is PNDM's, too, and clip DDPM's, LCM's and Heun's */
     bool final_alpha_one, use_clipped_model_output;
@@ -52712,7 +47811,6 @@ static const diti_sampler_entry diti_samplers[] = {
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
     {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
     {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
-    {"scm", " scm scmscheduler ", DITI_SOLVER_SCM, 1, true},
 };
 
 /* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
@@ -53150,15 +48248,6 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
-    if (class_name && diti_equal(class_name, "SCMScheduler")) {
-        const char *word = diti_setting_text(settings, "prediction_type", "trigflow");
-        out->prediction = DITI_PREDICT_TRIGFLOW;
-        out->first_angle = diti_setting_number(settings, "max_timesteps", 1.5708, 1e-3, 1.5708);
-        out->second_angle = diti_setting_number(settings, "intermediate_timesteps", 1.3, 0, 1.5708);
-        if (!diti_equal(word, "trigflow"))
-            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "only trigflow is known");
-        return;
-    }
     if (class_name && diti_equal(class_name, "rflow")) {
         out->prediction = DITI_PREDICT_RECTIFIED;
         out->flow = true;
@@ -53299,11 +48388,6 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
-    if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
-                         out->sampler,
-                         out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
-                                                                  : "any other, since scm is for Sana-Sprint alone");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "sampler pndm needs some signal from the first step on, which %s: use ipndm",
@@ -53335,7 +48419,6 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
     case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
     case DITI_SOLVER_LCM: diti_config_read_lcm(settings, out); break;
-    case DITI_SOLVER_SCM: break;
     case DITI_SOLVER_HEUN: diti_config_read_clip(settings, out, false); break;
     case DITI_SOLVER_EULER:
         if (own_class) diti_config_check_euler(settings);
@@ -53917,36 +49000,12 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
-/* --- Sana-Sprint (docs/models.md 7.15): angles on a circle, equally far from each other --- */
-static diti_noise_level diti_level_from_angle(double angle) {
-    diti_noise_level level;
-    level.alpha = cos(angle);
-    level.noise = sin(angle);
-    level.sigma = level.noise / (level.alpha + level.noise); /* the time of a flow with as much noise */
-    return level;
-}
-
-static void diti_intervals_angles(const diti_sampling *sampling, diti_interval *out) {
-    uint32_t i, n = sampling->steps;
-    for (i = 0; i < n; i++) {
-        double angle = diti_linspace(sampling->first_angle, 0, i, n + 1);
-        if (n == 2 && i == 1 && sampling->second_angle > 0) angle = sampling->second_angle;
-        out[i].from = diti_level_from_angle(angle);
-        out[i].timestep = out[i].from.sigma;
-    }
-    diti_chain_intervals(out, n, diti_level_from_angle(0));
-}
-
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
     double *alphas;
     dit_result result;
     if (sampling->flow) {
         diti_intervals_flow(sampling, out);
-        return DIT_OK;
-    }
-    if (sampling->solver == DITI_SOLVER_SCM) {
-        diti_intervals_angles(sampling, out);
         return DIT_OK;
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
@@ -53972,26 +49031,12 @@ static diti_mixture diti_mixture_of(double x, double m) {
     return mixture;
 }
 
-/* Sana-Sprint is shown the latent times this: the model has learnt a flow, whose latents are shorter than those on a
-   circle. */
-static double diti_trigflow_input(diti_noise_level level) {
-    return sqrt(level.sigma * level.sigma + (1 - level.sigma) * (1 - level.sigma));
-}
-
-/* The output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
-static diti_mixture diti_trigflow_x0(diti_noise_level level) {
-    double t = level.sigma;
-    return diti_mixture_of(level.alpha - level.noise * (1 - 2 * t),
-                           -level.noise * (1 - 2 * t + 2 * t * t) / diti_trigflow_input(level));
-}
-
 static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_level level) {
     switch (prediction) {
     case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
     case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, level.noise);
-    case DITI_PREDICT_TRIGFLOW: return diti_trigflow_x0(level);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, -level.noise);
@@ -54003,7 +49048,6 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
     case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, -level.alpha);
-    case DITI_PREDICT_TRIGFLOW:
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, level.alpha);
@@ -54219,14 +49263,6 @@ static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_int
     double skip = data * data / (time * time + data * data);
     update.x_x = interval->to.alpha * skip;
     update.d[0] = interval->to.alpha * sqrt(1 - skip);
-    update.noise = interval->to.noise;
-    return update;
-}
-
-/* --- SCM (docs/models.md 7.15): x0, then noised again to the next angle --- */
-static diti_update diti_scm_update(const diti_interval *interval) {
-    diti_update update = DITI_ZERO;
-    update.d[0] = interval->to.alpha;
     update.noise = interval->to.noise;
     return update;
 }
@@ -54457,7 +49493,6 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
     case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
-    case DITI_SOLVER_SCM: return diti_scm_update(&intervals[i]);
     case DITI_SOLVER_UNIPC: return diti_unipc_update(sampling, intervals, i);
     case DITI_SOLVER_DPM: break;
     }
@@ -54499,7 +49534,6 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     diti_mixture picture = diti_predicted_x0(sampling->prediction, level), x0;
     diti_update update = diti_solver_update(sampling, intervals, i);
     picture.x *= input;
-    if (sampling->prediction == DITI_PREDICT_TRIGFLOW) input = diti_trigflow_input(level);
     x0 = diti_solver_remembers(sampling, level, picture);
     step->timestep = (float)intervals[i].timestep;
     step->sigma = (float)level.sigma;
@@ -58155,9 +53189,7 @@ struct dit_context {
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
-    DITI_PART_CONTROL, /* one for each control net */
-    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
-    DITI_PART_IMAGE_ENCODER,
+    DITI_PART_VAE,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -58174,16 +53206,14 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    const diti_chat *chat;         /* a decoder's; NULL: prompts stand alone */
-    const diti_chat *picture_chat; /* a decoder's that pictures are shown to; NULL: they are not */
-    diti_taps taps;                /* states of a decoder that are wanted */
-    uint32_t limit;                /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;               /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
-    uint32_t picture_dropped;      /* rows of picture_chat that are none */
-    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* place in that text where the results begin */
-    uint32_t pooled;      /* column of its pooled output */
+    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
+    diti_taps taps;        /* states of a decoder that are wanted */
+    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
+    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column;  /* place in that text where the results begin */
+    uint32_t pooled;       /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -58210,17 +53240,14 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
-    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
-    uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;                   /* for previews; NULL: vae */
-    diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
-    diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
-    diti_json *index;                /* parsed model_index.json or NULL */
+    diti_vae *tae;        /* for previews; NULL: vae */
+    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
+    diti_json *index;     /* parsed model_index.json or NULL */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
@@ -58256,9 +53283,7 @@ typedef enum diti_step_kind {
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* weight of each token; NULL: brackets in prompts are text */
-    uint32_t lengths[2]; /* before the padding, with what the encoder drops */
-    bool plain[2]; /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES)
-                    */
+    uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
@@ -58280,11 +53305,8 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
 
 /* A picture that a picture is made after, as it is encoded: pixels. */
 #define DITI_REFERENCE_PIXELS (2048u * 2048u)
-#define DITI_REFERENCE_SIDE 16384u /* where it is scaled */
-#define DITI_REFERENCE_WORDS 8u    /* most tokens of text around one in a prompt */
 typedef struct diti_reference_shape {
     uint32_t width, height;
-    diti_vision_grid shown; /* tokens that it is to the language model; 0: it is not shown to one */
 } diti_reference_shape;
 
 /* The shape of a request: everything the shape of a plan depends on. */
@@ -58304,10 +53326,7 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool keeps_references;  /* keys and values of references are computed once */
-    bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
-    uint32_t controls;      /* bit i: control net i works */
-    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
+    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -58386,8 +53405,6 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
-    const dit_image *control_image;                          /* the desc's, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -58460,16 +53477,12 @@ typedef struct diti_text_use {
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
-    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in all prompts that are encoded */
-    uint32_t picture_count;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
-    diti_tensor
-        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -58508,10 +53521,6 @@ typedef struct diti_program {
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
-    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
-    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
-    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
@@ -58611,17 +53620,11 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
-/* The part that component `index` alone is. */
-DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                                    const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* All zeros where the model lacks it. */
-/* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
-DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
-DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
 DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
@@ -58693,36 +53696,11 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
-/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
-/* --- control.c: pictures that steer a picture --- */
-DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
-DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
-/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
-   shifted: false: they are scaled alone. */
-DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
-                                          uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
-/* Tokens of all references in a prompt, with the text around them; 0: none is shown. */
-DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape);
-/* resize.c: RGBA of one size as RGBA of another one, which the caller frees with diti_free. */
-typedef enum diti_window { DITI_WINDOW_LANCZOS, DITI_WINDOW_CUBIC } diti_window;
-typedef struct diti_picture { /* in rows without gaps unless pitch says so */
-    const uint8_t *rgba;
-    size_t pitch;
-    uint32_t width, height;
-} diti_picture;
-DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
-                                    diti_window window, uint8_t **out, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -58751,11 +53729,9 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
                                          diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
-/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. shape: of the job, whose
-   references are shown with the prompt; NULL: none are. negative: guidance leads away from it. */
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
-                                                const diti_job_shape *shape, const char *prompt, uint32_t branch,
-                                                bool negative, diti_prompt_tokens *tokens, dit_error *err);
+/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
 /* Whether some token of a branch counts more or less than others. */
@@ -58809,13 +53785,6 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
-/* A picture in memory, of the size that is made. */
-DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
-                                              dit_error *err);
-DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
-                                              dit_error *err);
-/* 1 where a mask is white, else 0. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
@@ -58849,7 +53818,7 @@ typedef enum diti_probe {
     DITI_PROBE_RESIDUAL, /* from F16 to F32: residual + gate * (x W + b) */
     DITI_PROBE_CONV      /* F16: 3 x 3 with bias and residual */
 } diti_probe;
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
                                            dit_error *err);
 /* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
    new bit in device->dropped: the device is of no use any more, but would be without that class. */
@@ -58900,8 +53869,6 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
-/* What families made for their evaluations. */
-DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
  * ended.
@@ -59105,7 +54072,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    dit_type type;          /* of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
+    bool i8;                /* weights are rows of int8 */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -59124,46 +54091,12 @@ static void diti_product_fill(float *values, size_t count, uint32_t seed, bool h
 
 static uint32_t diti_product_taps(const diti_product *p) { return p->height ? 9u : 1u; }
 
-static bool diti_product_is_float8(const diti_product *p) {
-    return p->type == DIT_TYPE_F8_E4M3 || p->type == DIT_TYPE_F8_E5M2;
-}
-
-/* The inputs as products of 8-bit floats round them: the largest of a row to 448. */
-static void diti_product_round_rows(const diti_product *p) {
-    uint32_t r, c;
-    for (r = 0; r < p->m; r++) {
-        float *row = p->x + (size_t)r * p->k, most = 0;
-        for (c = 0; c < p->k; c++)
-            if (fabsf(row[c]) > most) most = fabsf(row[c]);
-        for (c = 0; c < p->k; c++)
-            row[c] = diti_e4m3_to_float(diti_float_to_e4m3(row[c] * (448.0f / most))) * (most / 448.0f);
-    }
-}
-
-/* The same of weights, which are rounded here; their bytes. */
-static uint32_t diti_product_store_float8(const diti_product *p, unsigned char *out) {
-    const size_t count = (size_t)p->n * p->k;
-    size_t i;
-    for (i = 0; i < count; i++) {
-        if (p->type == DIT_TYPE_F8_E4M3) {
-            out[i] = diti_float_to_e4m3(p->w[i]);
-            p->w[i] = diti_e4m3_to_float(out[i]);
-        } else {
-            out[i] = (unsigned char)(diti_float_to_half(p->w[i]) >> 8);
-            p->w[i] = diti_e5m2_to_float(out[i]);
-        }
-    }
-    return (uint32_t)count;
-}
-
 /* The weights as the device stores them, in out; rows of int8 change the values to what they stand for. */
 static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
     const float scale = 1.0f / 254.0f;
     const uint32_t k = p->k * diti_product_taps(p);
-    const bool i8 = p->type == DIT_TYPE_I8_ROW;
-    const uint32_t pitch = i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
+    const uint32_t pitch = p->i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
     uint32_t r, c;
-    if (diti_product_is_float8(p)) return diti_product_store_float8(p, out);
     for (r = 0; r < p->n; r++) {
         unsigned char *to = out + (size_t)r * pitch;
         float *row = p->w + (size_t)r * k;
@@ -59171,14 +54104,14 @@ static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
         for (c = 0; c < k; c++) {
             uint16_t half = diti_float_to_half(row[c]);
             int8_t step = (int8_t)(row[c] * 254.0f);
-            if (i8) row[c] = (float)step * scale;
-            if (i8)
+            if (p->i8) row[c] = (float)step * scale;
+            if (p->i8)
                 memcpy(to + c, &step, 1);
             else
                 memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
                        p->half ? 2u : 4u);
         }
-        if (i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
+        if (p->i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
     }
     return p->n * pitch;
 }
@@ -59293,7 +54226,7 @@ static bool diti_product_agrees(const diti_product *p) {
 static void diti_product_weight(const diti_product *p, const diti_weight_block *block, diti_weight *weight) {
     memset(weight, 0, sizeof *weight);
     weight->name = "self-test weight";
-    weight->type = p->type ? p->type : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
     weight->rows = p->n;
     weight->columns = p->k * diti_product_taps(p);
     weight->kernel = p->height ? 3 : 1;
@@ -59350,7 +54283,6 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         bias.parts[0].block = &blocks[1];
         bias.parts[0].rows = 1;
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
-        if (diti_product_is_float8(p)) diti_product_round_rows(p);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
         result = diti_fail_memory(err, "the device self-test");
@@ -59362,21 +54294,21 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
     return result;
 }
 
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
                                            dit_error *err) {
     diti_product p = DITI_ZERO;
-    p.type = type;
+    p.i8 = i8;
     if (which == DITI_PROBE_PLAIN) {
         p.m = 191;
         p.n = 188;
-        p.k = diti_product_is_float8(&p) ? 208 : 200;
+        p.k = 200;
         p.out_f32 = true;
         return diti_product_run(device, &p, agrees, err);
     }
     p.half = p.bias = true;
     p.m = device->is_cpu ? 97 : 1500; /* at least 128 tiles of 128 x 128 */
     p.n = device->is_cpu ? 92 : 1404;
-    p.k = diti_product_is_float8(&p) ? 80 : 72;
+    p.k = 72;
     if (which == DITI_PROBE_HIDDEN) {
         p.gelu = p.multiply = true;
     } else if (which == DITI_PROBE_RESIDUAL) {
@@ -59469,22 +54401,10 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-    const dit_type type = i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_STORED;
-    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, type, agrees, err));
-    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, type, agrees, err));
-    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, type, agrees, err));
-    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err));
-    return DIT_OK;
-}
-
-/* Weights of both types; those of E5M2 where the device has matrices for them. */
-static dit_result diti_selftest_float8(diti_device *device, bool *agrees, dit_error *err) {
-    const bool e5m2 = device->coop_float8 == 2 || device->coop.subgroup_shape[DITI_COOP_E4M3_E5M2].m;
-    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_F8_E4M3, agrees, err));
-    if (*agrees && e5m2) DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_F8_E5M2, agrees, err));
-    if (device->is_cpu) return DIT_OK;
-    if (*agrees) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, DIT_TYPE_F8_E4M3, agrees, err));
-    if (*agrees) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, DIT_TYPE_F8_E4M3, agrees, err));
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err));
+    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err));
     return DIT_OK;
 }
 
@@ -59557,10 +54477,9 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
     case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
-    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
+    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
-    case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
@@ -59664,7 +54583,6 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_FP16,
                                          DITI_CLASS_COOP_CONV,
                                          DITI_CLASS_COOP_I8,
-                                         DITI_CLASS_COOP_FLOAT8,
                                          DITI_CLASS_DOT,
                                          DITI_CLASS_BROADCAST,
                                          DITI_CLASS_COOP2_ATTENTION,
@@ -59716,7 +54634,6 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->half_products = same->half_products;
         device->coop_convolutions = same->coop_convolutions;
         device->coop_i8 = same->coop_i8;
-        device->coop_float8 = same->coop_float8;
         device->dot = same->dot;
         device->coop_attention = same->coop_attention;
         device->coop_attention_khr = same->coop_attention_khr;
@@ -60136,7 +55053,6 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
-    case DIT_ROLE_IMAGE_ENCODER: return diti_clip_vision_is(part->checkpoint, part->prefix);
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:
     case DIT_ROLE_TEXT_3: break;
@@ -60195,16 +55111,6 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
         if (part->checkpoint) model->used[index] = true;
     }
     return result;
-}
-
-DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                                    const diti_model_want *want, diti_model_part *part,
-                                                    dit_error *err) {
-    memset(part, 0, sizeof *part);
-    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
-    DITI_TRY(diti_model_look(model, want, true, part, err));
-    if (part->checkpoint) model->used[index + 1] = true;
-    return DIT_OK;
 }
 
 /* --- tokenizers --- */
@@ -60289,6 +55195,9 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -60339,17 +55248,6 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
     return encoder->self ? encoder->type->weights(encoder->self) : NULL;
 }
 
-DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown) {
-    return shown ? encoder->picture_dropped : encoder->dropped;
-}
-
-/* The most tokens of a picture, with the text around it. */
-#define DITI_ENCODER_PICTURE 400u
-DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
-    if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
-}
-
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
     static const diti_encoder_traits none = DITI_ZERO;
     return encoder->self ? encoder->type->traits(encoder->self) : &none;
@@ -60375,7 +55273,6 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
     own.taps = &encoder->taps;
-    own.shown = encoder->picture_chat != NULL;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -60412,8 +55309,6 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
     if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
-    if (model->transformer && model->transformer->traits.shown_area)
-        encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -60476,9 +55371,8 @@ static void diti_encoders_read_texts(dit_model *model) {
 /* T5's rows: all of a text, or those behind CLIP's. The tokenizer's config may allow less than the pipeline asks for;
    where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
-    bool sees = model->transformer && model->transformer->traits.sees_picture; /* the second text is no text */
     diti_text_shape *text;
-    encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
+    encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
@@ -60500,12 +55394,7 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
-        if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST)
-            encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
     }
-    if (encoder->tokenizer && encoder->picture_chat && *encoder->picture_chat->dropped)
-        DITI_TRY(
-            diti_tokenizer_count(encoder->tokenizer, encoder->picture_chat->dropped, &encoder->picture_dropped, err));
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }
@@ -61008,51 +55897,6 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
-/* Control nets are evaluated with the transformer, and streamed as it is. */
-static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                          dit_error *err) {
-    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(
-        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
-    diti_model_part part;
-    dit_result result;
-    options.adapts = false;
-    options.merges = NULL;
-    result = diti_model_locate_component(model, desc, index, &want, &part, err);
-    if (result >= 0 && !part.checkpoint)
-        result = diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
-            "nor in a folder controlnet; name its file or folder",
-            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
-    if (result >= 0) {
-        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
-                                   part.config, part.checkpoint, part.prefix, &options,
-                                   &model->controls[model->control_count], err);
-        result = diti_model_name_config(&part, result, err);
-    }
-    if (result >= 0) model->control_count++;
-    diti_json_free(&model->env, part.config);
-    return result;
-}
-
-static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint32_t i;
-    for (i = 0; i < desc->component_count; i++) {
-        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
-        if (!model->transformer)
-            return diti_fail(
-                err, DIT_ERROR_UNSUPPORTED_MODEL,
-                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
-                (unsigned)i);
-        if (model->control_count == DITI_MOST_CONTROLS)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
-                             (unsigned)i, DITI_MOST_CONTROLS);
-        DITI_TRY(diti_model_load_control(model, desc, i, err));
-    }
-    return DIT_OK;
-}
-
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -61137,23 +55981,6 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     return result;
 }
 
-/* For models that read the picture which they move. */
-static dit_result diti_model_load_image_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    static const diti_model_want want = {DIT_ROLE_IMAGE_ENCODER, "image_encoder", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(model, desc, DITI_PART_IMAGE_ENCODER, DIT_ROLE_IMAGE_ENCODER);
-    diti_model_part part;
-    dit_result result;
-    if (!model->transformer || !model->transformer->traits.sees_picture) return DIT_OK;
-    result = diti_model_locate(model, desc, &want, &part, err);
-    if (result >= 0 && part.checkpoint) {
-        result = diti_clip_vision_load(diti_model_device(model, DIT_ROLE_IMAGE_ENCODER), &model->env, part.config,
-                                       part.checkpoint, part.prefix, &options, &model->image_encoder, err);
-        result = diti_model_name_config(&part, result, err);
-    }
-    diti_json_free(&model->env, part.config);
-    return result;
-}
-
 /* A tiny autoencoder, which only a component can name. Its few megabytes are always resident. */
 static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TAE, "", DITI_ENCODER_NONE};
@@ -61232,11 +56059,6 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
-    for (i = 0; i < model->control_count; i++)
-        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
-    model->info.control_count = model->control_count;
-    model->info.wants_mask = traits->repaint_channels > 0;
-    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -61280,10 +56102,6 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     }
     info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
-    if (model->image_encoder)
-        info->parameters[DIT_ROLE_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder)->parameters;
-    else if (model->transformer && model->transformer->traits.sees_picture)
-        info->missing |= 1u << DIT_ROLE_IMAGE_ENCODER;
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
@@ -61331,15 +56149,6 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
-    if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
-                                 diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
-            "to different models",
-            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
-            traits->text2_tokens, traits->text2_columns);
-    }
     return diti_model_check_scale(model, err);
 }
 
@@ -61359,11 +56168,8 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
-    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
-    diti_clip_vision_destroy(model->image_encoder);
-    model->image_encoder = NULL;
     model->transformer = NULL;
     model->vae = NULL;
     model->tae = NULL;
@@ -61375,11 +56181,9 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_image_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
@@ -61464,16 +56268,11 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
-    for (part = 0; part < (int)model->control_count; part++)
-        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
-            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     }
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
-    if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
-        parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
 }
 
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
@@ -61529,13 +56328,10 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
-    if (result == DIT_OK)
-        result = diti_model_load_part(model, desc, "image encoder", diti_model_load_image_encoder, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
@@ -61689,110 +56485,32 @@ static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *en
     return DIT_OK;
 }
 
-/* The prompt without the text around it; rows that are dropped stand behind it. */
-static dit_result diti_prompt_encode_plain(const diti_env *env, const diti_encoder *encoder, const char *prompt,
-                                           diti_tokens *out, dit_error *err) {
-    uint32_t i;
-    out->capacity -= encoder->dropped;
-    DITI_TRY(diti_prompt_encode(env, encoder, prompt, out, err));
-    for (i = out->capacity; i < encoder->tokens; i++) {
-        out->ids[i] = out->ids[out->capacity - 1];
-        if (out->weights) out->weights[i] = 1;
-    }
-    out->count += encoder->dropped;
-    return DIT_OK;
-}
-
-/* --- pictures that are shown with a prompt: tokens that stand for theirs, behind the template's first text --- */
-
-#define DITI_PROMPT_PICTURE "<|image_pad|>"
-
-static char *diti_prompt_put(char *at, const char *text) {
-    size_t length = strlen(text);
-    memcpy(at, text, length);
-    return at + length;
-}
-
-/* A template's text, in which a number stands for #. */
-static char *diti_prompt_put_number(char *at, const char *text, uint32_t number) {
-    char digits[16];
-    diti_format(digits, sizeof digits, "%u", (unsigned)number);
-    for (; *text; text++) {
-        if (*text == '#')
-            at = diti_prompt_put(at, digits);
-        else
-            *at++ = *text;
-    }
-    return at;
-}
-
-/* Freed with diti_free. */
-static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat, const diti_job_shape *shape,
-                                     char **out, dit_error *err) {
-    static const char begin[] = "<|vision_start|>", end[] = "<|vision_end|>";
-    size_t size = strlen(chat->before) + 1, each = strlen(chat->picture) + sizeof begin + sizeof end + 16;
-    uint32_t i, k;
-    char *at;
-    for (i = 0; i < shape->reference_count; i++)
-        size += each + (size_t)shape->references[i].shown.rows * shape->references[i].shown.columns *
-                           strlen(DITI_PROMPT_PICTURE);
-    *out = at = (char *)diti_alloc(env, size);
-    if (!at) return diti_fail_memory(err, "the prompt");
-    at = diti_prompt_put(at, chat->before);
-    for (i = 0; i < shape->reference_count; i++) {
-        uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
-        for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
-        at = diti_prompt_put(at, end);
-    }
-    *at = 0;
-    return DIT_OK;
-}
-
-/* plain: nothing stands around the prompt. */
-static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *shape, const diti_encoder *encoder,
-                                   const char *prompt, bool plain, diti_tokens *out, dit_error *err) {
-    uint32_t shown = shape ? diti_references_tokens(shape) : 0;
-    const diti_chat *chat = shown ? encoder->picture_chat : encoder->chat;
-    char *before = NULL;
-    dit_result result = DIT_OK;
-    if (chat && !*prompt) prompt = chat->empty;
-    if (plain) return diti_prompt_encode_plain(env, encoder, prompt, out, err);
-    if (chat) {
-        out->before = chat->before;
-        out->after = chat->after;
-        out->keeps_after = (chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
-    }
-    if (shown) {
-        result = diti_prompt_before(env, chat, shape, &before, err);
-        out->before = before;
-        out->capacity += shown + encoder->picture_dropped - encoder->dropped;
-    }
-    if (result >= 0) result = diti_prompt_encode(env, encoder, prompt, out, err);
-    diti_free(env, before);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
-                                                const diti_job_shape *shape, const char *prompt, uint32_t branch,
-                                                bool negative, diti_prompt_tokens *tokens, dit_error *err) {
-    const diti_chat *chat = model->encoders[0].chat;
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
     dit_result result = DIT_OK;
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model))
+    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        size_t first = (size_t)branch * diti_encoder_room(encoder);
+        size_t first = (size_t)branch * encoder->tokens;
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        tokens[i].plain[branch] = negative && encoder->chat && encoder->chat->rules & DITI_CHAT_PLAIN_GUIDES;
-        result = diti_prompt_make(env, shape, encoder, clean ? clean : prompt, tokens[i].plain[branch], &out, err);
+        if (encoder->chat) {
+            out.before = encoder->chat->before;
+            out.after = encoder->chat->after;
+            out.keeps_after = encoder->chat->keeps_after;
+        }
+        result = diti_prompt_encode(env, encoder,
+                                    clean                       ? clean
+                                    : !*prompt && encoder->chat ? encoder->chat->empty
+                                                                : prompt,
+                                    &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -61803,7 +56521,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
                                                  diti_prompt_tokens *tokens, dit_error *err) {
     uint32_t i;
     for (i = 0; i < DITI_ENCODERS; i++) {
-        size_t count = 2 * (size_t)diti_encoder_room(&model->encoders[i]);
+        size_t count = 2 * (size_t)model->encoders[i].tokens;
         if (!count) continue;
         tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
         if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
@@ -61816,7 +56534,7 @@ DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t b
                                               const diti_prompt_tokens *tokens) {
     uint32_t i, k;
     for (i = 0; i < DITI_ENCODERS; i++) {
-        uint32_t count = diti_encoder_room(&model->encoders[i]);
+        uint32_t count = model->encoders[i].tokens;
         for (k = 0; tokens[i].weights && k < count; k++)
             if (tokens[i].weights[branch * count + k] != 1.0f) return true;
     }
@@ -61862,9 +56580,8 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
 static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
                                      const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
     uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
-    uint32_t dropped = diti_encoder_dropped(encoder, use->picture_count > 0);
-    if (!dropped || diti_graph_failed(graph)) return states;
-    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * dropped, "rows of the text");
+    if (!encoder->dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
     return diti_gather_tensor(graph, states, *kept, "drop the system message");
 }
 
@@ -61875,11 +56592,8 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
-    use->tokens = text->picture_count ? diti_encoder_room(encoder) : encoder->tokens;
-    use->picture_count = text->picture_count;
-    memcpy(use->pictures, text->pictures, sizeof use->pictures);
-    use->rows = fixed ? prompts * encoder->tokens
-                      : text->encoded_rows + prompts * diti_encoder_dropped(encoder, text->picture_count > 0);
+    use->tokens = encoder->tokens;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -61891,18 +56605,6 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
                              &text->kept[index]);
 }
 
-/* The picture's tokens are the second text of all branches. */
-static void diti_prompts_see(const dit_model *model, diti_graph *graph, diti_text_use *use) {
-    const diti_text_shape *text = &model->texts[DITI_TEXT_SECOND];
-    diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches);
-    uint32_t branch;
-    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
-        diti_copy(graph, states,
-                  diti_tensor_view(graph, use->texts[DITI_TEXT_SECOND], branch * text->tokens, text->tokens, 0,
-                                   text->columns),
-                  "tokens of the picture");
-}
-
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
     static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
     uint32_t i, given = use->branches - diti_prompts_encoded(use);
@@ -61910,11 +56612,10 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_text_shape *text = &model->texts[i];
         if (!text->tokens) continue;
         use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
-        if (!given || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
+        if (!given) continue;
         use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
         diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
     }
-    if (use->patches) diti_prompts_see(model, graph, use);
     for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
@@ -61976,40 +56677,26 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
     diti_row_weight *weights;
 } diti_prompt_input;
 
-/* The row of a branch's encoded ones that is row i of its text. */
-static uint32_t diti_prompts_row(const diti_encoder *encoder, const diti_prompt_tokens *tokens, uint32_t branch,
-                                 uint32_t dropped, uint32_t i) {
-    if (tokens->plain[branch]) return i;
-    if (i == 0 && dropped && encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) return 0;
-    return dropped + i;
-}
-
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
-    uint32_t branch, i, next = 0, first = 0, kept = 0, room = diti_encoder_room(encoder),
-                        dropped = diti_encoder_dropped(encoder, text->picture_count > 0);
-    uint32_t apart; /* 1: the first row stands apart from the others */
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped,
-                 *item = out->items[next];
+        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = masks ? tokens->lengths[branch] - (tokens->plain[branch] ? dropped : 0) : count;
-        apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, dropped, 0) == 0;
-        for (i = apart; out->weights && i < count - dropped; i++) {
-            uint32_t row = diti_prompts_row(encoder, tokens, branch, dropped, i);
-            out->weights[first + row].weight = tokens->weights[(size_t)branch * room + row];
-            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, dropped, apart);
-            out->weights[first + row].rows = count - dropped - apart;
+        item[3] = masks ? tokens->lengths[branch] : count;
+        for (i = dropped; out->weights && i < count; i++) {
+            out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
+            out->weights[first + i].first = first + dropped;
+            out->weights[first + i].rows = count - dropped;
         }
-        for (i = 0; out->kept && i < count - dropped; i++)
-            out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, dropped, i);
+        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
         first += count;
         next++;
     }
@@ -62328,8 +57015,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     dit_result result;
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
-    if (result >= 0)
-        result = diti_prompt_tokens_make(model, &ctx->env, NULL, prompt, 0, !prompt || !*prompt, tokens, err);
+    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
     if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);
@@ -62670,12 +57356,11 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
-                                              dit_error *err) {
-    if (image->image)
+static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
+    if (mask->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
-    return diti_start_check_image(name, image, shape, err);
+                         "mask.image: this version reads masks from memory only; give mask.rgba");
+    return diti_start_check_image("mask", mask, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -62694,11 +57379,11 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
-    out->shape.draws_start = !diti_vae_get_traits(model->vae)->exact;
+    out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
     out->start = desc->init_image;
     out->mask = desc->mask;
     return DIT_OK;
@@ -62841,30 +57526,30 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
-                                              dit_error *err) {
+static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
+    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "a picture");
+    if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
+/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
+   for: diffusers' binarize and nearest. */
+static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
- */
+/* Every plane has the same mask. */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -62876,7 +57561,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -62887,8 +57572,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start)
-        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
+    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -63001,6 +57685,10 @@ DIT_API uint32_t dit_job_overlap(const dit_job *job) {
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err) {
     uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
+    if (model->transformer && model->transformer->traits.no_jobs)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "jobs do not run this model (%s %s) yet: it can be loaded and described", model->info.family,
+                         model->info.variant);
     out->shape.frames = out->shape.latent_frames = 1;
     out->shape.clip = diti_model_makes_clips(model);
     if (!out->shape.clip && (desc->frame_count > 1 || desc->init_count > 1 || desc->fps != 0 || desc->float_frames))
@@ -63406,7 +58094,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -63442,7 +58130,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -63465,7 +58153,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_job_needs_encoder(model, "references", err));
+    DITI_TRY(diti_given_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -63609,7 +58297,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -63673,12 +58361,6 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
-    if (desc->cache)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
-            "must be NULL",
-            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -63952,9 +58634,6 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     size_t at = 0;
     uint32_t i;
     if (share->assignment.share) return DIT_OK;
-    if (share->program.text.patches)
-        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
-                                        request->given_images[0], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),
@@ -63992,184 +58671,21 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     return result;
 }
 
-/* ==== src/job/resize.c ==== */
-/* Pictures of another size, as the libraries make them that models were trained with: each new line and column is a
-   weighted sum of the old ones under a window as wide as its pixels, rounded to bytes between the two directions. */
-
-/* Lanczos' window of three lobes, or Keys' cubic one with a = -1/2; both are 0 beyond their supports. */
-static double diti_resize_window(diti_window window, double x) {
-    const double pi = 3.14159265358979323846;
-    if (x < 0) x = -x;
-    if (window == DITI_WINDOW_LANCZOS) {
-        if (x < 1e-12) return 1;
-        return x < 3 ? 3 * sin(pi * x) * sin(pi * x / 3) / (pi * pi * x * x) : 0;
-    }
-    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
-    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
-}
-
-/* The weights of a direction: of `most` each for every new pixel, of old pixels from first[i] on. */
-typedef struct diti_resize_axis {
-    uint32_t *first, *count;
-    double *values;
-    int32_t *weights; /* values in steps of 2^-precision */
-    uint32_t most, precision;
-} diti_resize_axis;
-
-static void diti_resize_axis_free(const diti_env *env, diti_resize_axis *axis) {
-    diti_free(env, axis->first);
-    diti_free(env, axis->values);
-    diti_free(env, axis->weights);
-}
-
-/* Lanczos as Pillow has it, with weights of 22 bits behind the point; the cubic one as torch has it, with as many as
-   leave the largest weight below 2^15. */
-static void diti_resize_round(diti_resize_axis *axis, uint32_t to, diti_window window) {
-    double largest = 0;
-    size_t i, count = (size_t)to * axis->most;
-    for (i = 0; i < count; i++)
-        if (axis->values[i] > largest) largest = axis->values[i];
-    axis->precision = 22;
-    if (window == DITI_WINDOW_CUBIC)
-        for (axis->precision = 0; axis->precision < 22; axis->precision++)
-            if ((int64_t)(0.5 + largest * (double)((uint64_t)1 << (axis->precision + 1))) >= 1 << 15) break;
-    for (i = 0; i < count; i++) {
-        double value = axis->values[i] * (double)(1u << axis->precision);
-        axis->weights[i] = (int32_t)(value < 0 ? value - 0.5 : value + 0.5);
-    }
-}
-
-static dit_result diti_resize_axis_make(const diti_env *env, uint32_t from, uint32_t to, diti_window window,
-                                        diti_resize_axis *axis, dit_error *err) {
-    double scale = (double)from / to, wide = scale > 1 ? scale : 1,
-           support = (window == DITI_WINDOW_LANCZOS ? 3 : 2) * wide;
-    uint32_t i, k;
-    memset(axis, 0, sizeof *axis);
-    axis->most = 2 * (uint32_t)ceil(support) + 1;
-    axis->first = (uint32_t *)diti_alloc_array(env, to, 2 * sizeof *axis->first);
-    axis->values = (double *)diti_alloc_zero(env, (size_t)to * axis->most * sizeof *axis->values);
-    axis->weights = (int32_t *)diti_alloc_array(env, (size_t)to * axis->most, sizeof *axis->weights);
-    if (!axis->first || !axis->values || !axis->weights) return diti_fail_memory(err, "a picture of another size");
-    axis->count = axis->first + to;
-    for (i = 0; i < to; i++) {
-        double center = (i + 0.5) * scale, sum = 0, *values = axis->values + (size_t)i * axis->most;
-        double begin = center - support + 0.5, end = center + support + 0.5;
-        axis->first[i] = begin > 0 ? (uint32_t)begin : 0;
-        axis->count[i] = (end < from ? (uint32_t)end : from) - axis->first[i];
-        for (k = 0; k < axis->count[i]; k++) {
-            values[k] = diti_resize_window(window, (k + axis->first[i] - center + 0.5) / wide);
-            sum += values[k];
-        }
-        for (k = 0; k < axis->count[i] && sum != 0; k++) values[k] /= sum;
-    }
-    diti_resize_round(axis, to, window);
-    return DIT_OK;
-}
-
-/* A byte of `step` bytes between neighbours along the axis. */
-static uint8_t diti_resize_sum(const diti_resize_axis *axis, uint32_t i, const uint8_t *from, size_t step) {
-    const int32_t *weights = axis->weights + (size_t)i * axis->most;
-    int64_t sum = axis->precision ? (int64_t)1 << (axis->precision - 1) : 0;
-    uint32_t k;
-    for (k = 0; k < axis->count[i]; k++) sum += (int64_t)weights[k] * from[(axis->first[i] + k) * step];
-    sum = sum < 0 ? 0 : sum >> axis->precision;
-    return sum > 255 ? 255 : (uint8_t)sum;
-}
-
-/* Bytes of lines that are `step` apart; both pictures have lines of four bytes a pixel. */
-static void diti_resize_lines(const diti_resize_axis *y, uint32_t height, const uint8_t *from, size_t pitch,
-                              size_t line, uint8_t *out) {
-    size_t i, k;
-    for (i = 0; i < height; i++)
-        for (k = 0; k < line; k++) out[i * line + k] = diti_resize_sum(y, (uint32_t)i, from + k, pitch);
-}
-
-static void diti_resize_columns(const diti_resize_axis *x, uint32_t height, const uint8_t *from, size_t pitch,
-                                size_t line, uint8_t *out) {
-    size_t i, k;
-    for (i = 0; i < height; i++)
-        for (k = 0; k < line; k++)
-            out[i * line + k] = diti_resize_sum(x, (uint32_t)(k / 4), from + i * pitch + k % 4, 4);
-}
-
-/* torch makes columns first; Pillow, of whose window it is, begins with what leaves fewer bytes between the two. */
-DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
-                                    diti_window window, uint8_t **out, dit_error *err) {
-    bool lines_first = window == DITI_WINDOW_LANCZOS && (uint64_t)height * from->width < (uint64_t)from->height * width;
-    size_t line = (size_t)width * 4, own = (size_t)from->width * 4, pitch = from->pitch ? from->pitch : own;
-    uint8_t *between = (uint8_t *)diti_alloc_array(env, lines_first ? height : from->height, lines_first ? own : line);
-    uint8_t *made = (uint8_t *)diti_alloc_array(env, height, line);
-    diti_resize_axis x, y;
-    dit_result result;
-    memset(&y, 0, sizeof y);
-    result = diti_resize_axis_make(env, from->width, width, window, &x, err);
-    if (result >= 0) result = diti_resize_axis_make(env, from->height, height, window, &y, err);
-    if (result >= 0 && (!between || !made)) result = diti_fail_memory(err, "a picture of another size");
-    if (result >= 0 && lines_first) {
-        diti_resize_lines(&y, height, from->rgba, pitch, own, between);
-        diti_resize_columns(&x, height, between, own, line, made);
-    } else if (result >= 0) {
-        diti_resize_columns(&x, from->height, from->rgba, pitch, line, between);
-        diti_resize_lines(&y, height, between, line, line, made);
-    }
-    diti_resize_axis_free(env, &x);
-    diti_resize_axis_free(env, &y);
-    diti_free(env, between);
-    if (result < 0) diti_free(env, made);
-    *out = result < 0 ? NULL : made;
-    return result;
-}
-
 /* ==== src/job/references.c ==== */
-/* Pictures that a picture is made after: FLUX.2's, Kontext's and Qwen-Image-Edit's references. Checks of a request,
-   ops, and what the host writes. Each is cut to whole tokens in its middle, or scaled, and encoded once; the
-   transformer reads its tokens beside those of the noise. A language model may be shown a smaller copy with the prompt.
- */
+/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
+   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
+   the noise. */
 
 /* Pixels of a side that a token stands for. */
 static uint32_t diti_references_unit(const dit_model *model) {
     return diti_model_factor(model) * model->transformer->traits.patch;
 }
 
-/* Sides of that area in the picture's proportions, each the nearest multiple of 32 (docs/models.md 3.14). */
-static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *width, uint32_t *height) {
-    double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio);
-    *width = (uint32_t)floor(side / 32 + 0.5) * 32;
-    *height = (uint32_t)floor(side / ratio / 32 + 0.5) * 32;
-    if (!*width) *width = 32;
-    if (!*height) *height = 32;
-}
-
-/* The tower of the model's language model; NULL: nothing is shown to it. */
-static const diti_vision *diti_references_vision(const dit_model *model) {
-    const diti_encoder *encoder = &model->encoders[0];
-    return encoder->self && encoder->picture_chat ? diti_decoder_vision((const diti_decoder *)encoder->self) : NULL;
-}
-
-/* The tokens of a copy of the second area, whose sides are multiples of a token's. */
-static dit_result diti_reference_show(const dit_model *model, const dit_image *image, diti_vision_grid *out,
-                                      dit_error *err) {
-    const diti_vision *vision = diti_references_vision(model);
-    uint32_t width, height, side;
-    if (!model->encoders[0].self || !model->transformer->traits.shown_area) return DIT_OK;
-    if (!vision)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "references: the text encoder's file has no vision tower (visual.*), which this model shows "
-                         "references to; load the text encoder of the model's own repository");
-    side = diti_vision_side(vision);
-    diti_reference_fit(image, model->transformer->traits.shown_area, &width, &height);
-    out->rows = (height + side / 2) / side;
-    out->columns = (width + side / 2) / side;
-    if (!out->rows) out->rows = 1;
-    if (!out->columns) out->columns = 1;
-    return DIT_OK;
-}
-
 static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
                                        diti_job_request *out, dit_error *err) {
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
-    uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
+    uint32_t unit = diti_references_unit(model);
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -64186,28 +58702,20 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
                          (unsigned)index, image->width, image->height, 4 * unit);
-    if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
-        (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
+    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
                          image->width, image->height, DITI_REFERENCE_PIXELS);
     shape->width = image->width / unit * unit;
     shape->height = image->height / unit * unit;
-    if (area) diti_reference_fit(image, area, &shape->width, &shape->height);
     out->reference_images[index] = image;
-    return diti_reference_show(model, image, &shape->shown, err);
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
-    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
-                         desc->reference_count ? "whose keys change from step to step with this model"
-                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
-    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -64217,56 +58725,49 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    DITI_TRY(diti_job_needs_encoder(model, "references", err));
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
     return DIT_OK;
 }
 
-DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape) {
-    uint32_t i, tokens = 0;
-    for (i = 0; i < shape->reference_count; i++)
-        tokens += shape->references[i].shown.rows * shape->references[i].shown.columns;
-    return tokens ? tokens + shape->reference_count * DITI_REFERENCE_WORDS : 0;
-}
-
 /* --- ops --- */
 
-DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
-                                          uint32_t width, uint32_t height, bool shifted) {
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = height / vae->factor;
-    places.width = width / vae->factor;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a picture";
+    desc.name = "mean of a reference";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale picture";
+    desc.name = "scale reference";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
-}
-
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
-    const diti_reference_shape *shape = &share->job->request.shape.references[index];
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -64289,372 +58790,26 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
-    const dit_job *job = share->job;
-    const diti_reference_shape *shape = &job->request.shape.references[index];
-    size_t line = (size_t)shape->width * 4, bytes = line * shape->height;
-    uint8_t *packed = NULL;
-    dit_result result = DIT_OK;
-    uint32_t y;
-    if (job->model->transformer->traits.reference_area) {
-        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
-    } else {
-        const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
-                              (size_t)(picture->width - shape->width) / 2 * 4;
-        packed = (uint8_t *)diti_alloc(&job->env, bytes);
-        if (!packed) result = diti_fail_memory(err, "a reference");
-        for (y = 0; y < shape->height && packed; y++) memcpy(packed + y * line, from + y * picture->pitch, line);
-    }
-    if (result >= 0)
-        result = diti_plan_write(share->program.plan, share->program.reference_pixels[index], packed, bytes, err);
-    diti_free(&job->env, packed);
-    return result;
-}
-
-/* The copy that the language model sees, by the two steps of the pipeline: to the area, then to whole tokens. */
-static dit_result diti_reference_shown(const dit_job *job, const dit_image *image, const diti_picture *picture,
-                                       const diti_vision_grid *grid, float *patches, dit_error *err) {
-    const diti_vision *vision = diti_references_vision(job->model);
-    uint32_t side = diti_vision_side(vision);
-    diti_picture fitted = DITI_ZERO;
-    uint8_t *first = NULL, *second = NULL;
-    dit_result result;
-    diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
-    fitted.rgba = first;
-    if (result >= 0)
-        result =
-            diti_resize(&job->env, &fitted, grid->columns * side, grid->rows * side, DITI_WINDOW_CUBIC, &second, err);
-    if (result >= 0) diti_vision_patches(vision, grid, second, patches);
-    diti_free(&job->env, first);
-    diti_free(&job->env, second);
-    return result;
-}
-
-static diti_picture diti_reference_picture(const dit_image *image) {
-    diti_picture picture;
-    picture.rgba = image->rgba;
-    picture.pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-    picture.width = image->width;
-    picture.height = image->height;
-    return picture;
-}
-
-static dit_result diti_references_write_shown(diti_share *share, diti_tensor input, dit_error *err) {
-    const dit_job *job = share->job;
-    size_t columns = share->program.plan->tensors[input].columns, rows = share->program.plan->tensors[input].rows;
-    float *patches = (float *)diti_alloc_array(&job->env, rows * columns, sizeof *patches), *at = patches;
-    dit_result result = patches ? DIT_OK : diti_fail_memory(err, "pictures for the language model");
-    uint32_t i;
-    for (i = 0; i < job->request.shape.reference_count && result >= 0; i++) {
-        const diti_vision_grid *grid = &job->request.shape.references[i].shown;
-        diti_picture picture = diti_reference_picture(job->request.reference_images[i]);
-        result = diti_reference_shown(job, job->request.reference_images[i], &picture, grid, at, err);
-        at += 4 * (size_t)grid->rows * grid->columns * columns;
-    }
-    if (result >= 0)
-        result = diti_plan_write(share->program.plan, input, patches, rows * columns * sizeof *patches, err);
-    diti_free(&job->env, patches);
-    return result;
-}
-
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
-    diti_tensor shown = share->program.text.encoders[0].inputs[DITI_DECODER_VISION_PIXELS];
-    uint32_t i;
-    if (share->assignment.share) return DIT_OK;
-    for (i = 0; i < job->request.shape.reference_count; i++) {
-        diti_picture picture;
-        if (!job->request.reference_images[i]) return DIT_OK; /* written before */
-        picture = diti_reference_picture(job->request.reference_images[i]);
-        DITI_TRY(diti_reference_write(share, i, &picture, err));
-    }
-    return i && shown && share->program.text.picture_count ? diti_references_write_shown(share, shown, err) : DIT_OK;
-}
-
-/* ==== src/job/control.c ==== */
-/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
-   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
-   writes. */
-
-/* --- requests --- */
-
-DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err) {
-    if (!desc->init_image || !desc->mask)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
-            "and mask, which is white in that part",
-            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
-    if (desc->strength != 0 && desc->strength != 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
-                         (double)desc->strength, model->info.family, model->info.variant);
-    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
-    DITI_TRY(diti_job_check_memory("init_image", desc->init_image, &out->shape, err));
-    DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
-    out->shape.repaints = true;
-    out->start = desc->init_image;
-    out->mask = desc->mask;
-    return DIT_OK;
-}
-
-static dit_result diti_control_request_picture(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                               dit_error *err) {
-    const diti_model_traits *traits = &model->transformer->traits;
-    bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
-    if (!wanted && desc->control_image)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
-            model->info.family, model->info.variant,
-            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
-    if (!wanted) return DIT_OK;
-    if (!desc->control_image)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) follows edges or a depth map; give control_image",
-                         model->info.family, model->info.variant);
-    DITI_TRY(diti_job_needs_encoder(model, "control_image", err));
-    DITI_TRY(diti_job_check_memory("control_image", desc->control_image, &out->shape, err));
-    out->shape.follows = true;
-    out->control_image = desc->control_image;
-    return DIT_OK;
-}
-
-static dit_result diti_control_request_net(const dit_model *model, uint32_t index, const dit_adapter *adapter,
-                                           diti_job_request *out, dit_error *err) {
-    char name[32];
-    uint32_t net = adapter->control, modes;
-    diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
-    if (net >= model->control_count)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
-            "role DIT_ROLE_CONTROL when it is loaded",
-            (unsigned)index, net, (unsigned)model->control_count);
-    if (out->shape.controls >> net & 1u)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
-                         (unsigned)index, net);
-    if (!(adapter->weight >= -100 && adapter->weight <= 100))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
-                         "100 either way",
-                         (unsigned)index, (double)adapter->weight);
-    if ((adapter->first != 0 || adapter->last != 0) &&
-        !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u]: first %g and last %g must be rising fractions of the steps, 0 to 1",
-                         (unsigned)index, (double)adapter->first, (double)adapter->last);
-    modes = model->controls[net]->modes;
-    if (modes ? adapter->mode >= modes : adapter->mode > 0)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
-            "be %s",
-            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
-    if (!adapter->image.width || !adapter->image.height)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
-    DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
-    out->shape.controls |= 1u << net;
-    out->net_adapters[net] = *adapter;
-    if (adapter->weight == 0) out->net_adapters[net].weight = 1;
-    if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err) {
-    uint32_t i;
-    DITI_TRY(diti_control_request_picture(model, desc, out, err));
-    if (!desc->adapter_count) return DIT_OK;
-    if (!desc->adapters)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: adapters is NULL, adapter_count is %u",
-                         desc->adapter_count);
-    if (!model->transformer->traits.control_by)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) takes no control net; adapter_count must be 0",
-                         model->info.family, model->info.variant);
-    if (desc->reference_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: control nets know nothing of references; give adapters or references");
-    DITI_TRY(diti_job_needs_encoder(model, "adapters", err));
-    for (i = 0; i < desc->adapter_count; i++)
-        DITI_TRY(diti_control_request_net(model, i, &desc->adapters[i], out, err));
-    return DIT_OK;
-}
-
-/* --- ops --- */
-
-/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
-   repainted, then the mask. */
-static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_model_traits *traits = &job->model->transformer->traits;
-    uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
-             channels = traits->condition_channels, masks = traits->repaint_channels;
-    diti_tensor rows, latent, mask = 0;
-    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
-    if (share->assignment.share == 0) {
-        if (masks) {
-            rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
-            mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
-        } else {
-            share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
-        }
-        latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
-        for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
-            diti_copy(graph, latent,
-                      diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
-                      "condition");
-            if (masks)
-                diti_copy(
-                    graph, mask,
-                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
-                    "condition");
-        }
-    }
-    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
-}
-
-/* The latent of a control net's picture, F32 [C, h * w]. */
-static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *graph, uint32_t net) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_transformer *model = job->model->controls[net];
-    diti_tensor planes;
-    if (share->assignment.share) {
-        planes = diti_tensor_new(graph, DITI_F32, model->traits.latent_channels,
-                                 (uint32_t)diti_request_plane(&job->request), "control picture");
-    } else {
-        share->program.net_pixels[net] =
-            diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
-                                  shape->width, shape->height, !model->traits.unshifted_control);
-    }
-    if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
-        diti_broadcast(graph, &share->assignment.all, 0, planes);
-    return planes;
-}
-
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    uint32_t net;
-    if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
-    for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
-        if (shape->controls >> net & 1u)
-            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
-}
-
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    diti_denoise *denoise = &share->program.denoise;
-    uint32_t net;
-    denoise->controls = share->program.nets;
-    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
-        diti_control_use *use = &share->program.nets[denoise->control_count];
-        diti_denoise *own = &share->program.net_denoise[net];
-        diti_tensor control = own->control;
-        if (!(job->request.shape.controls >> net & 1u)) continue;
-        *own = share->program.low; /* what all evaluations have in common */
-        own->control = control;
-        own->control_mode = job->request.net_adapters[net].mode;
-        use->denoise = own;
-        use->model = job->model->controls[net];
-        if (use->model->modes) own->text_tokens++;
-        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
-        share->program.net_scales[net] = use->scales;
-        diti_transformer_prepare(use->model, graph, own);
-        denoise->control_count++;
-    }
-}
-
-/* --- host inputs --- */
-
-/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
- */
-static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
-    const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
-    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, values;
-    uint32_t x, y, c;
-    float *pixels, *at;
-    dit_result result;
-    values = (size_t)image->width * image->height * 3;
-    pixels = at = (float *)diti_alloc_array(&job->env, values, sizeof *pixels);
-    if (!pixels) return diti_fail_memory(err, "init_image");
-    for (y = 0; y < image->height; y++)
-        for (x = 0; x < image->width; x++) {
-            float keeps = 1 - diti_mask_at(job->request.mask, x, y);
-            for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
-        }
-    result =
-        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
-    diti_free(&job->env, pixels);
-    return result;
-}
-
-/* Plane dy * side + dx has pixel (side * y + dy, side * x + dx) of the mask at (y, x). */
-static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
-    const dit_job *job = share->job;
-    uint32_t width = job->request.latent_width, height = job->request.latent_height, x, y, plane,
-             side = diti_model_factor(job->model), planes = job->model->transformer->traits.repaint_channels;
-    size_t values = (size_t)width * height * planes;
-    float *mask = (float *)diti_alloc_array(&job->env, values, sizeof *mask), *at = mask;
-    dit_result result;
-    if (!mask) return diti_fail_memory(err, "the mask");
-    for (plane = 0; plane < planes; plane++)
-        for (y = 0; y < height; y++)
-            for (x = 0; x < width; x++)
-                *at++ = diti_mask_at(job->request.mask, x * side + plane % side, y * side + plane / side);
-    result = diti_plan_write(share->program.plan, share->program.condition_mask, mask, values * sizeof *mask, err);
-    diti_free(&job->env, mask);
-    return result;
-}
-
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
- */
-static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
-    const dit_job *job = share->job;
-    const dit_adapter *adapter = &job->request.net_adapters[net];
-    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
-    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
-    dit_result result;
-    if (!scales) return diti_fail_memory(err, "the strengths of control");
-    for (i = 0; i < steps; i++) {
-        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
-        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
-    }
-    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
-                             (size_t)steps * width * sizeof *scales, err);
-    diti_free(&job->env, scales);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    bool first = share->assignment.share == 0;
-    uint32_t net;
-    if (first && shape->repaints && job->request.start) {
-        DITI_TRY(diti_control_write_kept(share, err));
-        DITI_TRY(diti_control_write_mask(share, err));
-    }
-    if (first && shape->follows && job->request.control_image)
-        DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
-    for (net = 0; net < job->model->control_count; net++) {
-        const diti_transformer *model = job->model->controls[net];
-        const dit_image *image = &job->request.net_adapters[net].image;
-        if (!(shape->controls >> net & 1u)) continue;
-        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
-        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
-        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
-        DITI_TRY(diti_control_write_scales(share, net, err));
-        DITI_TRY(
-            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
+    uint32_t i, y;
+    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
+        const diti_reference_shape *shape = &job->request.shape.references[i];
+        const dit_image *image = job->request.reference_images[i];
+        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
+        const uint8_t *from;
+        uint8_t *packed;
+        dit_result result;
+        if (!image) return DIT_OK; /* written before */
+        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+        from =
+            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) return diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
+        diti_free(&job->env, packed);
+        if (result != DIT_OK) return result;
     }
     return DIT_OK;
 }
@@ -64667,9 +58822,12 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->cache && !diti_equal(desc->cache, "references"))
+    if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
+    if (desc->cache)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version skips no work; cache must be NULL");
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -64697,9 +58855,6 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
-    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
-                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -64897,7 +59052,7 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
     for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
         const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
         const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
-        if (!model->texts[i].tokens || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
+        if (!model->texts[i].tokens) continue;
         if (!embeds)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "input %s%s is missing: this model needs it beside the prompt embedding",
@@ -64920,9 +59075,8 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] =
-                out->tokens[i].lengths[branch] - diti_encoder_dropped(encoder, diti_references_tokens(&out->shape) > 0);
+        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
     }
 }
 
@@ -64932,7 +59086,6 @@ static void diti_request_estimate_text(const dit_model *model, uint32_t branch, 
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
-    out->lengths[DITI_TEXT_FIRST][branch] += diti_references_tokens(&out->shape);
     for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
     if ((diti_encoders_missing(model) & encoders) || diti_encoders_left_out(model)) out->shape.encodes[branch] = false;
 }
@@ -64951,7 +59104,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     else if (blob)
         DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
-        if ((model->texts[i].tokens || given->texts[i].tokens) && !(i == DITI_TEXT_SECOND && model->image_encoder))
+        if (model->texts[i].tokens || given->texts[i].tokens)
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
                                                     !blob && !desc->negative_prompt);
@@ -64964,8 +59117,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     }
     if (out->shape.encodes[branch]) {
         DITI_TRY(diti_model_check_encoders(model, member, err));
-        DITI_TRY(diti_prompt_tokens_make(model, env, &out->shape, conditional ? desc->prompt : desc->negative_prompt,
-                                         branch, !conditional, out->tokens, err));
+        DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
+                                         out->tokens, err));
     }
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
@@ -65032,23 +59185,6 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
                      "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
 }
 
-/* Prompts and what was made of them have no tokens of the picture. */
-static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *desc, uint32_t branches,
-                                    dit_error *err) {
-    uint32_t branch;
-    if (!model->transformer->traits.sees_picture || model->image_encoder) return DIT_OK;
-    for (branch = 0; branch < branches; branch++)
-        if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
-            !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
-            return diti_fail(
-                err, DIT_ERROR_UNSUPPORTED_MODEL,
-                "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
-                "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
-                "prompt_embeds_2, for both branches of guidance",
-                model->info.family, model->info.variant);
-    return DIT_OK;
-}
-
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
@@ -65058,12 +59194,11 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
-    DITI_TRY(diti_request_sees(model, desc, branches, err));
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
-    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens + diti_references_tokens(&out->shape), branches, out);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
     out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
@@ -65078,7 +59213,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
     wanted.schedule = desc->schedule;
-    wanted.shift = desc->shift != 0 ? desc->shift : model->transformer->traits.fixed_shift;
+    wanted.shift = desc->shift;
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
@@ -65126,24 +59261,12 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
     if (by_frame && ranks > request->shape.latent_frames)
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
-    if (traits->whole_rows && (ranks > 1 || diti_patches_used(&request->shape)))
-        return "this model's blocks read all rows of a picture at once, so that no ulysses, ring or pipefusion divides "
-               "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
-    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
-        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
-               "ring and tensor do not";
-    if (request->shape.keeps_references && diti_patches_used(&request->shape))
-        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
-               "another split, or leave cache away";
-    if (request->shape.controls && split->shard)
-        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
-               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -65260,11 +59383,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    if (model->transformer->traits.repaint_channels)
-        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
-    else
-        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
-    DITI_TRY(diti_job_request_control(model, desc, out, err));
+    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -65273,10 +59392,9 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
-                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
-    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
-                              (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
+    out->shape.mixed =
+        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
@@ -65422,25 +59540,21 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* The texels of a chunk's pixels, where they are not its bytes. */
-static void diti_clip_emit_texels(diti_share *share, diti_graph *graph, uint32_t pixels) {
+/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
+                                  uint32_t frames) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t words = shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels;
-    if (shape->texels == DITI_TEXELS_RGBA) return;
-    diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
-                    diti_tensor_view(graph, program->texels[0], 0, 1, 0, words), shape->texels == DITI_TEXELS_GREY);
-}
-
-/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height;
-    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels),
-                   program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0, shape->swap,
-                   program->health_words);
-    diti_clip_emit_texels(share, graph, pixels);
+    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
+    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
+    if (made)
+        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
+                       program->health_words);
+    if (shape->texels != DITI_TEXELS_RGBA)
+        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
+                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
+                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
+                        shape->texels == DITI_TEXELS_GREY);
 }
 
 static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
@@ -65462,100 +59576,70 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
+/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
 static bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
-           (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
+    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
+           !job->request.shape.vae_tile && job->request.shape.frames > 1;
 }
 
-/* Rows of the latents that a member reads. */
-static diti_tensor diti_clip_cut(const diti_share *share, diti_graph *graph, const diti_vae_chunk *chunk,
-                                 const diti_vae_portion *portion) {
+/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
+                                      uint32_t frames) {
     const diti_job_request *request = &share->job->request;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels,
-             rows = chunk->frames * request->latent_height * request->latent_width;
-    diti_place_desc cut = DITI_ZERO;
-    cut.from.frames = chunk->frames;
-    cut.from.height = request->latent_height;
-    cut.from.width = request->latent_width;
-    cut.to = cut.from;
-    cut.to.frames = portion->frames;
-    cut.to.height = portion->lines;
-    cut.part = cut.to;
-    cut.first = portion->first;
-    cut.from_y = portion->line;
-    cut.out = diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * cut.to.width, channels,
-                              "latents to decode");
-    if (!share->assignment.share)
-        diti_place_frames(graph, diti_tensor_view(graph, share->program.chunk_latent, 0, rows, 0, channels), &cut);
-    return cut.out;
-}
-
-/* The latents that a share reads, which the first one sends to the others. */
-static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_vae_clip *clip,
-                                      const diti_vae_chunk *chunk) {
-    uint32_t self = share->assignment.share, i;
-    diti_vae_portion portion;
-    diti_tensor part;
-    for (i = 1; i < clip->group.count && !self && !diti_graph_failed(graph); i++) {
-        portion = diti_vae_clip_portion(clip, chunk, i, false);
-        if (portion.frames) diti_send(graph, diti_clip_cut(share, graph, chunk, &portion), i);
+    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
+             area = request->latent_width * request->latent_height, self = share->assignment.share,
+             own = diti_group_size(group, self, frames) * area;
+    diti_tensor part = 0;
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
+        if (!rows || (self ? i != self : i == 0)) continue;
+        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
+        if (self) {
+            diti_receive(graph, part, 0);
+            continue;
+        }
+        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
+                  "latents to decode");
+        diti_send(graph, part, i);
     }
-    portion = diti_vae_clip_portion(clip, chunk, self, false);
-    if (!portion.frames || diti_graph_failed(graph)) return 0;
-    part = diti_clip_cut(share, graph, chunk, &portion);
-    if (self) diti_receive(graph, part, 0);
-    return part;
+    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
+    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
 }
 
-/* Pixels of a frame that is member's, as all pixels of the chunk number them. */
-static uint32_t diti_clip_pixel(const diti_share *share, const diti_vae_portion *made, uint32_t frame) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    return ((made->first + frame) * shape->height + made->line) * shape->width;
-}
-
-/* Runs of pixels that a member makes: its frames where they are whole, else its lines of each frame. */
-static uint32_t diti_clip_runs(const diti_share *share, const diti_vae_portion *made, uint32_t *pixels) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    bool whole = made->lines == shape->height;
-    *pixels = (whole ? made->frames : 1) * made->lines * shape->width;
-    return whole && made->frames ? 1 : made->frames;
-}
-
-/* A share's part of a chunk. All others' come to the first one, whose own comes last, so that who reads the frames
-   waits for them all. */
+/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
+   whose own come last, so that who reads the frames waits for them all. */
 static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
                                  const diti_vae_chunk *chunk) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t all = chunk->out_frames * shape->width * shape->height, self = share->assignment.share, i, k, runs, pixels;
+    diti_group group = diti_decode_group(share);
+    uint32_t pixels = shape->width * shape->height, i, own;
     bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
-    diti_tensor rows = diti_vae_clip_run(clip, chunk, diti_clip_hand_out(share, graph, clip, chunk)), rgba, rgb = 0;
-    diti_vae_portion made;
-    for (i = 1; i < clip->group.count && !self; i++) {
-        made = diti_vae_clip_portion(clip, chunk, i, true);
-        runs = diti_clip_runs(share, &made, &pixels);
-        for (k = 0; k < runs && !diti_graph_failed(graph); k++)
-            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0, diti_clip_pixel(share, &made, k),
-                                pixels, i);
+    diti_vae_chunk part = *chunk;
+    diti_tensor rows, rgba, rgb = 0;
+    if (group.count > chunk->frames) group.count = chunk->frames;
+    if (group.index >= group.count) return;
+    own = diti_group_size(&group, group.index, chunk->out_frames);
+    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
+    part.frames = part.out_frames = own;
+    if (own) rows = diti_vae_clip_run(clip, &part, rows);
+    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
+        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
+        if (frames)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
+                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
     }
-    made = diti_vae_clip_portion(clip, chunk, self, true);
-    runs = diti_clip_runs(share, &made, &pixels);
-    for (k = 0; k < runs && !diti_graph_failed(graph); k++) {
-        diti_tensor part = diti_tensor_view(graph, rows, k * pixels, pixels, 0, 3);
-        uint32_t first = diti_clip_pixel(share, &made, k);
-        rgba = self ? diti_tensor_new(graph, DITI_U32, 1, pixels, "pixels of frames")
-                    : diti_tensor_view(graph, program->rgba[0], 0, 1, first, pixels);
-        if (floats)
-            rgb = self ? diti_tensor_new(graph, DITI_F32, 3, pixels, "pixels of float frames")
-                       : diti_tensor_view(graph, program->rgb[0], 0, 3, first, pixels);
-        diti_image_out(graph, part, rgba, rgb, shape->swap, program->health_words);
-        if (!self) continue;
-        diti_send(graph, rgba, 0);
-        if (floats) diti_send(graph, rgb, 0);
+    if (!group.index) {
+        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
+        return;
     }
-    if (!self) diti_clip_emit_texels(share, graph, all);
+    if (!own || diti_graph_failed(graph)) return;
+    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
+    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
+    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
+    diti_send(graph, rgba, 0);
+    if (floats) diti_send(graph, rgb, 0);
 }
 
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
@@ -65567,15 +59651,11 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
+    bool divided = share->job->model->vae && diti_clip_is_divided(share);
     program->chunk_count = 0;
     if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
-    if (divided) {
-        diti_group group = diti_decode_group(share);
-        takes_part = diti_vae_clip_divide(&clip, &group);
-    }
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
@@ -65593,13 +59673,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
-            if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
+            diti_clip_emit_share(share, graph, &clip, chunk);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }
@@ -65945,19 +60025,15 @@ static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
 static void diti_emit_text(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_text_use *use = &share->program.text;
-    uint32_t i;
     if (share->assignment.share) return;
     use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
     use->clip_skip = job->request.shape.clip_skip;
-    for (i = 0; i < job->request.shape.reference_count && diti_references_tokens(&job->request.shape); i++)
-        use->pictures[use->picture_count++] = job->request.shape.references[i].shown;
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
-    if (job->model->image_encoder) use->patches = diti_clip_vision_input(job->model->image_encoder, graph);
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -65978,7 +60054,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
-    denoise->text_firsts = share->program.text_firsts;
+    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -65992,10 +60068,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
-    if (shape->norms_tokens) {
-        const diti_model_traits *traits = &job->model->transformer->traits;
-        solver->token_side = traits->norms_lines ? DITI_SOLVER_LINES : traits->patch;
-    }
+    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
     solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
@@ -66045,7 +60118,6 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
-    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -66058,7 +60130,6 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
-    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -66149,34 +60220,35 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 }
 
 static bool diti_emit_in_one_process(const diti_share *share) {
-    return share->job->context->device_count * (share->assignment.folded ? 2u : 1u) >= share->assignment.share_total;
+    return share->job->context->device_count >= share->assignment.share_total;
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
    what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
-   can ask of another one. */
+   can ask of another one, and a HunyuanDiT's skips, which have no exponents, may have made its latent infinite by then.
+ */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (!context) return false;
+    if (!context || job->request.shape.int8_feedback)
+        return false; /* a step that runs again would add its error twice */
+    if (diti_patches_used(&job->request.shape) && job->model->transformer->traits.skips) return false;
     if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
-   process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
-   exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
-   for each other in every step: the job goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
+   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
+   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
+   goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
-    graph->guard_alike =
-        diti_group_count(&share->assignment.axes.sequence) > 1 ||
-        (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
+    graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
     graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
     if (!diti_patches_used(&share->job->request.shape))
@@ -66197,7 +60269,6 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
-    diti_control_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;
@@ -66277,10 +60348,7 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
-    uint32_t branch;
     if (share->program.labels) return diti_inputs_classes(share, err);
-    for (branch = 0; branch < share->assignment.branches; branch++)
-        share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
@@ -66324,7 +60392,6 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
-        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
@@ -66362,7 +60429,6 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
-    if (result >= 0) result = diti_control_write(share, timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -66427,8 +60493,6 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
-    job->request.control_image = NULL;
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
@@ -67065,18 +61129,11 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
-DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
-    uint32_t i;
-    diti_free(env, program->denoise.family);
-    diti_free(env, program->low.family);
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
-}
-
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_program_free_families(&job->env, &share->program);
-    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
+    diti_free(&job->env, share->program.denoise.family);
+    diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -67110,7 +61167,8 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_program_free_families(&device->env, program);
+    diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->low.family);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -68918,7 +62976,8 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
@@ -69164,8 +63223,6 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
                               room, &found);
     if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
-    if (model->image_encoder)
-        diti_weight_infos(diti_clip_vision_weights(model->image_encoder), DIT_ROLE_IMAGE_ENCODER, out, room, &found);
     *count = out && found > room ? room : found;
     return DIT_OK;
 }
@@ -70476,177 +64533,177 @@ DITI_REGION_END
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/$l<p7vsH9*@ZH*MIQ:&3@n$EGJvmU#>8+C8suW^aocp0(QytwiE$=7hAp=[Uy*cjQcoMe..&#H>5ayj>8L:$-d6>]<Rj[5o$+T's=DdPZysb"
-    ",ObwcB.(77F2g<.uIm'cYe+@BQ>jG7Fc+.45voFAmK<s<MrOHPeo_'ult7JvV=LwRtu0(uY+<*0J'E)u8>@uICW`j+qF4=L#$La%`Vkaw]hvxM>9$g&ia,"
-    "s_Y:hO5#Sat`i^_'xke_,oi]StAM8$X;_h:ME&s:w'3+Egp8n(kK)Wo'5*#T*`FQRP&`_4B:yTs+cvR$)qb7,bgNAvO*)H;@WOp/r+rd$*X$BE5M]^H]Dt"
-    "<9pRkAjl1s-fF6uW=tKu>L5/L6`iRNDc]'LavsU2OrG;i=WS&>O+T'bh8VisFjDI;f;%`A9tRw7#]ImZ:V1r2LT,ToroR,VOu:d2K:lsx&U.3M>:Hk^G,m"
-    "k/XERJZI0AiW1YSAGPKa:#$P$h(P64-5D&U6/v0BlGssf(TtxH^UDyPb%R_Q5h`MIu*Zx*&qaG[=@&>Arpi2<ZhgVdNXsPGK1n=w+&bK,gVtCO]&m-A>Fd"
-    ";/<3msl/<ThO;34aH[)RgwSe-i$XD<EKhmoJU^,B$':=.U^Pio[T2Y_]GCfoCNj.&xAnI)8s&((cZ>n7@C.ebmfg1FEZM1KfVR=r#faT;W9ph51@CJq&aE"
-    ",QHvk@0:edeDr$QrYQ>P#;$@edX+$<nSM9e>Gn5;h4JL<KoV2TcpNcb$<Aj54e$/6Ds,om(:vBaJdBB0Ol+8F%5m9+j$-Ny'hkHI5AhH6<Z+l*Ig<<,)i]"
-    "`Rc#mWl][u9A(Es>k%mc,3gPCwiJZs%;P7Xut-e)FAl[/,u4;9378#gqcb<YrK4&l&O=pDh.4irRT)kM9i<&*3GsRHWag#MHg@;tf7,wg;5g;7X+6LP/N$"
-    "0r@tBRo6k:mHbWdW:0n$Mn<-d`UV(u6(cm<,i7r'5n4hB%GjK`GUcFWijxC8SxhdaWiVgg8R5/Ee-:b)L*+Ry(Ze4,ijw;(ogA&su3dk4W's<jo(-xr+>w"
-    "ulLnUWTqgSwHBM@yB2p,P:EupeYgBZ2K`.sWDLj$Ob^CiZ&4E39/Ju;=9Zd3e:%F``N^i=#'O$+7deE$f8.kE0COHp&+]4awLB>qV((:YxY&EF=1Y[b#M9"
-    "Kr,Ns$kJX'CUR$Dex8dW$<rL>09p:Pads`13Y;s`)fRW#p/0&gahw.6%VryBo7xI%+PQRZ+rV.;QsNCH=nX=iNR8qu<'y87]WRDgBW$b[LSBN@xdi>$=qO"
-    "_n9O/X2IZ.tr8m:*=%pN+vY9cT;[M(YPXr=qFF7Ux=:vXE(NCS5NeoW`)D2w9]8nue49)5Ntoe*Gtxi:;O/E[_f.EHNnE%B12S_($5F9o2rSyEwaB8_K^s"
-    "q+(#sBAaM4yo,Qp*`wmqeA4J]<XRJ(CwA,gj8U=5CCMXo^OE-fE$9@/=)m6w[JR[*9fxmA8A8RS4Vdi<qjTXDy=.$@yv)6Yn)y_6%(cN`V=r54**kHo=Fo"
-    "tEI<H)BiIXf5Z5Y]kslg>,KkFKd%HXa-ulU%^tf,axIDN;WS$D9UnKEf>(6X8N]kp1,fvuXYpLoarPZduB8YO;CBROJrw5]`*u2<Sgjl474n#oMDhTH*M9"
-    "%LMj,H,j6>t'g/Ee7q6CJBqb82$o/W5(&>Zv5W1q,qnLd6dpq'jLABe4F7'54.LQQ7$8tiPvM=k%wOr*i9e*<D=sou`Nm.I91LdHg8JR9pT'eJ*NM[>3$8"
-    "$ltx/g:QL+5f(ERijmgqyx,%-y>Zk]>+$R_SuB:,fIM@VB.p-#gNq6V5GM_a=EP_:`Yphr-'d/oF&[(%I$ij:K);&8#IR*fl*,Qn%%JG2^h$4AFQ6/F7I5"
-    "%1gFP'gT,7cs/l69A2)-Lq],`g`g4;m7H'8A6k=+M-$AEJ<v]x416+D+3sO3#Z<[MXv^)3;_2d#Ne8=p,F^/h=B8uE1MU&6TT@u<mO^Lv<@>A)L-vTQw$l"
-    "EE&2XvRM@g#h8mrcA-HO2:N8HaQ;LaZHP[/=rN-Ma'hqQLmC%Jt#<':5,QC@L`lq]Ws%Z]Q@<:/]143dtu#0e/xG*0J)%#IFLiB6Q:@l%<M/&+)<W0yx4Y"
-    "`Z%+^S5NfOKH*w+_<L)^]pS>+X,a]Hcs<$Cli+pU>,S8f4d6;;$MB(AU>EUcP]q&_g^RB+knG_](//uyg9ct%#``AL`L/psRwYGLE]e'wN[x*D9O0<AW#$"
-    "FB#,Dqj(#;Q(OnQ4H,@&RO+y`HIu,-:>/]ADdXVU:M.(]i43th*/,5K#T0o^w;)`T_>*ER&$[<h;2HeBr^_md9L=wxFH*vC_BWTuWLc[tkr%S7+OYO^bD."
-    "FGFS4Bh[E%DOAOlE1Udk*ffc=0>5v6cI^sh-;P9=k7ij[R`/G6B:P.@uvu4YH7Np/$W1U$RnSV_[T1d`F1OrL8F^S-x`2j[^B5YL0l(dof<l.nYHysc@'P"
-    "EKqDEqU[_1(+pV5COA50Z95&Q/TPglDC:kCUjQ-*uFK:6$R2(E5I8-dbmE:v0tgp>udMe`O3k8XwXmm=gT*k^lnKMW>I#X0apAO<m,Rg4.SM$L3^5h.WN*"
-    "c/4g)6npWx,B&1xY#:@Zb<R]=23-N#PMPV)6BE[B59Q5^7cHVqOU0,5]^A85oKVIFI&t(l+x2'llU9WNj>qO^^59AttJ8p1Fu,WBo1952b[$`b+hZCgd8j"
-    "1-;Db8#(Pc74L.p:qivLktcwV2M]%3FXB5(T>Q*KJguLf/H@gcZC_a4'J9q2dZ1)UP+ec,<+%#lq$NA(BCHhCfRicNr;_LCE9$k2p+b`GUuL+>pQhhk$b$"
-    "kZ+UO$46G3NAgS($TD)g]O(73+]5R)e#l'A:kNyN8a1>0:m=FeXgkeh$WKVj)K:*FUM#2H/XTQs)y`n[`(k>/78obvo^p_Y;a3fQtb)rFO[V1cFca3j2$7"
-    ",ro,1II,7aX(y.LSmlo6sL8E7C@N/]8#D,lXU>$(%8$n2jq=:ZJ(f'H&$+dk3R'HQ8Jx>N7U(v>g#iNX<uI9#'fLx&jMydS:&phelsfVL3mSv,POkM<OUk"
-    "ABx*P,fKohgaxIA^j^2AL8uEHShyLWxu)x*sXejw/c,yse=EJY&iI#jDh3k'lXuIB+Xmj]QHwpC9ck;Yv`9yX-jwnIi+]),]`Fu_*IbS;Y)twO<&4c2l@a"
-    "X0w->OlOllMey3cx2[qc44[YRi`xJB*]O+ii3,^-5Z&kA4S2@8llLs[7(TYXbS%oS0Z--mV3V_qRyVqbw*t*&svsO%jZ1^Ytcxk'V^#Z4^tvC*[6YM@_+m"
-    "7ZmQ%'aB#c[aAl.*Zr:kUY=ead*OQ@0LOWS5UP1D2hfgT++Nf4T[`UJkW,SoAld&R=kR//#ng'yiy=[.+Z]r8raQpY[x^d0.d/IbB(w)XPX9b8^Pv&oPeN"
-    "P58`*h3i=eO,A^nrDY+:>=sQoblEWW5S;bEeE9Zenr`2$@^R3<eeSbk0%S8$wx9knEH`dkZ`0FmFc-0CA,s]St[tWMgde]iOL'(axX2VYVl4f4Vi_`wfjP"
-    ">>3T:>/3H9i_:2Es>-s%p-3.tux;>Ydd-)<9^Dq5bRKY>nvs<.(]p;b-h/J62Q9JlV+8>=IuLgM6W%.`g)h$l<f^^*;]xel[8**X=1'sWMU#2NKlWw=H*("
-    "/B=Nx%8Bm63lol.P5JVBGDBV11aJ5F.Dd//*PW/6tn:w4W=VCbjH[92HPk[&[Y/qgep$arQ@FP]s(G^RI<IEyr9Mh'KYV(,SN@0]&Xvvl9+_rd6wn;<j-W"
-    "$3H#HE6ggcbJR7-<hH'nG]H$T*Cl86P8(7bq%:Ko,$'D;^n4.MOQyGkg`3&<h:/7L3tg&dVLTOl5])@<4QA58rWR_/5LfY09Pjh+%V/2)bNX#ErqIS`nY)"
-    "(]Q%m%b8)P&_$/v,;**un4OK26iIQFi-M9KYOLfX_&Nr-stv6k>MJv-;DmCjv2R'3hpu#u1<5Pd&/eb+dIk@7(2)k22:`3@LQLc'uc%9:>",
-    ">Rf^7u1&%kE=iM:G)5*w;cloA>-MnI`,&AnRFFS+mVH0W=@T[PUnX2[3PuygYfN+fpbX_ayoI'.@yf1XhamUaIP'x6PA@SY@KB92EOnUIKVvkB6cPC>wtr"
-    "^I>.wx]KHL'M>h7l0DX8W<&M-6[iIwHcU65aiiinm]C`_;1IuW,/hkkRnWylqeJAQfBnm6>tb]%F.S@<,@d8)g<TZGWs:ZaFL=5qS2,YDN`w2ANY:`%%;M"
-    "#7/UXPy^D-JeC<^MyNLZVV9%*_WSNK+DLfd;fIKMA<EG]vNNqZim6Xd1+N0sUWgOJ5bWGI7Qv^>EK;=pvrvMrYTH*7GBg,Wm@dbw]Nti*T-nDpdwEe6OB,"
-    "j,LGuLU@ey%9Fv0MFGGJld*0)8FAW1eLhOA*kGh/hu(gsTbk0e*AV$=i5H6b)IZLo,<knpQhpbrh++j:k[af:n>WQ<9<clut6-j$O(LmgU9g$kqpeo&>&h"
-    "T2N;*Gi5L9Gl9_Pef)y1fF9&E0iO6,)5ScL]`e22y)EJTf/T5CFmX7v*NK#Oqq&Js$m%QnRGTYtH6=Y4Qtqw%#Vgx&7,-ehw7*J]IJc3V<eG2h;rG%H_AG"
-    "(t=6%V7JasVRp;>K%%.3$I)Sq/';HX/%wDr:TI4NK(3Sp)LoK_[guw&C[s'F1RCic1'79+-%XH#'mPAJk#UogvN;CiC3-DQfyRiCQiE/Mf8s(l@:9o'EjA"
-    "/)ORetNONgTaMPa)umxsKf3J:WNTy;Z.oYWAZ5N#_kjJ*ghCbV`uPi4_XB7c-*Rqio(QoGFB)8rp+xdM/93daA2`bj$RwV7Xd:v3Gt9:^rJ<yd%TmEnaT#"
-    "je=`U[m.3LJBa0Y9ho8a@(o5&'6Ypc-d8S+>vFAX3@c2(+Ma[t^PYj_EjqoH@>2GO,0@GjVyLJj+NbvS)5)/T<yL&#<Ure+H%BP`^Eynyi*Q'b%Ux=cR)#"
-    "%k'w;'JSOO,LLJhr-8Be)FUkEuD)yDr;Io(@]a24UBk;6M$,]9Lu>vS_-Sx#_k_j.33jEU;9m5W.EIGFN(7o6VcQdqG=ErtC7_>xM=O3>];p%U<#SFE3Tu"
-    "o;OTx=Yt)wGQ.g^[$ZNZEv`NloOdq4-ApS))TZ2HP7BKS3Sv;3t*TJ1KhZQHI@&dT9i*=,@t>UV9t<(=pZ],u@Gf3qYrUMsMbRE5`VAF=eC$M-7std7;xC"
-    "&[JwB,[:#Y:Fqu3,$(`.v>%4b#[,C#(7r`of)j5%p]/v>0AY;ot3N*@cScB3nyKs(K)fc%]FovSb]G<j##T/&4`GDJ;yo*)'@Uo)sd8J^rM1^I4gaXWQV6"
-    "9FCG,+$Bv^hjb>bws/IB@LA4eZYS:kiAVYPvtUE@ane-d[g+m:%V>/qHQi;kVs)$HW;_ZC[vt'8H9-XtjsG44;YL^Z$wI0H-9qftRQue2R@w&Y&*['KJ-S"
-    "U`WGxI7G^X:Bp:w6y#6a<SRhuX1$Cuc_V/lpVS5_s;<ZENYtD8ZCaM/qNQ51^sF4Lx6O6Y1>M[GNUflVgGqacFCM)h628;*'^y,YHa<mvw8.eYFmT<+L2g"
-    "O5rA/Cr/k#,n2jI%6l`(Zm/:R$7qxkKD.G,]k:i/@jY:=UVtifKY)dn-R1M%$fg`S[0;B3+knReLpxW%O34UaA;(`IEvocB>tfI1d/.bUa56wc=5BH-HHx"
-    "<kH7,@p)RwhWMS'h$W^UQ=>YV,lIDOn'`P6u'_hXU]l((o^2=1BK.BlnG+;3A(*;6N+Xd*C<(.sDi0w8-`5hCqJlXwHZk&758OF+<hPRo.&w;VX2$WR;YX"
-    ">QNY-2tOy_5[+n>IH%R</M'xK,y*qL^9w^R]xBl21t,Sr*`K4M=1HOm:_>Q+5<>qDSWr#e,3O='1R%mSpA=bAGu^632FK/.g+U2RpP3fNP@6f)+;a:s/m7"
-    "#1%8GF*[%vHD/99=JDR(fZ`*jm]8EtCA'd@,eBb$_Pq3-&0$gSuIG-EvJyuu2f/CyvBj)@Zv9og&wgdsvk4sl^=wU[mjK#c0Ct#/n/)wf(mn;T+gSX]i8o"
-    "=*&IL&kde5Z:pYa[@9Z,QYKD.Ng6wuPJk<d4nQ-rZ)_[#&6N(t*@0<Jv%BC6s#V#Gibj'X2%V,./DQ=K/x#D580Uo$b][n_cT`&02%kR*>lmA)hG5^E]qn"
-    "2oGVaBaRyFKTEGNqOnj$e'td1Pe>]1FpCcH9&4Gi2`O4t,E[ymmNoRGen7yVZC+xtq0YgFQQ<ykS#Px^gnIOpq(2/*unBVSke']F8UJF2XZ=54LgxW4Ie'"
-    "%`<O/E])DJ$ks_kJ'B&s$V5<emC5OW7<jJk#l1w#2q=C&t8bBq>51WK>[uGZyK8S1AMQqFI-W21tiLS=<oj0b*wO>XcKHf]OJ'Er';P/KL.E]uI=Afg+5#"
-    "Id$Q4kr;36gAgeI(tbvvIkAf4dBmfpQDfDYAQ0'[MOV%NJL%i&*;_hof%s98a6@W,,cen@Kr[9UIb`JqysjumyIO5tfKkO3#ufg>/dFm56kOERv.PdqRa^"
-    ">j/aMTXQN[F.[y.q9Jq]XT'[eFXjrRdeBb9=LBPuZlHh7Mh1pIghF`i4h[[Z(i$2/&)U141GNhbMV:_y69m8-3G5UAKRejcQNdmR[ZZ#bsjm%,*`(2wg3^"
-    "A=R2@E$86>hO'a=$b2m-0.b;ZJ[#I%A0,fh6[1,iuO3J:=uh,6HB6bYFwv[:(GW:kZY;i>YAP(;q/j9m8*Z2L2GuZR3@#$-(8WU(%m$+(//Un*vQ]dge-,"
-    "d0NiTlD;xAa3G=MA/'E-h2=YXX(WqX)ZA9yX8/l'=%LI[IeZhB_6Wq9ZX6s#AN`@ERX%B-gj'DMRAV6LXis#cT`Q<[5F/2i3dljI7]m.(c#rx>%_89J$/."
-    "CtpYQH]Mn[tA-IXc,0-2NvHsL+3mpOZqkA'158'Z.,o6Hy'A/dHxj`5sjsY7W-X(W`f@&MxEUT5>#F&B]V]`':P0^yb,2TKV9gqpsDf@@9wm@NaO^W0yoF"
-    "iLaZ(#aFn),l+qqotY>n-da#G#fy+#[QnUmaQA1%N@EYc72Ne:Njs1PI_NMI@4gIGi(ZX^bR8mSnWEguebl(AJ#SPN]rfhE>$ml]O`7B$Yt'95$ob%fa<t"
-    "HH8E3X[#WlHM*jl6$8>;mP)F:d]Xiq#q5ROOf%AHvtg=Uk&,XD$6@Ji#fmokx:f`WD4l_E1oA.67(s<qgL]^)_+V>E]ZZq:quDSR#_VoE7RjF:7(^N:d;%"
-    "r$iFh<QdL96&NSyyI/AEgn21njuKfb#Hkqf5UkOpR,^4,mL*0qp5AHAPkfRwxOcb58.F@HNI<VqVWSf4hUbkPR`Q&ab9j(X+w/:;kHK8PM6fu;3Mx_pEju"
-    "H6TW#tg.lRYPVK$`+k`S`B@TRXAgB2C6y7'Vt)F0qZB-G)`qqv=C^@,um_c*;Xi8&^$F%`H>&JqrANHXL_VEeR9C]Fn[YW$rqb%sbB/*9NEli'00h<[_OT"
-    "C'ouBTd,=UdDkj_csYqY.@7j2d/2h84O_liEEd*s+O:KwHBu]ijfv'_%<G4MH,[`58L;fWaG:jcZj`3`AwTS9+_tb^9'aXP%SYK`6o`^;<57:ZP.7)vcG$"
-    "Odn,c+r/`>w@_0Boq5%%E6P_v*M+FIV7Xbpe+TiQ,fIV$nL)xqM)^<#0qw-b$H8@O]6y[oO:,,;hsCQ:xE&HYWWYL7%et%;]hQ>Nv5S27f+:%W8/<.P%i]"
-    "@`6jR^;*Xx_Tp=cx)*Utc.u,9E<ex=f.L[N/UuB2G<c[1E93`wi4xyA1V$xg0vu7A*h)IJ'QtL$E2ELf]Qr9^hSD,HZ%jlN5AveX[WYk&=-oy[`F`#0w2i"
-    "6Q7/n3I9_U[S99h;Zp%Zknb>uDURj]U->aQpTEU<36t(",
+    "n0C9%1VZI/$l<p7vsH9*@ZH*Mk)-;Z`yUsuHbajOMKDY])C9K<7o9rBPJ5@e[)_8K74DbdFnT^1'-xKcGq@CAUbfY(bHm.';S`%F7`K(v4B'FUuAfct%.H"
+    "*e<NgG$PgM9k.*<DG=a9]<@Gmtsk=`MpJVF1LooqL=vQjSf9WG_0$,Elv:IU.IE.YMCKW^ZVO:<8$,15BZl^'>`[yYI+_;Hkjg$qbukSa*uau,/ladhE<;"
+    "Y8h-w..7QNF*6cvyi:LSp%2[K))(]ZLgkmqd0EO%/P15J;dW%%gJ^ekJQ^I`.5sGchyl+qt=5bl#1.A3_pjpKtebaN;f_OQ@30(q[I_6DQl),1wWYfSKU["
+    "XRT(vA]%Jl%itpa-v2SS27/*/vY;M38h2VRLC=:c/fT=XM2l9ghq=0g4*imW<&[_PTBt3/a5btNKg4jf5>q1h/C[vhQ..x9qZR,5[=vG2LqlXq:q4na,N)"
+    "=T+6w^>kfr0ss$6[Z8plok^#4iY9rqOY*&pUl/$[ln^yAKIg-aOhKVFJA_=P`Ab(0-sYA_ya9_Wxp8]=_n;t&(dMTp3[fHRhWb7O/rF2fU*,7#F]8^*4e8"
+    "'GJd*n>-2)L^54m]uW1,ZjLBvm*rYhrZitUu-[-$Zd+7uVIE9mvU3Hf3(jKB6g#xUrxQ5R@<nWvag+b72B.@&$]+[`KxUVG^X);n^#uFD(_(&2aK2DngoC"
+    "(0X%#1k,GlnceF(r*wGl]laC1I3XXttUX1OeU0W(+9Gft$R3/QB-#+0+qmydm%G-IpuDcN$W0jyrIbK1vp]]d^fOA^(+=mVg6<D)-F]edqBoe8tdV22sUZ"
+    "jeWA@QjoKyi>tO,1P&,Yo)X[WR[%g<*YX=b@gDJy)[XSl>r*Kwy6^X6gOSG.ll6uUunhu)hr5%c)e)lg@ZC/Fu)4_NP<@Wey7Y%'f5,/Br+*49dwc.qlv%"
+    "*`b2ktg&o,W->P[hAN3%BBdV7%r@bwSSv+5jIB8m3JB5lZ`g_4hIB<YXc;jO@g:nxd#Sm@71<;(eqt`+a%e2+7A]NMP;G'iAP)dkN86PW#bXv&#)(2L;k*"
+    "1A<7k(v9<'m+4X:#ot5_ZrgwRw.`^R>WA]x`fRL4t87ilfJj_n)Y;p`(#uqrP=<LQ#3Egwl]`sS11RrKO^1S`Wq6hxyH$8k4ThCYu:EI`^IPKsIYbIIjpA"
+    "QNy5H-2-qQ^I_BoSoNK<oIePnCE]h^DlVvKQ<japWn0vsAS[J_qy8;*9#;ZWP)N+gDhecApUu%ApV/bsl@QPd4#@Lkrb&^Gv7ZBp7(Y)pd$ZtGrr)Js$b2"
+    "nKmFR+w+Q<(%_+>xgW7pB%uLhk5y7&)h0Usv#ljgK+w;L9CbUnp(`ke@k]I@huG^Y+*`4Hek3A9Io.;J;Ngr9L5vI70u3FoqV(Kp+`wCGxew'-D^fF>iU`"
+    "7CM.(U*j3V;MX%wp.]a/J`j5[TPyr>R77tFyauVgPnCtVJ<v&b:kQ-FqeVD<wBb7`d;*1gDhGdnL6H2LK3SFb,#4V[Hb_ZpRlfBX%@xZOgvs-XRS@oK6Vy"
+    ",`nVn0DFDTWg]9@>wR':/Y+;E6:f@C+gD@FJW+M74Jri`+<N@6qs#F*p/LBf@4IHgIEW87HYI>tjQaM:rAmtNCg/@I:PN0K%BnKCNd/TALD_f@>[tc>C`y"
+    "oF4VUl0>t8/7gnL#eOwBn:cHW<qHL9;@IlX+LIU9vQD5D8[(bIH[j>Ba]WNs)XVsQ*vED'#_ko=o_s>x#Fe1^%&]>L5o8pVY>h0w/8c+5<Ar:k#wZamlDh"
+    "ysiHVL]58/:^tN`kel2)W#dB<`7,-Y`N7k-JpTNnfpIXQ]CqnvbNwAO]'K*t#wM0*F3lJ<b@KQFfVjhV:6xQRO%/2mtF4^.jFZ&khKS4-&3[;TPDf5J(t9"
+    "0[/)'iD1VR7H9L*E+nLA)Th%LcYD>DfX3Otmd9Fb]D/hNGv:iQqh55@C#R3fF-i&Uqr4.P/aJrnGV5q8)_i%D]]l.XGER-9@]:9S7@kvBBU<[w:L]18J-F"
+    "Iy3ve#wEt674[A,Pre:]cH'X/K$.1yUPcKx>FgbZe09_p1F%_s-T0abI1/)dgvHRsQ^Gep](6G:q.kP9nedJ&QC@:>>w[9^^PVU@:AiV]F7RJ$0t3Q/I.l"
+    "YZJ%7lL#sU+a(p*ZgZ>3q[0=IOA+K6m8[_Ar3R@njvQ$u.UJQ1_5J(Yf:s(Je*%Uw6*)2tgcwX26*Q2tFq2b3l]@S.hf^f`>VxtvZ;y^Ood$]eV=S86/ZK"
+    "#$gq@qa,OnRg:wK(l[j4A&afry$=r2ZDSoL`bbp*hqprwmP)/Sr,YEm0gl4oRxUaIY3'5sOg/0*%2QMpsr4UmwyBff9vv-ryYFTRxpjj=o9Vyt**_Z]wcf"
+    "U<8V)h4'-a3stiL%i/Tb7,;YimbyYspR)u$_mq`m0W)Zq2>$+r1*UZW&*lHSHqoh<tyS;P:y^kq.UENgVv54j^AOkstIe:>7#4A]i6p1qMI1..-MX^-w><"
+    "`T.,q$NDM3986de/8=iH=4pa:=PrN2]//-m(KkKM@YwH,HBwH:+L1<vYsccQ4&SH9/Va*L.BAEhQi;<6;O$pUeSe[o&:7KjLIL]$3oX[hFc*;1Ku;^JjCM"
+    ">W>g)fhfrcdT9l@df>3JRmx6'5kxD$RLsm=Bcmb%(0MK)_MIG0F%knD=o/#w&sYQ>rySKa5nE:ZG<4PX54I(l88WFY`.VAByIF6@4e#mEh0u^):618.mal"
+    ")urd6KN1yW73=scqS@:v-StOT2EXKats=gMEM,^@JX1RljmTMIcNg_DI+_RiT7<yYM7Ir//xYKDBy%.RIiHJo.DLAd&s_&IB@PfZl/iI@1XTWWG3&*7DOI"
+    "4UnYuaTd+rM@RraayW$`>_I$:TK`cL&ITj_W/(AA,9L2j@k_.,xYJNS-XbNV**Z:3C^R5Z/&G/x@IV>8.ja::p)Da,wV#NlwuooHSyh;;V.3JVeS+li6Us"
+    "WW:R'd)'q,)e&-[Ue$%2/jKm<>:t(4M;7oeSj6JG,E)sBo`40SQ/b91v/)D>bU6=9w5Y],l#Tm72jjA$o.5uYfHDEq/U1M(%l^[=:`C`DdVrY,[+6=`3L#"
+    "__9rdS4d1c>4>5D5]xe^Oa7@gJ*'6VkFuW<:2I&iJ-2I:k@WeIZek2%>eJ``ah(H@I=#('7a,ConA/y@$_(.*6SoEIhREe&gCwa,*'`tYU0EZt#*=#Ede6"
+    "]%jJh3jFa`xvBE*>Ru'`DuR4ct;Hg0w&xfV<#.Fsu)1`av_(uA/&J]G(qA8f7<^Kg;k;JdK-n86Z1=O7Ob_b[6iypo>XOO)@`AcbjKHV%Gw.2^ox.56x^^"
+    "i^BeOHFPGW$TG;c+ZVc`E:B:mt+KjqH;+6;&EMjA0t@ZAV9$FPiOB1>Mxm[F1E(&)/3$QNoeRYw<ZP@Lolx8,0sH#'N#&SyngP#r9ppB`&>T3u=HZ3rExu"
+    "K3JAg8e8IUrUap<q`OgjAG_T.Fh0&5r(jF6=q2mgn<FN(/Q<d+^WO,r.]BY>D.@G%*cC[ns9@W7GSHp;L8e&AZpLfiw#D1#&pqsebSmpjGW#XOT;R&qc*%"
+    "'e-SsXp@Ig:u8;[^i$H%cf(A#jO.:D&1W47cOV=j;I3QFHd-E7sdCR)Id`$DJ[$_)p^EpsWbwggxCU5Exw^M/e%bgW`MS)F/'[uQ+Nl+]$U](cYf06E3A9"
+    "/NAOfohVQlMm>S17g,B6^,EH0(gK(Btmq#x95K+>0RaUr'WgH1KnYIEP=O@s'&l_Q98%uZ</63aG40E@9J*lt'274g$Zlmx-/>f6kO<<ypc=1K5mFafTnR"
+    "wIaLae4Rv7)C8ZSr,qPIEjd,8klJ72]pCj1t[jN[DMI^/^>lQ/4<8MZIf:Wfp2KmuW8AS`&pQ&3%-+sbW6tD[J+PVwtNqp+ssih.r+domy-Rhj[5C+<1)g"
+    "i(o,iDV3i9YF6YO%%gjmZjs95p2Z%eTj*ErJ%J>Du,#4#M;L2,PexZT9`[Gu.0N&Q#_7kMu)r1r;MgPXI7BhO0i6Ov)Z&%;exJ6LgBl0a8",
+    "2;`_BC,R3O(CKoo:mLoZL9`57<&EpBt8Jvr1)fy)unvLRB=TcZ$ngN-@IENje%jdGkxqHh)^-2U8%8npZ,`y3(Zq8O/`s7dDlP$7C.]oq8@-$.`<w'H@F*"
+    "y>1w'#9'bn*G3UU>hEIcr6%bhx'MI@u`&Z#:CnOPOL:-p)4uOy:]0K9AZI4o.OBxIT[qY`.I8H$N,&05U7TAHP1S=2ko5U/QNk=-2(_GesBy4gKk9yxqLD"
+    "G][OP6Q#%rMVDb-y,RiEJgM9k()4=hR1@-j2*Zb(9[Z3E%_EVJWA#]SAI>#jxRg.pV<n)^EpVa0<d3)KIq2J:*KOA<'W(Il/n4v7g-e*]$@mde.nP-D>2t"
+    "2EJEXLu0-=Vj)MK`<t&dZc*G]KLA#$q,<&>QkAPFXRB2o;'#iy(e5Wk3>C(210&b)LNK1qg%ejU^G%CSXgFdslsJf%T2Ei<.lCj(c<9HyDFdt(Fty%h$G4"
+    "O^RUw8v+IwGUq3M%%8Mv0M>2YL1T7CYI(uPjw&Q`e+R8W6BGu@ilf9Hwj0OtfX3CBH>/>LmBQOHoR]Z`)YUchLCRevAbZlwh52EWO`$dwl$9W:^XC04D6S"
+    "XEYXZCV&T$wHrA[o(%q@*RH6Fn5GOjG-oR,^'t1G_W&d=1w$P:157E=L-pX-TTbpJr^;9A0$oX#G]XCqCIA$59>EI$ONKY#)F.E(+p8*e5n6odsZBX3_22"
+    "fo6q[#Fs;]xV>x]D>u0'AF0J5nFYDjBu6aIn9-^M8P<ZK4lp:t28'eWdA+LBp#$bPWHosaerAnRYS9[&Q+O7mf8Q5AD.OxG1Xf7K(aq=<6-3Yv0LMR,OUx"
+    "Y-XIW@YO.LUG4]6Xq*wDpn-[.6YY:RkS<,IeD2Xv1L0Sd>]9J)'9-)F8E2ESk,U8YBh$woybp7Q@_HPn>'8u$d-QE0gYygA.NsIy$w;/#Z)>A3r5)L9U)W"
+    "U.1aKvw>oh.b@%>59:E>#(Ib<ZT9HCE9blMPo=+8caSvXVX*)L>6SUCQdyV;'J,f2;sYBl8OI1E*k'$85RkfDPX4+$XY0bNSyX_'o^2k42byw'(^E9AIR5"
+    "+UIecwb&(r^'ppdqJg3A6hJYb6HrMFgBBQ:%X9&QG-RUGNV:ghBFE'3RsL`aM$qdvub7G*NO)S`Eq]40inIt24lEOWA@XL:5@3:[23MgZk.a8<N)6qAa*$"
+    "'ck)Xi7GF>Vd(&W#^+$>n#3bO4AwB>JOC*kmSNY71cx<gB[*9'vMBwU*cZ%Wbn5PseX5@d9S*bG+fZ^W@KkK$*_i@>YbHu,;Dy.aekj@S.bj@6G^PssF#N"
+    ".o(n-l;#O#sqgMiXVmh`jd*w9S_N.mvP<fp-IOmqeqHn&tsH:OssXT6keQTaOQxt&X`4'/1GF3&Nb->V6V>w>TU:6lu_VWLH&^DE]#;>-*mgKj@saW9Y5d"
+    "cBw7uC6T)]*cLJE'.LJrI_C^#>R96xs2*H,pN=&1lu%mSyb6bg[cKL/]1f0.IZr0X5lr4;Sr7$KgqW$c>A%9ppxcncsdLBRPLpo<9eP)L(u1SfFcvNRJ0v"
+    "bIgJoU']<:r>4URH=>ZMH$rYxe=;/uo5`Z2ZAr=gkFG^.C*Ssri12)uZAXQ>`%;hcd[gGT1(h;n+-%VigW,gp`WrgUNQDgQ+_TYL#GxV_7G'Rjd+;(r8O:"
+    "U1.O>V;$1UK,1<rEwEVGN=WTLSxCc;)mShUNhX#R'[CH]Rx2JpS&juVRA5-yYOU@c6U`HGVta^:AuC2tmX-&W2o_)3)G8VUm<8='<F/ndShUT%ACE--R5K"
+    "4,w^^xCJS,,W]V74y:%rFw/[0'IV+PDi7XG+P6IooUOWmw.$Q]O&/-N$1v2nnN)l)`<0c'8KVo))xP3@]l>y_a;qtp&[C]g_C`Gi9%76-a^h<UHps04ov1"
+    "RU[mU4I237gtwbN2:$khX-t+w:&8u)4m2q%ySBDuT]tA&t2[xfjNp<q'`>WZ1nHq'CBl.Zp%w0tBrcN/p2BYvYku0tVkZ2CBqeEa.9@8D320p3+Oldvf56"
+    "6f,kH66iLC$nv/PiLw8QDwlOj9l5(#LScB#tnAij`W$Aw67(:9:w6)F&r]9wACyaXgsBPM4qipOQ1,BoKcj%c'/(>wjvU&#0YHYZv/i1ghJ;9hm#U8f]Al"
+    "mQ2O)fCFMxUKpL^=3ad@2.ZB2F7E'.KgI3c*s;.i[EkocbepP@n=s]Q_1gya$qqrp=JGNdNw1qTF3R:&uarcH-&Jsp._SkYPt2teqxJtA]d,wxi&kewU+B"
+    "=-^PU(oJ276p482[%`sfP+EiU-n1OiQBCnD.&ut[',P>-6.2$7)e8U2/o9$i%RFK88v)bD#fKjO.(t^5(s;]Nu#$kx.Rv:0a/KLr6bOXy+oZl3Q'uA@hst"
+    "KrGdH`=TBmG=MKJoxULBhX6.D/8b866_U<q]%w7<OTOf])9F#T0@[K&nZ5Xshbu'Uu2yhZi#(7gWsuD(2Gl#VDy`jQr3sXgJyK+bAu*o%TTq;b8.Mx/-5*"
+    "8^E.Yy5L)84_[#5VpVi#kClwtoT#lekFt5*gouCL9<smEjqo616Jpx1dHyp$rn#EK7iMPR4gp/^>4+vc8S@d;f`oc,>HSt,k7(x=tBk<IrlFbO#TlG>RJ]"
+    "=Mg`69M0FsYIr4k.axpf(oZ%WLWa4cZPx($-2@*:Z;225KlMn;@F<QaLnA^:cOQTiavkU_[R0J;r&W4#Os>Ft#anGKBdNnS62q)0_0bX9/%^9A1X1<fA3Q"
+    "N6st%C8cmh92OocL:Q['0y,OhHTVC/vuNh98i-EoWO=NB3>6;9(5_EIOuUrjFeMKcZ(e+3aHJL7bi,+O/mGvtWfQL;TV(^#sYXub)T9oZKPXcR-pOkV&<0"
+    ">IrDJw>YrIKq$3nqsKyXkHTGy:@PG.teAdYA2V9LUc.wmVTUWtmNmu%Sf=^_@-QT1TfX[p>K)W,Qi&vBN<'AJt^CX`;ZQ]%[bG'cg:aINr68hEaICW<pDK"
+    "2b2b6%J$0QQ0A-`Lc5,kD)-n'43+xS-:$svr>*6&-5(uvF8(qkueNrEPlxf5>@DcoM_GqJ=uGGl;0$LB^Ck$@f:tjg^o>[r3r:SdDkGsJ=rAXg<aAf0_<."
+    "X:x#Xu,x=n=Jh,M,YvXBl4G'G@0c;>a9[5RelqFlbZ48xP8+=YQfMCrm8_/9h-A#JO1AQC+mP*C%JwH&U.Y5xGUIMGTku+2CsImfs&+Kn>s'/2SK98PQ>N"
+    "f4(hT@TZ>o0y'$)[T$LH1+DkVS^C8Xh_6Io^a;,j@ZN$sC@+e$V0ThP036DQsmHlaWZY+pqV(HHKdV&W<$`f0'ZZ6t[4b>,65S3u=2x2GCf0&E/;V`HOg>"
+    "W3'(,VK#x+A5J>_9rO9Xd^*Xsd]=IL[hEbaH&k#cv=cNi@C14oFD/;+C0U#Ea)yc/tUSFH]#m@VnHJ<$T%Hc.]FHCf2)M_[M.1A1VMLDmadll3*aYf$0;w"
+    "A3WVsAJ&hA6LpbaGQjYuQiJk_mZLx3/p:+[TQ7x,0G92'iWa*LJ<cN*3*=I@Ph%[q#.L%WP=qfNm9@=M>RsPHYd_B%Y<`]x1ZraYF%B-MwqJTMcg0)4S%>"
+    "CwRefV^mJEKES'&X):rnSZ)A0J+*-idtS]%$O,NpF1l6Uk6p:>L(bV*cpSr@m:q^p1_WiKg0^&`v`N'o[[hFUP6Yh:x_8IY7qkc.v_lPH.uvwLi]5C:h7k"
+    "JM@ff0Q9THVSaH[HcBfNVt.qdcl`4nv]f*q@DJJ4m$F5lGd&V`mVulmxpKO7e@y+E/;CYu<<WuyyYIm]i++k)-wo)Na<oSU07tm+KbHb)yVT+VxfsUw7q8"
+    "E1*<#pYQTROFP>.TDh=)Wki;Z(xUXM4cHH_l53#",
     0};
 #define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
 static const char *const diti_spirv_text_gemm_gpu[] = {
     "n0C9%1VZI/0.ADt';c^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysOccOZEI(>:^[G:d:Pucs2b*-.Vu_/PHH-7Uc(,EjD&H)-8,YFYt2/.PMHc^"
     "PX8fk5>yT$^PldP(<g>lC/ND:0+7H<RWMD,>3co`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
-    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WIb=yMF$hb^^V^d"
-    "7gMosq&Q^;2h'B>*D;XFotfUNIy)Plqw-:16mhCw_/Ra$W.wYkgg=nEtn2Jf'_6-32kXlt4J_pr=:F@c#y`i@c&sFQO+IfC+WvdFtqhmY+`ph/[+11CR*_"
-    "c)cSZ(US;<x5$Ji6bia(dto:dDGf2HpM)YkU:LC_uUskro#F.Vj4U@`nsN_W]h.Lva]s&)5EmHj<#gE]8f8^fS_UM_lcs[]Jl[/Ig*I<udRl#l%MSN*e]>"
-    "G61H)ln:+hWMM4LDCRpIN:=7q/eocF2J'ZPS5j6/(D4+:=k_Zn0&=S,:9i7#n4:vG>q<Re$qJ$qK[a1UQ9(Jf(:qvi3anD[nhY$JQaBoNVK'uElC0Osi3'"
-    "K<P8aXZ.G2gV%_/Ui:tbE8G@`Jvo8nyt370^hcCLpg2.Dxh1[(M5xP8$NxBi^gS0hIFGcb6M@,o[4Gnv50'rL@`ScQ;RTr0w,xJ_GmPs_a4Ln3;JPyl#5w"
-    ";)ODd@k,LLqIARAdV^LFBVlB&dE)`go4V[M>H<'SB5BP-sL;=6kNeuU5L%SdKR*H3rESBB#Ly1d<f2ky+7*suqEl'E(uJ=EK=<IDg:pd9#.kEM7%We'W6,"
-    "CEHS6o'-F_XKgkf,4qS*d/V.lVc9=qR:j5m@WKGLPTj4,WiaoLFX2nWe7h0b/R8G50eUCiA`1juaA%*bee`QS(*%kAUgYl[3E]PHAmfflRqg2tZ5k;,Eff"
-    "CFr=1iu-#]<tUXcghS2_mIg>^Ebq4ODr-+b`5>c]xao$j9fD-0U#c501/NdwBm$]gKo;_[yZqlWSFetu84DQ+&s)[o$:jNpE7g][d$o>=p@Z5@q]LEV@8@"
-    "leqc'g1iI2T1`WEbsu(WETLi[k#fM/m&K(.ha:YXX=%CDPl-qQ]J'r]H+G>BUlLDFXe*2CmRai@c+njqbFyHlaHOD@M<RTtFMsOWt4fU9O8/t=N&^SL6_J"
-    "DbK0dwb$a^4%xj=.1$ku(VU^2qCKkPxjVj:#W9bS;ULtjmK<pW`RSM5d)wF+)1u/Ho(,`<TN$y-Bbpu@L'IOf>Z#@D6jWB9xr4C6MeKd%nj-(*U`;D<:pP"
-    "K*x9,[l<]TMMl<3#m.Lo0%A(O;;rFXxO74ZMyvkP@_#oAW^j#nwanO]KHSTopu6kHthmODrWEC9LjAs^:)7QgfqhV'nBF.alE.;*(2g<][<Q[4;*5BFcd)"
-    "TDW@]UpGWyA0pN)P,@Wqj4o%@O6dvWFMY9,,x5CVpPTgPB$-LO`4QydY0eSj^p.e/XRiE4/XI:(WE3@h:UGIkfjQ^Q;;w+_Wf5r+BatNpqlb^;$r0p/3gq"
-    "+K[1m1'Lcb)uDA=2t59;Q:oxdB+v6G/R,hT`a`>kQ>4u%b7Sd'y'0tJ:CfM3L[#duj1J2n<qaM_+H9&rQ*Kb5@TR0LmRar8fS)F:1AckfpyYQ8YBua/d2v"
-    ";(&9r92#nZF16*hANCHmuxrcOi;21u(SoN4b<q00+OOk16hj`)kVDAkDh4SP>_/)A@7ycMmcbS]G%nlJ3w8[<6iq*^IGEcKjx4R#qeCBlaZ5:8aCm@A-c;"
-    "G-8@0:NtfW(A43v4UA(9Q,k<y98eg;l):lSPA[@WA-m@mkjYJJ:&RAU^J#bpCmOEdMgdG7=1afn`XbWpf.*9Vqty';e]FLxw,@KBE`9@OKS65AB@J:60'x"
-    "PjN]p(k4'*IYk*cl>KD(/-D=`lF22;kPcbNf(4SHDG,GL*l'l1I1oAbDZTvRr<;oqCrX@iIy0Gt:]CYrYO^Zf=M<R9Oyu%`SHxETYW1c[cFH[PBl,A<a+N"
-    "mCYH_`Omi/SHC_ESw4rcbd(/>qvqCXvQ_R(2>RGA2]]U1c1jc&X5<<u=V49L3u0auWj+^bk)rm<FN/16IaAu6aHR_q)18nj$F27/9ypo6jI`BkfK85gCu:"
-    "(iJ-]]UI5sPth#JR9*JU9,0`QrpJE4>5E,<B'Dn(jYBE*/dc5'v%TpcEW9Mwy^WDj4LSb%O-5Ek5q6ioY/Cmj]-bBwV9(_y)]6qJ#q2K^F;6KNp3Lf2tVS"
-    "tqEDqf7AG+G(xc]^#:FS)<%E]2rT,6=gYm3a/Rq-jJUBgpM4slUW=s]>p;IKnB0q_h(s=FsMb63DRnXT$jse_>F^T=$+591oMsABQSJ2O2N*4nOEhG6e;y"
-    "o,gfe@<ee^KT1F.aDXtwq&s;B;mn:]ZLwjANZG1gblh,oyo[)ThpyXVfBLHcG&bd2O/U31VVOKLRlxt'>R=[maFI%4,sPXr<)9#DA@NlTLW/4K+d%oDZ8f"
-    "y2i%u(Po.x1IYl3^w'wyUCtMQ[sKne^'HngJF<ZTB);8-qUxbwiH;T0F1[XR(M7RgD<Xl9<rNiCZcPkUmdg6K9_0RapCN.H*BV&W8ke.Or9XFjq8Idfq^j"
-    "<+s2F2stkQ<ynk3W+o&N;6TpjWA#(vRY7`X>S0Upn<,1R'=Klb><Od@+9fnX+ZQVwbG146^)]D5.ITM.oG7d>Feg1fitkW`,WG47][U5G[#at8gW3SMZud"
-    "Qw-sG^FjootWrE4)IAf@4<15%KcXfApEgG.fnVA&5'Ll;t1hGm5r.vF+B[rhW&h5.]b*]@er+RK5cj..8+o#fl8KmTJ'T/w[9,Zr,2L>KnF1>kCrs+pB_Z"
-    "LfFO34v,C.fkAGm3-Toq0o;%wYeS`e)pf'2:#bG,u<TgXr)8:Jvv),8dOE.E*PBIvmkxuOj%H_6&[Ux3[nUAM=uv@txUfA_d7fD`Ql2RR7FfVWnk5Pffc-"
-    "7N7%).+jH6X(OBQqlTTeW;87w2*3F1ecG)2lP'7MNZjsel[Oc%8T`.>1G'K;E)dp>t.T]AR8PFZH8oMxSLb3;./-AM<um>v]k'Co&d4_fu)rjRMFe8b>h["
-    "V1^BZJ5j-nQtmJfQ>B`$KuYkrs1ysH>u]e&y^Ah5Kdm-MdE5JZFNk;=,c]srk+ArO/cK]Q'8qS@f]<H=Zc2#Cfn<9OB97^b@pWGEx6SuBYR,n@y5I`)h]X"
-    ")4ZLI>*C']'T.(t5E:Nt#E@pVRc%>jv[ok<o$BkD_yPQ;7iBdB#Hog$CB,VisGD$nk7FjVNKP`muq%jm#7062>iw]ytP)(k&C$'si)'B)H6M50qBNs#F@U"
-    "R]1N:)dR[N#w$J;`B-0gQ_,1K^2c)KPv`h@/^]K8@Grig67vBSi^(Z4BDNPwW]Q,_E0^6W;CSmF]O[u%b#J:n(T:R6H'OyGrj(i8[[uqMIR&u,t0jO=rRd"
-    "ya)510<-I)+oo1^4jKHl+sl<LW+u0v-+@#@okm/NT$A%pk:>2hm%XT2XN5'QJR$;DRJ'dk%u5:'Pi08fs']<7fISfg.H'`kqC@)`l^R5.GV(OiK-L[E'ne"
-    "ehw^h.`.I[xr0ig'IXuAEFB.DyHrWQSTvpmx7Ej:d9,aX<qb)47f$IMX(-+=uly(SeZ]s`-QW6BqtE/jTR#rLYI`([s:6;4v8KdEN9%JX]nwTbn;6#_c7v"
-    "aP,4N(o>=m=DV5_(HP.JANDgvQi+enlRjQ$I5k=Zk3e:kY)e^N&4aD1<w(L_mnAd0T*3GsI1HRE`G]6Se1mP3v;i0%aA$mRrJpa8<B.WJF$9;``NrE/VsL"
-    "cyI%]S0GG$4uTwO9g%<=uO;9`-XH.Wjaw3-wEya9+C1r&h+bL@uS;s/FI.Gx[Tve8m5^5FP5.HjsdS-)L[+_@=ToC<f%pCa%8ev:R:8#L_",
-    "d8thjg+H:aEMIRBHn7#wJUoq>Ph(dAN&vaYU7th3usMf7[/YtjL=v7`Pd,:V'_gF<UFjE8d.-IuTixX3A'$%@3R%jb(#TC8jatT4amv;:++Sw6y'mDa*qi"
-    "0vSfqkT^LR(j.]LF7+n9xP36Ffo9%s$Bh9uVg->u9i/eC^jbWSW.sV,x]w4yQnf.S=b1EA_.8R_5l/Mw#/uPPMfVbTJm_ZCL;gRvtVGKal@hElJF&B1_r:"
-    "N<P==3Z/Mn2%2RJ8[Ht5FnvOAq5O,,k/%J5Q'&TL&AG@<Y#We($U,.aSyp2^-$4R'7hQ_3[]7eg:LaCp<#[mdiKo`Mx2dU<mv,(v90p90n:KWl5FvSn6Ae"
-    "4`jqSVvS;9FfL)0=ISQjFRN-=cxmjkvGJ5O4;B2cm6ycq3q's7JcYp`'Bhnlf1qh9UK,S7,(7#%r,RXggl/l*IKauTs_mIbpQ=x'_F0<j@*G2DmZ]]j`R,"
-    "TlhuP9-Q%oMKA@^L-Sc;HJeF=@c_1WQJrir`,;+N-NX5b*^,_+7HQU^GHVp(yU'wM3:fvfo7RdiglTJCRKC'4$6[AC6vU:fi00,NR^Z(L/.&is7Tdq&jdM"
-    "'mxYuLYJHPYggr)u=T&`Q*QyXS+_uIjbH9]@r7A(o[@j.pa.]SNf.#(T&<D;DGfY>(ILw/<ux#Eyv7jLx6=@^20w*I:&^jtE2#+ngQtG*M$fVUV_Pj[R$Z"
-    "Pej'00WWEioKg$AOno-XB+ewNcs,en>;5Rn&rooAoUiGp9lLh0q(x;3H:Gcr:+c39p4K0Ee/Q(BL/%_tHqQkJN(a7G:ElvIDD[NXhTy1$7Iws&jnt6n9=R"
-    "96/F[mF6iYP8uN=;W/8sBFiU%sSrT:GmS>ba*N-LRiQPQ]u@ROC8A]27Vx]RUXY,aJ9ju76mec(/EW<9X:3SbA_og'r0&XE#d=@ACC0h.oFEf]6ltj(juj"
-    "qO.jC).jSZ@&;L*MB6&HXL%3vUO*Q$>g=q9hbXF3_mTejQ5>S:_%8/@@gp<TNPw.qEE_p+/s0b=Ys*Ch:b6H2RxZ;(pL.Q9<*tT:bCPDqOH2$MO2K$*@_B"
-    "l,+c3'W4,c_4H]GDJk_V[.;qv*;SJ/(;$;*_$l9[SZP:eWFjq@6]7UohBXKH6#%_7W]r9.TT#8hXwY_E8qJ%S_(^JS2]exj4$T0bN5/;RnBdyj18iCoyd*"
-    "D697Dv,=oB<iU3Hx=t([km>)C8r*.LFb)xAN#2oeSWiwns4s[-P3]mffB4Gt0(5n;muUEXZJyT.6)JL-'Z)f*7Jn(pZ<jJmvU)R8Y9gos1FnLJ>vc9#e&-"
-    "EDnH%8=13jML##4232mR8aP_AXdHCL031A.m;uu_%4Kdn3).XxN[uM5y#X5@2t^RW$4r=+IVEo^MEV_-L@&3$WsXq+%=^I0nK52*qr5RmMRqiJ-0T';Te:"
-    "`^>#.^>^*<1<n8y+]f.]o]isdh1Pe-2_mtHR<#e/di[HDr-Fp*RZ824`6Q;j7/IEf2JsUwGLEQ7[H5MjNvr>Ak*W3m4q>jPfwSgPi4@n[DxV&&p(]Q91$="
-    "KCxK]v.@;7b:B@q)L30;M@RFJZ)6dtA.yvDX@Ps.s3Rc(m4e.)8w$.b/5Va)^fcQv$;6M[R/2&S^pN*KFgvYIM@2c-0jm.RHN5@IGJ9KRF>:A*(H%XKiOh"
-    "qUfupFHu:S.5FEO+>24[+IDy%UX>EurKetw<vQmBjr>p-(+A,:`log)#jpAmQ<_X2Bckqxo@LLCK%]3;sxOT;=S3^BKyFQd[ef*Z'0]]#>I>1*pIr9URg)"
-    "Khu.v[g-k]va;CLh1B^Bo8+SN<_M/'B96m`g^/NpBvtJY3@^*f;)3lhm'5IKN&#g'(&46JR]MG*UQBRVUxY<Sg^Lg*'fxtErw%g/_[<5mE;b]Pb+.@+KR&"
-    "OA%sp.Gw+c<[_D5Z+l/VEe/%%'_2<n[9dmTnZy8O]o$i.^)RDy09W_QFS6W..nZmf1X,hm7lpam'G,KA-(&eGwA9g^he=g_eJSM06jmtwo=GpE]hf;H%V."
-    "4e5+%;]47yYV%3Ssk1*&mBlLc^@3$EK%Y/j05bV1l%+i*fsrL@R4RqsKZe^I;7(&Pu_fnGrp.%ZQcH.vhEtOE0UeY/o%33j&S.^&Ux>L#$3j;L>Yn'=yK1"
-    "nS)p8onVZ--xIg9YFNwkje:8J<eF^WiF@u<8XyteS/3Co^%Oju0kP.lA85tFTpg/=3fuEql2;F%,p60k.yBFl&X'@$9k#&k5R0RSBse4$3*`M;9@v$Pq$K"
-    "<q/vqp+4w%f7d>Co@CcdY-.4nPu,L0LBsc(`)ZS@h9e'os1uD$OxPTN/o`neD`*g->-nUnQkRVKl7&m)eh1OF.b,6<BV1048B1/DHT6CN4u%S^TYf_c<RG"
-    "NZuC1+5@T[eo-2;th@ZIC9l$;4B7VS$Kp4B%RtQ>lGr0Vr6m7<W=a(>N$6LNE7msC*Jorep5xC@j8/)NAt@m=2fo'GaBAZLk,>.Ivkxtjuy:ousm*<PWrV"
-    "f)9Wk;O9mZELCRX>Q02[-9oxb+*5nJ%F_$pShWCWQ7>3*$rR+'7P%I3n3l(h@qFH#bbT+]sOt[_I]]YH4YeVh0+oZ*W,tcv:77(=9'wqI1'ZYVT<[DQhrB"
-    "BJM1.ebmiAl<$=aLTfERAF.kP_MZIYdjMBtW%$oO7tJ0Xt7vpM]Zu,wox$YGPy8NQ*-vS`/<*UJu1.(6p=(Z8Psn8a0_%>i*e[P:'x>34;Lv,ECGP/AIeN"
-    "&cnf&8,3&iP^guO>aw:eNd+,MNfL4==_BT1]nm6MswK'iL^7%R@PyC<<ABbkW$cjyH(%pc_TA$Ad;s8VnkK*gCUvctdrJGf;5RWvBJHkTX)i$[.>l:G(m_"
-    "F-k8gR4*LVCYHVvOe,W)PJC_/$=ayQO2*e'*J'g$1a;OwCt2`.Z&aQ6ut$LOe_5,@4jQ7k7A>wp@x9BX#.G8<]#jyo(,(wBd^ce=Vf%KO.A`*n>:BeZJ%M"
-    "25adN5Ov`C-x@*,lfj5][w'ya_i/k_^%gEq74Y:q+RR:kiGJYYycE`=j^A`ZD,_48[_jy@<96X,ZBw1.caKcBEhmP82X(5)1tYoFkNQLo7/rOMK1].k*1'"
-    "<nur3cnC]K=ELjf5,pO$p$9v;[Lc8o1u@:KH>m4;IFLVGWu1bhqT-5JIOogT@);>l@H-n*^qA^177VHKI=)V]15bll-kmJ7`K2O@mpUg3,Zr`wGr@V+PL&"
-    "/wL0%-:flN7b2WYA&oRTK9eBXP50RwPh0l,8i,E&A5@>7O%j.=H[qhIQsH`*=,$0[RwAmg;NuQSNc_kSck`rk,/c`%3<R^Pxh#2*(Ss[w;d]0kWiuR4Gdx"
-    "uGuAkkP)LN&Wq_i:xq(&/[G8V5J.LyvhMRQmi+wWme$Z(Tn-BRkZCkHI9-8L@mHgX+-0`&Ei^L`N+-F`0hpg@^MFt3gNGcu>Feb%([3'J;Jye=mQ_b6&Ru"
-    "Q9+m1vee(Cw4uqi'FpUjFrAa%O7*u+EQk-b5DQ,QkS6ZU55LgX&*wqkUEK%`'02lBw6$bKgqP*PgJMlPQF1DHmWF^<*#3gnF:=ocu/s(ODgWJ'&GTGdn]1"
-    "dj.*1D_f.':UT[<b-,w@;U7%f)glSuKd<[E<w&+OEy[aNY0TkdJj^^aUDpBK6%mg`S-k8k)]OGeXC:22-Z[8@e_EJn_U,86f06Yhwq=.L+j;mPJO<hSo2c"
-    "sLHCypK2eiNh6MMe+]q;RU4uFPB<tVm0WmD<&fR4s^M9%%o08aFLt`W7hVwhoDOFtS,@B_JeHCc2*eC_q3OD)*WvsSA7+OI07iPNOlm-@XV<*+XK&=hf/o"
-    "@O@(_M6t*:hC>`+NUxEI$HKO'yj>t:^KkH-_5ZPJdII,:`DPA[Hma:(xL7%u8yTZuiV/G&+CYeNJEr/DWR'trp5Io&[pGX^J5/ga5G^LMjQ_rsbBh)/fn/"
-    "tC%.L;tym'd]xC8l9)s$IHx)5u#%0jtWdM]cvWHI/XU.;ObKg;;:ZiThS4`(&(h8>H29^*<yG@eOX'FR8E9O-)hvbq.;X8^V$%y&hc`(2B",
-    "QpT08_V^f#j(hlLAKn%<k86bCZIl-i09gGU-fd-tupmr-.Sm6E0mKIX'Vje8p,vW<7b-9:A,4jP8MfOB(g<x*IQx=pmYj'@sLr'H9W+(.IYgPeqQH(Wg'l"
-    "j0P=V&r;]IrJd,P-51lVP[=kOTn/VC5[b[f5EiVS>gLk@WI`7[.WD5Q`8Lh'hBa;T[a8H39FXDiw^8WD2e2-O@,E[pr<Lm-(A1WsVZ;5dW'pR%IvM`6<(4"
-    "d4;M0*T%^eS[SRfFqoc.leuAH2P'H_KPlBv#6m`*fGcHx#c=OvPLi#<57m8/Ea6R+O:34F2@uvR7^XokMtC=2R(#;Parw(S8m,t,ZYxmYq<K'Fev)O,DLQ"
-    "+'c<%g:c.r7yH*3w-b[dNB<HS@4KK(#HR_qrUn3pPHPY=`WJ.v*_]]7(D]ZF-nP,F$hj3qsBY#1lN8HgJlnfIq4k>Z0BHWB)oHBiH@dc.'1_NP-T.fV)2S"
-    ":+kQbwt%vCw`qrb9e$f/RPa29e9VWVrFTWGMCHim`geT_`OMA&rLk<A&XQb3ZP@i/8iXlY#Y%oFBS$vykHjA^&6&Nt30r`h80jMHqe-i#KSeVa'7]Jw$*2"
-    "H,K8w$@GXZmKE+8O3W[YFk>,^3'7n>F:kN0s7ucZ5fFHpClKE0&j4[@_.J,gqA'2RQkx2Pt;(yuPJ[>clLG*[uS0B:-MX14>K/V*^*`VNLr@=]X5xtswY4"
-    "u:Df;Ul+YAJgj#+&#M^pi2#NPt&XB0NM$-_r6pmaxP&;M'='O_fe22X/)UkJy)/6DhjBk'.45G(XE`HVs9'M/rgOdD-;O%S>OfYNB]EAh(P$*&/15WUN<U"
-    "wC#f+Y[_nM7D7<&Oy`^PqVAjt$okDuOHfoB'-0(;I)P_T&FxklcGv^p)VARp%Gd]iisA^=pcf^JN/QqN0dxbSac90&#wFY[)[mL,6w&dJDJ>b@HWlRtN#&"
-    "6)5ms6':DN-g[K<hD1c`ZdOh_[aY[8UN0CRgGh;0SB8o=_8F2+UyF%&`b*4]uXaD`K%x[ln`i1MCD+ZT)9:_RuY<jOMoNmTWpN8*1KknHN[lba)6<Z0QSx"
-    "LqYnxKUb2:LM1<-C*9@]m=II61k%DcEac=a[ONYV6yqSXdrMU'iVd-'#Wdf4Eh9=l*ceg]&4elbppNnfbZqb>VS,8iUgRH3.]p]1ZU]>hG`4.6oNAF/0C`"
-    "OOkclp5a[e%q5Uj6AM^=gU^90x>hE9V)neQlJZ0p`*$.VY8V[;UyNK0L6.]#1=-*7G'tW-.Sq;Lm@aEPsP;Zuav;r#rA,xd]*-b2j8r0[)t9:HcK%[U26m"
-    "l90N4*1J-1bZ7I7:QIOBF]O;,WX>[][C(Lu<EZP:RdTKE1-/bGT'U1IJ53aTTfqyB&>J2@VN(a27+1;ylGD[fpavr6lMZ>l=`ZHF.[c=K/J^dqVTd*B.1D"
-    "O7N@5[XRH;pFC0EZe%VVHS75%W5]iEQ3]F:gTrS.%=,pBiJH9SAJMR3vQV+GYIiBP$Q(G>Jmk&*XM]kVQgnO:[hfVaItu7TZm7.gvC(e^DB/I<<`a_5LRd"
-    "`'ufuft9x,U#,]#=$`FxNDg5RqR;wtlt&%I_VYK91yOG)eAb/>Ewq/dg4sG@MCp>>4_Q-Y]QSFG9`JB+3QT+#HYh57Nm:#)@XTSxGLYR0#n(tr>Yq_(B/="
-    "%yfAjvl]1AGql[SL0/__AAr/lxEKfDNPC[yIu#OR6V(1HQT-'GI%D.,palFFblN<>b9bc7@d6Q8laS*nc.)(Pv`uvB(mLO]eXC)v2P[%xygPB>#Q=0]q]="
-    "hgTm*tKTw:Nb9d16Ceckx3GN6YOdV36]%>-9&1JAAqF%b99#n2P>#Iontnk:K;]Ma9NqT3gFQ-`-y;TI&^g3YXnqs00%sZI+HN6-mc<U9,S29cLLqi$4p."
-    "HOsh1dpdh(LJlyUIjA/1#)-TH`$l<7[o<8]Ma]`Vi#Xw[q]'BEIE$+o,)/0w&he1u#N.iwc%hxe:4K2Q>rO@kSG@Ya&fy1Cmt@U'Ns>ti880B5cg3b8TE/"
-    "86,:#1lBCrb)n3igC'XpQF&YVBl-hpvBGBua%<5c]H%N/@9oYVHQ8Nm8Tc373A2OO[d1vbyNE%57(jmNF_9<RtjR-V1O+<i4ZQM7l)%)'$kr5@8'4Z9I+8"
-    "9nlmP-M4<40*,`@quybm1eWTkZ0&DfHg.#b47:e`W(>F9b:jvgo(FT8NY+QfB;WD=i1/ts5)oBk7gtYPm7RoB_Y.'%MENo9pt=)-5o48.*y8b.OAZN',$>"
-    "p,2MLn3D$2ok1qf(WquOpw>VR[U%,t;kTW,[x7$e)<,uJeGhBlSg#NCJH@:DU/E>g`6wl2koh&N_3p'FfP'^UG(a0gHWAH(ymr@eG1rm.P3[rPL[70$j]U"
-    "R<O^KyCNeU'>hZ;(i-GOO+9<*+k3mn%hYmZM:D&m[V2B6HI11oXAvwVvtQ@W)(jPS`;VRpJ1BKF]l'wZ^OO4AIAW-eLoyb8juC&&<-W)@ik'DEE89aG:,H"
-    "u7dhfsEm(nZc'D=[1P$9<Sbw-snJ*re*Y[bk#c>khgaDsvV4;o3JveIB]QTOsI8CqioHc^BZY)M0sg#;HDIn4:nhA+Zi>1BXW@+Io0m*:92<khOZJmp@BJ"
-    "ue/dD7G9hntd,2S(Ib_bB`v^WI@e@+HAD9Jf/D,]S%0F1)3m#t8WvT`VUHQC]Pu:mVrbcOr4WQfN3_ob&,N2%XA]9or]_Le2gk881fj%FBl>%0`HvDsJh."
-    "Q=J$*i$+V1_IjB>RF:uA$1PEX%KP8w6J;cXu;PY<E,vm7HHR,V3=+ORYav5`TQQ5OMlGia(h'*$[H0x/9qj$PeRnF'9v2@p<Rc&5ngQWOZWIVeEuQeyN79"
-    ":ip^+X'l<2DVC(d,>og/&IGV73u^b'tS7y#yBWge,fnfYtS<-#R'1)UCtu11*Gv^;fk$W9s*5dF0GR1Z&ltsor:sX[T/JIj*_S;k,MY8B]c.2%*^AGbpG-"
-    "8dU=lN:VU6-mBYW)d*MYbQ0sK*nHti241,9R3MhfCO]I#4.[,8jg)hq=v91fDGKR4._Ztl=ddQWA:gP`y'ia_aO>>*d]01T+U+]EC^5t:YTt%3R/ti1=of"
-    "f90wdQW6E3+:&dlpmEFNTPTRMb9X%-$ICX^`he)Vq@'lhk`^HC#Es)gFNB4SLY+S+(,lI(A$Kq](aNLscZWlKA$:j6i5(LS>0dTw&/B*Z6%EG[p.OAYf]c"
-    "S<kX8'.`MohZv5^yQchC[*wksAXU-LXl]Wv`Hh=bX^Z5V0_.$Jorf,$ouG,ahV2;FoS1XHd=9^@[&W*hUg9)@$[VAvpm7=O6)kA.kE/vCVv`*hJd;ntS4>"
-    "$MVtd4*`(T4/2,.]>]@_P9d12$8PNX^oqtRlofYJ`jQgV_:*d-OTpx-I/+3xa7I<N$wZTMYSfdZBI%H@pM@N+>(:tD>b8te-,4:-f*.cL<R]7_oTGH1gI."
-    "o3LE#/kWS)Dabi+WHU5_c@IvGm;,'CwLX5Z%+C%p60woU0[#^*@mWNJK;T:^F##KV*_seMiG@@PbB91O6<-Xot4:RdI+4gE@yPV.w7]=1@gf:y`sW>fO--"
-    "m4uL;-d89%N@uF/v[t^[E2EW1>-.wZBQcm<(E3<PG9U%J+l]mbEAlsb/G<`6+ssfq7JtY<vLesUiiqKhF7@#A4<H:)Sfrf(x`y%2Su-+bg>39V*.,Za+<e"
-    "/,:,I[U[==m6OiSCKhy'ZsGh16AU):fC^&(X,uC:lsfxDGPl#X#hmZLYZ-7T`Kr/4Z>d_@-(h^9fsr9p&dWQO<ILel%]yL[ETF$OhHGX<5l*-]>:S.Z80o"
-    "2niC#@M4u,.)g*AWdQ'y,WRanNtrGBCHxRIHRF-G=5aRC-i0j_/+V4XJydkBvrUJC^(##",
+    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WpGZYh97Dy[(<k-"
+    "E6phlK-Yb7)u^NATbL`3j^H_oMAYWbS2Z=frxs716CHQ>E:$erfB.:vYT_uw=7s4S(@Kx'6XEBui47JD-<LZX/BaRS=AQ-u-sQuL-tUxk*g_9R*wo8%dL%"
+    "yc.J1`W.5qB>9/5fMQZgA0s:.]=QfX<d=#nBG>OW>]+%cIM&B^-jp)n9hC/:j@Q@^rk9]qj&7yocV#*O;>aj>[v_uNH4NlG[oIwK`gMKckX=5L/DceThoK"
+    "ZJKLrheO2%RUJ^6bYm[[J@SUK#t`j']t/2(%BqfJ9^Lhh)IPN1e_'jW4vmb-sVZ:-ot]K#hvAaeNe)at_M.Dum>e(N:Aij'dJZ3]DgQ>AOWX4nej8rtp#X"
+    "N>X;7f)Bc-@,fLd;QwGXG8%JT=TS#^kk%tJRFj-OGm.55(4L_BI66S;^RC_IEV4u/*MHYL#l^ev'/VhOEP'fS_Y.d$I4Md:`<m0L3w,H25NHYayNku^k0S"
+    "eG($c8/)i5GR*tFZGD#gn#>6*/qe=6(v+$M^'r*,B_J32uic;)-%MmRr&mvd@KsBq.ND6voY5,W3SYe1vhSnW0ZksP8UOkHC`eK#$-H7O:N9X,)fDuF0/D"
+    "E0aFgD14@XZgh.N1q4Ye-dbr,+I1g6gTKC>)BNNw'=n`y+eoXxDbxe>[cVRIGFlv0&tOH=HU+1n$WN1bAxOp7VeH+'k1xO'eKqmO0[']Md8]1+honX)6Kc"
+    "R@;@f5dUSr0i[)Jh@4HN5cH;c0KCvjVb37J<cILDLyQHkaDJWii]C*tm2a6YEidrIJ*o-&Zrr'fF7NwER^9ljr/7;Hw.*]$VYrD.ZLKpIrg_=cO9Q-UEHv"
+    "_;2I-_*y&9482;#3O0=mMJ3r/QGtlJ$i-2S)`l$'JOSjY^u#km.1xUX892KiaSG&o[E#=<XFmIkl_gP(.73:KR2b>l<:gI>r_I#vLp^%ULp/fpAoDjQMZI"
+    "F[w`)X6d4)a]A`Vhtt1S,4X5b=XtZq4=mV,=pfpJ>fAs)c#,O[V<KKZd_U^(rNxQGqUVL(TsuIKoqGaO-[m`N,Z(/#U/LFjFryvS5[3s2/OviR@TMX,*k]"
+    "GiaM=Q_sZM.NX_yjY^_KF)VfOB;IW0b8v-A#pg)X*[EXXe>]mFFxc'CM)lvL^aUf#d.e4`o`$YVl@CP:GS,ZQ0;6OW^n[3ahdL=dKkU+_5`JmaQ:^>Mlmp"
+    "B@j-'VJRa7E+0*U>HO'D]j&<`gAQp-A9ul(ct+tja^,Na*`Cbb.GWaFU_@6^8Z(d_h2R>:Y-nQ.Dg`pe+duwid]USx=Bm^u+tR0/G_&,shbil[SU<SVAp+"
+    "KDYsaKp,QNlFf`Q)>n^*ejkZa[k5#*^@9Fs5'Vg&;;A1H0RUoA;u.(Jk3cI8T:+4N>y_nZLC%AhS)i@t])smZ_DcOE$1<Pp]/IYB).Nyf4VVs413l^LAQ]"
+    "3nAoDBsIoYd^MYRG2Ys1[.)$=Q@ff`g:W[^whn_[`ZLV@A)ZAXle_j&E[IS(*XoxAo8b'i)]+yY^rXTR##F:^,XfZRWt8C)>>ji*EWe`TH:23,cd5*8bBc"
+    ";4gukXuFQw+=BdUM/@WN7wv):EAi^t%H;lgp4CW6.4]7@LP3`n=O/P*IXhW_-*6vUUCXhTJpVkZe-AsrIsTV`I$@D;Wu5@hQN_snOr,%MIsATY_%OvJ*5p"
+    "X1'TmF/V'/#rtW)D-^#f6E5jB7)Z0c>XFHbN8JKH[Lvq'2.@dx=bC'b+.,-6@CUvk7sCE9kDya,>G,sY$4*Y1S=.DO1[LckXUyH&Y6M=FN3,F*D$ko@jyl"
+    "7@aY[3[a4=JXR>%)A%)N$U,7f`@$Cqnn0rAfGF1Y*NqbStqrmt7-(oT2'x58g,w$yWG5Pv[7rln2U(T$kO5ka:HvrF=)lo^@:eqtekw=])fdI43_eSih#n"
+    "Fk-mYT8cbmcQp[A9^'E],f`@'U2:l1RM^DtH/C,-/()>6F,%wV_p@-8O=^3%u;=8oW+j`;-oOxnms/5pXxWt>B5F6:&K@2gM@HmdsC6m<ZAvSM=;Sopp/("
+    "=H$f)KfUXp_.JN0x#dp_.jWgZrCi-TV[<JGHR,hhj)(84+DiO9J*eM+t(cWBhuv1u%MDE+tB%`,qF1&d:j#WZN]+kA#U;WA0A>f8Jg3@ERp,&&5s^xfG2^"
+    "pUIS/$$&LI-5rOWECo51>X+HeqX_x,^OCRoEp0.KDnv^o3/#Ix<e#_Eo<vD.Eds5(DPWC6R4ww+PV9D:,l`+Ttfsiu8=u]hLj@miP`:qBI.=D%[g'@Nr^Z"
+    "<AS(60wLB=IJj]/ZW75YWq^Cp$,K*;2@gBcTRjtN0V,d7u5/A%kovt2/m[vjWbsI(%]1NhD[q=7a^rD#sp3s.7pT(>AD2&RkyjMDBv'J4PvG#V*BdKIBid"
+    "'5dk](f5>d)Ti/52naZ=/xh'CZ>/F[m>NB@680FiWWG5+<TN6)T+s@P]ex8.N[_t8::v[)k8JVg(0wmOD2`dq*$'EVU;n&n-A01FjSo>'(t+X-n(/L-XlY"
+    "C]kK-(bg[1svc,4VF0&sm&[o^)pXG&I2k3<)tj_hU:E1Lpl1<E#&rtecn_h*OnKBscVvJ/b=3/S<BbMNqfNX8x,Xl;PKRn&]%]/(JP1E9v/r)&uv6&D[AO"
+    "xWT`UEwU3b(AGtTwM`2_dvCbqxNs3lmUdUj2Ob3I#>a1wyhj,TRiq0H515ysvO8`5)%]'7JwClmIjaw+NswI%+:A%4fVAc$XQ0u,2^3a<4]^%kZXb`g@/N"
+    "6>mb$h4xfRoDa((vO,VO=3l&XhKr7t+[38/Ul.=Sm3og8=&_2@fgsSBjis<^[[>p3a`^MduljkCsBZ%h2kW82;Z9Wp,0B;MKg7g2+WXDk9'T=YcgGR'd+m"
+    "[*e&p7KjX-y6wX1'0NFH3rOuBc4:';p1sm[r'S9(_5-AJ7x30S,kGvXF)h`]ot$;q77ZK)+ToN5:LHW.m9b>YckgjMEKSf,p=hc.3sq#TYEp*Q4-[Jyxn5"
+    "RlBm[G[Ox-sn*%2M&=P(;KGwYOQOKSFY>NjO:NQuGIjkTJG@=7;g#QDuc`DvD4cFs5RC.jeoX5s@EIv)p=)]#Jx]V1ewy#LD@<_Hl5J*`t/rEm-/0lFmW6"
+    "0Ol.LD.lFkF7lJ3htEPO>V/a#Sf`fP>rCq1dKuG':dRiL&]rC3w=)-)@A_>R0V8Q=R18x+Iu#e]T5F0B&q#(af^2Ga7Y>IeRO(P:=D1)Y.OFSPyd+Etkpb"
+    "A/$orpvt6%Ro`*%kf$FGF44p;uk@)F*_dhS1R)3(A>hLtvaLcSRV66O+++;0Lcw(NiMRNP2XIsnwdJL<EA2o)Q;b+5]c*$]D-i3G3vA3#uwYmte)Vr%'ZN"
+    "62s_OEQLa^=*5,dMb<NCojvP9`bwijnTT0Wm2V#kVdYb#41hTFSY^,hI7b4qOqITs5oCV;9H%-*_l(;@Et[T$EUUJegg]d1Mu2$;mb3*-[UFOD3lsrNAOg"
+    "pu#=1vJwoXyGms$xpbmd>;/S6,YkpU;9PtwM-dt(,f8LEH^Km8`1WWvZ8(fGSU0mL:FqvMB5q-0*`D#eZCr`8^LM>y+1dYImrOd3uTvYFhxH3:gCJ8k-%e"
+    "90_tfhU4wS>>hXv1ynqr$^Il<74t&;#x9yH3lE;9k1_3kI/L]pH&vDB*8S'eo.K``uofKoGkw:N9KWXT@H`DIp3Ec-Y4_5PH@Q_$:6TLXa",
+    "dk-9Fkpa,rml%fmvgaO7+;_b#hJYfEa9%XD=+5eA5Q_<vg[QrYZN=Vn-+%Mn]uV^P;RHqsC[L&``i$QfGo10er,fqLb=o@YU4$2uTsqq&Zd%1D'*>I#ylg"
+    ",>i])FCY]#85mB4h/mq:LG-C6%r>YF:vSk[J^oXDXdq*aBkTKh[lu*7`%f-&7k@A+3CxX8Lhv/IEnX3LTR`$CQN$oDOWjLc[Q'O:BdTxFk3Br5K+;E6+h#"
+    "aD9,PL2%_<SQtQgg0ZhSZHV,_0kYRUEZ7o*ScEIvP+j2ZmMRY/2x(V1A&0beGJeN[I[*4xR]F^nk#Z^vDu+:pQJsV<`=G5-_R6IH^B%Tv2Z.@=kbf,<rMM"
+    "QlAr)v;lG_V^A)AY-i6sPCH82Jm4'PL(vAXe5'Y/),gHA($pAou8DC.8mm_pF`ZVYSA%u:g+ljA-inBbhe+Ji'DE##dc<A10Jl/.ETCGt&sp<ua)Q364&n"
+    "A7,iXHX5Usetey^73k<2uiC2QM44Nr)vfBQ[l,NprGitBj7u#]ItXj*5cQd(MT6vNJSTHC_w<=(V$gPu,7d@xvQXJPA(9pe4R_h3mAD3qXxQ$A_SRDPkJf"
+    "mHUhc]>XV)>mBq1A8o`6TYA)G6/ThP`5TXVOZ3jjD:]gE<%'[f6*N&2<Toi%VCejc([4OpPwmwS%D6L]d>oF^2-0Wl4R`PKRo(+p>=y.RC&X0HAvS#M17b"
+    "x%Em>T^Df^Un-1*,5e+WJ5*9kBXULUOYHst-pRX2%wh-jp[20b:D3WBO'_/XI/eCtTMui*d)]7Ru*Gx^`s<m;w79[4Tr8wGT$d3ueTNVo'X(fe)Q-<s/8'"
+    "c6ubFYqwQi7@bJ%4w]46ul^@tK58$[dOvCRki4`D:bI&Uj;_$pxU`e'U<Qg+Lk.fbH4)Hpq>gh#)E9Ka%@$0:u6rPbm:npv:o)U])/R=^YRqZ_O(=lNDi["
+    "YUTr`LfB7=OFO3poU+=slJTSb1g,SiZN&e/apDkD)77_O6]V,rVGC:cg[keFRnpA:td+OLRQL_L:0`i%P'b0<8moXq3ZZ)b9q5jXiK^i3,8_vf;*W&^hTE"
+    "JMhd[=E,26FhkK't&8d0ecHh]]$B8M&qf.]HO4Drg/,8P>#^Ho_DDBF)H[w3^*IE$^3*1NVLN_$n'n6q0H1,/9h<L`n[f1,'sZqhw(mbJ6edmT`cdmH@a@"
+    "ZMy'H<HQoqGk/`Fen9a8C+$x(,4'I$hC&LifoEkASyGpsWya5Qgk3/UgJNU3k>I;-][sU09C.N2mxtjhr.BumcT1wdbwOs4y`h/#0G0co';kGKfp3GR#p-"
+    "BmJaW17x$rOsI5T(1)SiJcGa'P@=[#-ar(W`uZ7yO3T%:oS`qP1Br&2ffKU,7oV@H.*^tGY<lpo9)6E>IRAewXq6xm52/9Fa3:(fM)JR;1d<;ce<^4)-jj"
+    "dfV(n_HjT@>0LliT9.`09UBEZ+Ve1Q^*Ks>[nxuu.bpI5u3Vu3k'm:lc64Q_p/e%B_$[tj>#uce[p5K%hZC'L*YrZX<E=;eCGpY/W[qUJI]2tCS[4(I.+o"
+    "HpOOXEaRfDtIcnB[y1bM)<XKjh6w<l`NZ8*Ju%Xkl$%@+sd'bbfRu9Lp,oJGaF&G[8G%.bmG=i4`%@8I:NKU7iJ$&t[.l'2f+1eKuSNsr+PD6Ub.2_Al(V"
+    ",^V%_1i20:>K.lma+n-krOVvmB2*r<6,`thA'/RSH6=$-nLc$RtON),-Q%.(8bt;TFeM)CLbXU+/hc+@<VW_)5+d..qw.5Xjse*fTTfp5S9Eeu(::j&JK5"
+    "5]LD4w[an^fQ15hSHsrRe-]/PM2x[CVLiBI,st<N;SITRQ>NjB&SZf;UaEJaT8L^glebcqX0W4i6]b=-ZRd;5c]j0Cvxdh3f4TO:PybC7FSa5=p,-&/6#X"
+    "PKC$y,nJ<l-qv>lUhH[tR][LC$NiEBkJlSi%CU`v&hV`H[THN`O_mmfWCU3c_Ik#wls<3cxF<.2X6m=;I&Ud+(D9a^)%s79@)R-yu>)-X7hVl^kKRq%9XF"
+    "gywfj>pVMZj#b:NZ4qK]I)R=K&3x14%_LFfHVO#SqRvvjk%FcgOsRsg`k)2;^MR:ocb20Z#kf%*>V@;K@'E6at=y.UrBQq0FtU]RpA<=X[2-mvoQb$=i9("
+    "JsnC<d)iibMNZF->M,i37H56k#*h^xEO.kcI.vmvNeM$s:20tt'[wTve.`[v+wf96O$NNdrXM4Ocs6wT'`mb<3g-8P8yZ_rv2MuW&/'PkCw3b6DT7;S##q"
+    "S/;,':JKWkLD=_Hhn#d`fHqXSXu5:gubeJGQMNouMX8A)x'.Toctm,h@cLTL33G6CyMmOSFhUo*^y&Gd:_4v^$55oXR^P6J/b4W-ciH7BHangnw,>6h*-w"
+    "'[obMhWV^tJrjEMiLhIg>UP[*9O$)nd,<&%/^tQO0PrZfb/M-I;L./@lLsR,1)A,)lbac[rJ=6433FOY:]A(CFg^$>Y1hsF/oYl%$&dkWwlKL5Kue6`CNT"
+    "1jDePP,t&WvmsC<md:9mn`^c`PM5`eS^ZNfsIMPZtFAwl3VxZsON6kpQ#]$r_U3JY6o&f>`p*/8yOw2*_Aj#:>mQ2bqQc,Km_([P6E;Qk)h-Mf_`Ynu</["
+    "eG;O[TbxYE^c0sTf;FNFSIvkO=txAuixt;d.jlqG`TE`/Pde(P3BN`nSV[8tJ8K51$&YP;$D]#qit:;,AtF.<>xZPobWe^itQIj2EW].=u93<Hh+0F9<3/"
+    "n<=@g$Gtq1M>w80f&tGc(^ILpOxJ[A=scL>@R):mpqN]'VgX>E)abF9]PW)NA&9%I4eG@$$I)Sbp)*'k(Sn%Q.*:C`XjSgJ;o-oZP_.t];yH=Kbr;#IgPM"
+    "MC%1aNho#lQ^>-f^f;%)EJVu^$p=^V<7q4Rj.AU9,;Crk2dKThmj0>b(Gs`]e@Q`3jo]`9wqh1q5xr#2W'VvTg%eugT630cS4)0RG%paTcWN:Su1V)N4Mt"
+    "%2<tgg<2[r1LuOQQ;RJDJc9lJA/yFkvl)lR/7vCIiZvGB]0sb$`=c=>ZFZdBD%C/_pdT4I%ghfc'SDsZK^YQ$i0tYlo8uA8<t55._nq^;4E22i;Qj5wSxy"
+    "l=rtGW4W3:S;7oQ_eY*>/)N2TU+[@rk8/85^lkS+-`&lCUX**e$3My3`)AXdieOD7dmp(b#KvC<iKC$s3Xl9PLf_cj9`]s=;gN8UV``y$*+E5`&S@lk`.2"
+    "kB>0:R:+6KSN0Kk#&n_GKny<P-FVl<-&j9)836a-QGQjiUTh2x&t[Ja1p&wR5v9p:(]oa@#'u`#u[hjrvStg>^iAo37PI.@'U%H,usV4bPdYf1/5mr4S<Z"
+    "6%`+@lYR4yk:f6KS,B/wJ,WaOIlD_h+-#2FbI39h5_jiFMZE44Sle[MSiHR5w,Ue';`8;[cah`E'T%JJIKVvflAi^R6D3*1D-sWwM'aUv%F=Wd`Ia[jOv("
+    "ed6^).)fK(xA2)Y_CnrX1L<Dv(PO;r6Q+7$Z+b)Ak]0WORRjx0,F5KiA4/@LJ^55`'CRD/.uBBC(f+=<^G;%(u)EIDsOZm_G3PAke.SIA4/E&q/(0e<wT#"
+    "aHO<OIuQ<]a^-lMVeO;8$E-E<cZD,OVR9Dm0]'#3ZIrK='/pV@$1+XG&t@v)S&/GJNi5O%Gi*)i5G>yp>b)uHnKWTLFMt0R3mqE1j0M),l<#N#BSgGYg8/"
+    "(9[X)v#v>[t@1+PN/,sH>VsSJ$,/4x.>[_].nmV3f:fQt_CwhWJ&:yINWjZ(=qI:h2&#js@svv_2noA7bsTMFB<#@<,4'sJQjYFd'Oe7GW*T_lgn#par84"
+    "t4F_MF<MF%V,/A$hs@P58FxBVy*K.)<2n`j'qBr+:8=)u4VkrSPYJ>+dL=2ppF*++@4R8C5rZ^h.oEpo@XXd=rBHJ_Hsr%%K@sDZU%nAHpML2m<h%0RH6d"
+    "ByVJKcpr#GUtDt]Fd&:0pAaP+)ekt7/n2<Cs<:G<0b)WX.E@8OovvUd@S`$v9c(3FD(A-uLCcmE-INTOgmge>lY&2R;ZdV3<Yr*,9[xvec",
+    ")vA@<bZaQ*#3:*.]LLP>>bZH%WL9/GNiS[mkoo7nQgW0e@`_<dmTQUD%qiHPl8Y+s/5eI6M`N@kga,;-r$MxNJWs380Hqc>BUFVvJ_t2f1qDueF@./sq9#"
+    "TF/nkIJHI/3e>[2InHE.[:`2+L41HhnLHgO1)Kf$1HSmj9D)tw/,8p]e0ErG+e%NMj;Fq7lT[o%O6WTnZVj;>RX(%.Qcy3g4X]tm/,M_TXSTN:2vGmiN7X"
+    "yLL%=$2lqfKP*l,:AreF8]J1VYv#)&'SE.I1eaSoB.[]WMhu_J&peURGZ@)/vlb6aqyq`FK0<n5Y@#RvdB's6#W$'c%_1GRJdm-.cp:76LqM&<IRb'4T9Q"
+    "aUnBcShtjI73.@B7O)O6hgWG:Mc)ZPfk9HirEnRk74OinG4Q1sfVegdfPKIp70h/<ksaaA/n,LQ4HD0]lmcS0kJ*=f*OEsUE^n@ST#WDLO[7@2EJ]/V@ZA"
+    "Ka*hXLws>5u(c'u/v=cl/EKkv-;G9mG>.+b)-.uiN#d>Poj;0K=;3;lwi4/%ywgBJF2aNx%g5M-BYqd+JaRus(]M@Gyv.s$`gB]#Q-sf3WlW,9h(E)n^G2"
+    "^VA<0OvOLX5y6X&H7$0<-WhM9+Bd0FTUHF[Me>c-sbYiebyND#wZ,/*jtc8=+nlA#'_X=iD#LdOSU0lHeOlBUrRfke'rM:G:,>1v:gC@D+w=hcb#d,=Iph"
+    "BMr$]3tdo-m#x[@kI&pd$FBfAYjHlH/ilVBT/$C/jAD.as1boCXfIggwHq$Sn:[bmFdEYbZv&5)]U9QD`P-jaDc2&kE/`8%2D6-I$+3=&=f2t=/[/snF=U"
+    "<6(fL(QkW+tJOkYAGMV$DATs4J]YJU<3dO4(2DNZESgIHnT@+A14G9C`xU)TMm$AL>+u62Seak[vC3HfJEO[aq$`VeMQeYmw]oR$H-J.fiQO&ByLcE[8*w"
+    "I,9qGs(XZT_UABy]Y1jN7l8YlpJ[*p`C,hoV__NBWVy#ll^st9&3WF'7Y8LiP%+@Q)]Ip:.jZLHhG^*@&v,h@LP=V0dT%Wy4Kl+[Io%38Iyu$^1GV/+).^"
+    "l]Ql+iPp*Q7*]e#VhX)^f:&PkJxTvTyjDEaK]v=UiL#=y[rt.piZsx8WknT516XX8fj-X)F8W1xLEUa=)`;p@Fi@dthX`qU[Ips.Zb<Xs6&shl[D%IM=K^"
+    "SU<[-t[WELXX(%pR7f.wXOc=CFVn:l+&Foau6ECY5%7P(8WUZjTm%3%EE@Y:C%*s^]4l,@yRoSkUnc5'EZEbXC*m:k6$vA`2j@9:35/U7(B*GKe&y&%_uW"
+    "66OnTZ-pQ8&:F%Pg%dXp[3@F2m=MllY,7ti<n>='.vVjO[&]^33TeyU_o)QHV;PFGwI2Ysv@BDJV^1kN]='tPS>Q-$vUC,l&.`H@<C@bn)AK=Ku%Y0Q6ck"
+    ":'gIgx35g2#fX@&7_^2RZZf%SW_l+GfK4r74^`v,ZO'T3SuDr3#<&Hx6.MeHo9MDxPq2kWg=$nF+K@2lnp_jW&:#'/:>Z<`k6k+2UQ(s7wRNonVWe&J4q>"
+    "V-O.(oZ2E>B7sFU0)h7[%^H^_vV'r.[oSP]3ku^tj492-AA@bt<[ydyJl2+Dm(^,Kb-Mj.-q)Hh-cAUaf0.nX<4Ec;FLwhntMRbu3ET`'hnQ,q][Cu,0^*"
+    "jnmmfq^:]jen1)NW,+CNs/K+F1w0^SEDu338C4C24,cDdB/AdNkHEBZkv,mf2=Ehwih9SLpeAwc[=37y30=5Z7A-(ZrwLmxVdB-w_YCcwr@my3[o45TOW+"
+    "myG^u-w'*ul';[HN`#V90ixLk.6893_q$p[egJrp9[KNAV,d^7cjvC-L`5UH=YQ^k%R;SE4vjP_ax7G.sMBJ^n@(paHRVniDg04(*.jysy'E1k9bg6(qR3"
+    "OLZjB^EIFo)V#C+::I-a4ji@s3:tj(OtnLq#@r+m,:%F1]4tEi'W[@*H#<uh8Bu]#b>m8Zx:Vf+g=&&ZtAcAH2-cC4FS.C,R<E;TtcDGxy-jPp+)f]+VmR"
+    "n5bb)Y)WlU)EoFqohW`Zl6ViWl>RAbX2'/>s^eK2rxi1Z%wbC[r>PCGL,_$T^y+7K>v)19L2Xu+r8o8.PlX040-id@>x0=;aIb^-Gp3VJ&vO817sOnuG>l"
+    "IK;FY_)Fn1-^g,h7-1sE^Rd`8r_hr;cZ7_>2Yc/-rb/b*G*`_JW(/A]Y+j/+*QeY)Hqx6jV2'U&(A-ZnqOU1$4U1gVE9DtrIfLJ<F4dT+q=,u7a%C$ZD.2"
+    "lg2fgwuGnOe0@`WCH+K#_I$*`iXel[p(6n+hmpa8qp9pA<ks/ZRF/LTU%7Y6h0w$&DK+h=v:QRqWNP8[JotG/4_`;R1omAYb5gw1D$2DP7tca/=+ORnK%r"
+    ">vM:[SGM,CwIHLQ3-aW+9NfEMS/PJ/=,O2t'V-/Ms98JuPiaHPGcAs41jb7iwAZ%m-3v9#JY-9g,8X019Mx^@lm<y_TdOB9YDP'[Fw9*(nwtFUM9^e:r'D"
+    "=O`I>L/y*s_EUrvgYr1gjdUU]tc[M734o#eUtHGKq<rVDasE]Vi%^77L4P`HmTXD>]h#/&,BOG@8]DYB(Q_mpigS_tq1N,`-F32a352]hd5ky@dgW.r`H*"
+    "$;(O0vjSo]oj^J4=LXUou@c=r-MEM=;$m^:]l#SB/U;'860A_,rx)Ie@)J7Yw**$<[i2kkqEk:*s&rJ4EdD1ru_en6Xo7.uAR%wE3J1LRBj(fw*Gq%IDWw"
+    "6Y:$car7Sngc/L`m&nqAcac&]5X)yUadBR$i$6v*k4T)Qv3u_74n$A)l'sg4vS`*2MP9Gqm]^Nj%2'8qac<R)&y3k]=Ak8TG(]Db>XWu$$CvJAG$%Eb6n$"
+    "PnF23,#WDX]X]rWn10L;*ZNxtI`&untKg)ivqvBmTg^wJiH*rgRL>.O%V4#n8'tiVKQ8=(X`Wu]CP8Xfclr(lDx'umHSMf+aHZTqbR.`aR'RZ1TB`^(N_B"
+    "tT*o:j&@ELr-_3TcZeN=iyIDaZaH*#YnK>7lm#H<TR7uUZIb]'SSHxTgR5YEPUtdHY:nHr4)5R8$4Z<$@RMC1C#UU`cN2^qpXj3M7krr6V60Kmyn:2J0kS"
+    "OdaK=ndGNZ;)rM8,7omM)kwKt5#n5[.LK)FgbfE#51b%LnoV[J-aPruXCMC,s6ZN[TU7I*#g:)(&&&7U(hK8r+<ow0jksl1eCq8Z>jDNt]5gRDPF@@19V)"
+    "qi2iA@P_BKFI,#a@_Y;LK_d0vFutd*@%$NVA;)^Dv/fSx=,FndS_xX9DagbBy;5B^pFs^ta;*d&W4^.&^_2VCC(853XTpF&vgNB&9*A^.3ppD7RbeXSkKg"
+    "k86Rl7ddQ1:<qR']2RdJI$c^#@L.EEjqAYeOai7sY&%5dM+.Oyj:e0Ifb=ejhA*LtTJGJv_Z>jU4v;b0uwVg6h%P)OD#95v3tg(r(bJ$S8Rd&P(nUR]c.m"
+    "c+g(2l_K->]EFVb5lVk#$N>r^xbqRK/gQHWmfRbL>g1xH2x00;r>MQ`1Ij)_/pvCql##M:w5@dHj.PNR%5q'.EZ3CMZm'KCm>f7]@kFx8Ey9,CjHjpg:/F"
+    "'nj-,9HCkr'i378WW8(d),#>)(*j,_F;6C(wgRA[j6+Dva$7^m;pL=<osqnBwk(M+.,e8Ae]0SJ<mjgrZoFy$/f4rHR-q->+&wEm%sQG-J&U&627'8<:^]"
+    "(L.aEx_@=9g&Rx]R4Bmv0MVaD2E$<P&/^29_bH1*Vv^RY^5LT/i`kcE$v,-ixTOFMftDo[gQGq)vOS$C.t:D;GZ_cTLK;nFB)AG/2#Iw^lvaGfdB8RABEk"
+    "'''F`mm:;l^8$Y,)El5,xU4UX>A'Ol%,Q6+w'd$Jm(##",
     0};
 #define DITI_SPIRV_SIZES_gemm_gpu 10558u, 20774u
 static const char *const diti_spirv_text_gemm_half[] = {
@@ -71096,66 +65153,64 @@ static const char *const diti_spirv_text_attention_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/'2LMqd^5>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWHRK,pYx)A@UO]lKv]:M'a6Ph5IG#d]7-KUo[AjVL^C%ODKNd_9J:=GDiX^*uc*,"
-    "3)OwicIh6JA<flb=aV(Kf3[ZR@oEZyBG8Y@+.k)Q%J0c0+0s:6+F%>Atoj_r@h@ymejCA8F`8T+Upu45;jmqpw(gF(TWRNT:-rvkrs>g%Rt)o1K>w@mDj*"
-    "umG83V[+hkWkB-'-qtb'`$A4dxhV%l'rZ0E.TYrg,@2k%4rWQ8_YE;d;faL=7y>aItgO]c6<CiJD@_YiKgBccA'VGMf&d@=6nl&=T1s)s+]+>p7]%[6ux1"
-    "q:xC`o5R:INy5r9A@U]rnfj/1qGFe@K7uV^D$VvcJJ)t`^=>f2Q9G>>-]ET-=2Y(g5H/Kdqnh5Gfbl=_<%P:IMe'F)]d[G1rmg=g0SFf&'^mhDiBT%4,pr"
-    "4Gm=wAL`oFYy9Myg0d_CHE.dR4=i&X0cbA[1H4*.0HMyPP$#jqJ%`$EtJ=NQQh*DVxsvCVe8Ch1c2V7'ePfoDWO1hZ2t3])jOHq$Rc5f9Za(:,o^P0Jq1)"
-    "dn;$4R0THn:YX^,x>Z]-cQO#NTF,r:YRcp)O&N0S<s(;Kg>@`pg:k[_j.WSF62[FM'WdGZlwrZ@aEm7wgjKn&Nk(eu7S,,Gc>cp7yW/6YIu<ylUBo%Ze1h"
-    "`t9sSk)]8PnB:6d@mD0]YaBA0VXFHP52yTFLOcV^)H%EM7hm]kkoc5vMlfaa9+'+'HQNF^Y9KFet-/kV6pG*5XfNR^OovYi1e&D-ZXFjx>GXGY2Kbf#IuN"
-    "&P@b77uR<KKo'CGI+LCR_cL7X=n;H(bnQd9ryjSneREp)vVXljbD[(Q17V*'co0DC0WRTAJSBsI:QU*-)Y.L1$7rc7AUAj5b%o4d79W<qEyaW/.;XA*[[H"
-    ";KGq2W0ni4'/vE#KYQ2SF$>;ZoMEr#N[&9_(IJKkfyW7EbPQ`gak$X2erB_t'EcwP]_);pEYQ8*U_6i_=+4Km]l/+a`Hwh)%Gx@lWk3@+Z8.5MX=ut%=lv"
-    "u7U.T.Pq5,:n2/94wvsXfYtQPfC/>kPXf1moik)nWVG/3PHk08eZ(5E`-@s0;-dU9@0_p42(e#_nC'1(Jq4Q$FXc[u,Rk#h7t.PJWIaVSBfF;HT%U:hka-"
-    "$Z=fR/v3Y>7Owv+_q/SH^^%G<).l:5GTsLL2YC,Jr@`7VE=[AKTqqHN$[%y7:TxF(.%S8lxjC)2hVnnb:[J>^#TME0@<3v3w78_DZ((`S3sx,LQ9cJsA@R"
-    "h^=[^$/kqI:ZTN'^i$YBNQKKH:4PPf5gSvIu=Or#r88xm[[hfWw*jI:@_;@#w*g%M8%7mnIWo+K*<i;v*):@7EX4B*^*VaEZ_m>oK2Wp%M0iR&$ccbZfgA"
-    "wke`'<;I&0@i2NNq7Mow,MkJ',I4uC$=:dDw:3*x%hw>Q8,aRc]R2.Nekx>7lnZUXoJ.),CrtifA`^:VF+&j]*&US#j>*^k$nXFi$Fl1,#DHM=@xEWKIxr"
-    "W#O%bEVhcR:t6+%LM$78Lb]bg0BNA(;N(wCN`A&@IDDR6<#EPsCt'6JfX(L6WHjYXhVCS'KB9M8+C^yZP%IZB:qo&8&_vKs^3[7VIC_O7&R6FH5l#M48Ki"
-    "4Bs3<JN1AL]PCmV8_3sVBSM@AIsd#s&bnMS:H]Bwvn-&xiU'c.L8t[xR*-MD,Z=1K28r'J2(hAN)%dsdfr#Z8xBH[ws2P9g$r/Ye9Vkt5L^ej<JW.q0cA^"
-    "oUqKj9E+aZn]pcdwL9W6]yH*gG`@K.^(OdLSr9)1uu:KqeTHxrOTJi;-JNKXgtiW[FN+[Rxmss0pD%cJo<MfoLO6HL'Oj';PbppYI_6CFPH9@9PAEEY(Rl"
-    "&Z4^>Qa(e9-P&Jc2gR'DWg&Bdh>K_k%R<>q[fa`,jFUY<<P5@'6whx4VD=_<<>sN[$DYBb^.9%oS^y>-Z8kFO5e4X;E8Imn;6d[*MWZ+jKBHd+dp](fy9P"
-    "ZR/ZO4knOD6nc;T1e9Ip%79gYLi#$/A$Pe#hiVo[_eSDkDKmCZEXc_f3:nM9@b3=C6bk<C7bZcyOl5by0@c^O_mJ`undSNfTxs54K*Z#(sX@,3@S%7+%$;"
-    "T8]/qG26J#lfX)1*OeX_N<Zav%=3ep$MlAD6m1FjQ3_%W(:/0WrX'A/GZXv/JC*AM0(G-a.FG3(o1-x>b0FQ/e1Ul&3wd-niAamMf,6L[#nyM(jvyhKo7E"
-    "E6LMH8Xl=YKl)eu@6Se8`boqM5_fIuwT(uqyLm6omL0HoPpPRUboua.Kil#vMkkOwD:5oTiuJs&uYCO2Sr2UQ0B'+wt/GF5t[2a4ibbYJc*3FM9NdYC2E/"
-    "alyC8C)E<t&A[mY_V-FO'hkRXexNu/x51GW:s6-%b]Iu:Olo6:3VZsk@EO4Q*'#VU0Iv&M&SF:85[WM52eWn%Rt7O-`M2y=dG,RQlSvl[A>IlddF,(tb%7"
-    "M)xIY_k`3a;3Vhy9_Y&'&*6SiI/j1tJPZ-RT^i@t=,;2hI5;2Vi&hp_x*]Gn+ZOGaEnH$C]eG9KB,c-8o<9Fb-[4%DhLh/+xn8J:B:TQHoi2w99#Y`ZD.Y"
-    "_0$io:Y)A7Pjcgo9Z/NvhYGnj*u]eQcW8'<#&0O6<c+;7pY:($c]6EgyTh9%I'p1SC_=1G5'A'8H7*_=%Gj:]H;g,t]kQp;Bm,N44G:C+[Xq%.3;qVl_mi"
-    "SuelXnkhl>5<NcTta--5W<>`,Kf*=pX0>V:IO4Oy%]X7VuQrP#bR`w#/PZ7G+SdoOS%@XkTV9X-GMqMQb$B.Tb+#ciIOX&.hsK5I%mOsQ%Z2fndj&9_-i="
-    "d4NfW1NkY<w,7)9y@Z:GZ]XHnM&HChcNb-mBNi^(A^+Pw5D#S%ZG2XgC&i7=uQh.QXjvuEtlY[TSLTNaU4ZZN4%)y>U;Yhe>CQF2P7:>JKav$qps,_CQNf"
-    "U)],<K@b#Bam8-RjpH6(7Ggx3$MA4/9^icZG57eKZG4<pLcfM:2mxftn+^['A2$X#9#a`AOk.G)&XT.IAOvVClW%BX*1f._0P+7S(JpN8r$^60/A^UD]-g"
-    "2Ck.h3ktR`8G,EpXc`rp$$tX,.l]G_d:mauxRgK8DAG=.==m&sI(#9UtK3q/.pptEOPuNH7s+E(l-PDj4XCDPL8icufE=uUZ^4qInJP%rOm<@gg>k[@RdA"
-    ")3bF*0E/<`@7J4Aq5,S`v7_2OoFiobAw(7iTkE&>r`*8#[5Zl;sP^$j6Z%n_++@.g`M3[I35=((/ZLC4WZpkD(A677mRf3<A9XX`GfiZf)Q)0g,HDL8)s("
-    "Z2<i8#Xm@I+iGp:5R%lqJ$`GR3m>1'L#HDpD4&L%URx'T5cc2Q,H;:A4wWki0&>pV2oXv%'kW43:dac_^t_Bve*73wmUGDn;v,o2H7Yoit<V(pUiQlt>8n"
-    ".iu:UhgpmClwqXZ-n=KWmr,K$2ytr7u(.FJX.vZq992Q@d(se-,SlLJR0&*)lvk/j8[i6_B#rC:+d'83]&EAyoNCkgb;8]A&e)RlR<Esx5D#K69)Su7a:2"
-    "C_+V[*)r&I9o,R],L6v.%D*e5E<giO`Y^CD:,Z`mQuD1h^*.dn%Q3M=:d(d=o6R1tP+9$tivT`GEgiV]XCo3g@OaDrx(depoH:OUYr2$>t/y2(^beqRtN1"
-    "K[8W5;f3%(.QwpoVcs^kA'fMj:/XPCW/tsDovPNn6JFp:(M$8>pK>mSDMP0/S(YXtC:_bfBcPmtm(T:UmAZdTaBo.;Rg-D(%DR=HvQ]YcMV1<KRE_ibxnv"
-    "P^2rk6gW;tB$kIKq,qTtBRB>Q`5x=t@T$[$/Pk<PJ:QE4$21e0wgJ)`6'6EJ$X^#:mxqL+kHX%#v7,C.)oe-7a,vq%Ibra$38eFZIgP.*>T_lsc2@&=40T"
-    "WDW5s7*Bd(Ji+`B.'r(WA(AIS/BoqrsJ+KYi`P7)bbrCvW`2ab0^2a5J3Jbi^oK:Q+]mxAucVp;eR2aSY-=wS_YN^A&_%F/522NpBj9ck6",
-    "<8p[YkQX_-@u/jqW3>alKHbYJ<''K5EdQH:5qHCWUv3tj=*/r5'-kcDV<:I-_3gV7V)5NYdMOjhxMqlW.iOT[eJR'DdlHZN2.S+8X%_H-x1cc`X^hWsjQ]"
-    "BteWgymnU=vVLH25VtY]0=:Uk_9xgX4)uOe:=so^hkL#vuo;SEJ.Wb4jrF4acvl%YZY7Yj;D9[gyERYx98/Y_A*pbC]$JKT%A^)f`.3YR&mi4pYSB0K;$*"
-    "Ec3^C>_Cn*En[U82;rgreHu9%vBb>]AFhZ=a8anVo=Em%2n&fqpKm66d#*)C%],ER8jVJOB2w/3M1t>[OBQD6T'`Ia+PcSQ)Yr.WCwB-Nd9X2Y>7Sr'#KR"
-    "9PpXev8&xBt3mdsVNiUArP-v.&q294dCiR7Jc6&m*+Wri,(wm5MW#a6C':tYl)D(E2>-uuR<B'R8^)_X8i.lC&-;dSu2,QEUSTqHpUAaGT=Jy4s834kW0B"
-    "LZHkIqJjU1Na'W8q=Y[Ttq8$xKj9sEY[[3EjqA;&o05]09nMk,Y(h@ZlV`dWkV2g`MHdZNKg;=Vx>k5UcqA<jJFhmsIOUvjZiJwWh0.'n0bs#8dc,Z1v4S"
-    "ejyJsXJP3nyW8OqvygffPUFAZ3r$XWlca1^5.ZZ`9aO'w7lEtV1I$O.8oW[ZiMLZsx5QB@6/^K5(X&%fkJ).IL-P9G$MZ)HqgW;Y;1b21qr0I)<],:3Kn<"
-    "eLf-2eXDjADLbCnd%>9#SdYmpCsJ3QX-lv<JS(u[f_,fyCH:w;+TivBUg4[N4X&6VfJM=(CI.P%j@AfQVU.*6Aug5l`,TLGT`qW>CZ$]-ObA/S$F@Pjsd/"
-    "pN'hu3H$Y3E5Fvs8+U)T+r9+&t/GjG'6r*t,)E<,kh,F`kgOrn8&(rkR[l:qu1cLEFdd^$tA14>]pKLobKIYrLiQ_U5^MSVHS/q%isGSCB4GCp7/=bG_V7"
-    "Fo&w%HElxQGg1M02q)eN1ES3.$lFhCm$Tw=>HeLakrf/'A^%-y0myC*CdJ^=#,f_c65RxqMffI)Y>gAF]U7`e[yr_x`'oJL$x7[u.e4W9Z:Fmj;KhL.1s1"
-    "dt;=+A>dt)%dOQDxf6::)]GA%yBBpUx;%wkr=4`&&5IRrKBQ_fIj`dsbj*>_ym&bd8B%_Dq#D>/B]p:98,6SJ>E/ssU4)3U&$:*v5W3oKOdSSMWX@Tvd>."
-    "ih[sTeZHKYC<'Fd#$)Vb_<EwF,L5jsrJZ/Ugq0y)rst1_P#f-#CE),_=H9DJ>Ixo_`vv_f4bp6uisbI^&Byy/7]=yUEA^9u3L2.B&dnlF36h+*9O0gs;Xx"
-    ";&kdpHoXkb'sB>7-2]4(adY/A.pTtm]]EGqV0JnengIyx(_mH3)oj#s4T[/I0r+VD#EX;e)f<;>nMUo.=s@;YxcuV)&<37P/1@**9gt4dO_AyK^&h3/Soj"
-    "HsTK[mX$F.UG#,-M>@v2GER%6C3<5OQdt,`rSY5/qoZ%5OGtG.9JKN(RVq2=nKOorg`hc83Ct8Ev>#%p0x:ni13KJW,jwYfMJ43]SoumUT_C>g8QoOV$XI"
-    "1Kp^qJdN3n6nS.;P=`PFEvM/,m5<e*CWQ`DF`V*.T1ON0mZGvKbyH_`V+Q>rdr+4f9H'gj&b7ntN-0mt2Jixhu/T9ldrp`)GF+'5itX(2.4_h7/902fFJd"
-    ">8tG.LA25TRsgQ@U^kL0<mM.7^V+b[OBBG#wObfb50%DDnK)0&8LXy=C:/=mWX;n]bkO&BjuYwTE`b$J$A7j'&^JNhjT7:4<G:_,:*:X+9-R64oA[N*pS5"
-    "OBUp.c3v<`89(`BVm04.6>uq%Al;n[@s%Ws.;G(:BktCInoDEXWg+>a)_cnI#VJ(43Xc9^jpVx-C&(Z-_7dD+^;2YYq2Z#-1^+#%j03pg&9SGY,6:pUl2&"
-    "suG2ST],Xovi]kfeI3^N79hGBJ4OY>IOj6a0HF9BTf.f@(_0FR],j6TuOXgEY:/Jrb6IE=>L,kMfDl164)9oa'I6nSi;deW[*u66c3-2I>7_R1`b7c<T,^"
-    "t#%(1rNJ-jT85^gY<P2dkn(%ea+$0nw_,pvpYPWxAw6;#fvG(G;VY5=/)70ZcHR(vY=Zv%@CstJ7qQZNL)+$1=sYW&y[J3SrGuW+YlN%D&JS]QZ+s7K;1n"
-    "m:eu_f4M:UutQG;1u&U4&YfPq`Dpevg+Aqbct$m+v;7ATCw8c2hqHwiMLu,lTce-d-^v;rS:oiuA,&-F5sRW27U)W-h7gRkt]F;=#1=%hOIiILF3#iypY4"
-    "xkiqt+$4%'W<P6267Mi%in+`R-+p^^IqYvPkPTjm.o&sE+;)[0#QWNUyXDl$i`ipdn8cvB^1(GQ3Qi#cs*wn%a6hB*&HI.Gu6_hrq#IY,[eGy3lkv5y4uZ"
-    "JGB_c8J_8`&*EJ2Z4@QYyXq_O;owWBZfEuj>/Z2S.5)3[7'rqJbX5J+W<0J.VnbG;uvn@*7diSh`ZtNEtaaZYtRLut2PHm;nfSD1r+RBD$M=#1my<uET;`"
-    "e=:t[L@_g^(b.5]:Ve>IKcu+pyIf'R<iqQhIoCk#F8>B2mDPl^4Dv';1BwgJ>CBfdR=36Rc;h%)0V&/Rw-[Vy[CYWwy%Ifs;<2G[=V9;b0'OT`5D*,wo05"
-    "T:BQpArD<h4P,eB;'phC)h3#KO(9YsZcH9rn6^>FDTx9,o^Bg&2(o.yEdsOVnZm=8eF7OU-sjXZC6/paPUuP<bL87Fv92BB%hc%3*l[(h2+a@wG$e-A[N'"
-    "uat/'A0x)4'@F=59wjk2VPKhqF[CNx5b)/JCQ2uIbXTVI#;MensjKb*#",
+    "n0C9%1VZI/@a$p]oi4>+;t>wJ#/dEMBOI,./t*`,U#2l9=rm#QwUKp4ES9,g8c(2t#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFT$tfVb23hFdCa-9Tda"
+    "3_CCu<sGN9H'48N0(5X3<ru0YTTxto4T%f8>9I'[5hm;mZn1^-.#Hx%354ylT0f*4cswk'XToFM5./S.Mpk/00N3osr6+F$-AJ+[k4GyoL)OS-48>1<TiY"
+    "@`o=5f0I)&U4nA(3ULPoK&qq>ey8:#YVu*OMJVds.+-h`',T+Il+_$T,9([kut92EX6'u^+-ZU8n0S4aOao>]E9u1BI02D0M$mY+)/3kCqI#t+G&b+(`<n"
+    "NX'^TXcIFD7Q+YEXJ4<`b$]vUssR&#*MeA,Xq'YOI`^p^Z*jU:oNve6Jj_CcXoDJ+OTHT(5i36+dlb8[neS2v_uWXWK^TQ/[RA,Fka[+:ULCX`,3DSLpqP"
+    "OPe+ql0+g=MLs5_(%W:265_WB7eL81q90IvZ01n(/q0<umegnmxT`2;$GDgOG+[uB[BIS)E]OQ./o+1cun,KcbTF*HH=YO=E[uJ9S;3;&)@SbFog'[1__0"
+    "G#^e1/LY(>g1X&>KUEyJ^8&1Bt2&``X2<BF8IBE/+v-FL8$D>:#Ew,pe(3+2Aem)0qj=.hcF(4W+UNT+Z^0NjRu//E>yS*^=:K-$A36P[Yo$y#VU1&at3X"
+    "Zb-N[<[q_P)FIamIiR0H8$6Zb09(RScc3%Drpt-HiGVpcId412H6[BHQiwgRTO-1Um2$L)-R^R/Wvt*1AhN#=Z<Yn6S[^jvqbp,y`B*J0IN5ShI.M+QAar"
+    "*V_FZfkGPdq$,J6V#bbwo/BmHMvB+1-_%dK[5<^X2%5)[L:dk4S>O5=P]ip4[5o@#4dRtZ_V)ktNJiGX;Ia*K7a9qhu9Rs0O$ORg)Nk)7WAD*,pcof'w,-"
+    "I1o9^M:d1#6m>NjnYQRo*I&i(&A#x8.6m2Y8oJ2Zch$/;=Cj7Zi14xBn@38=_S/2N7rsJo2<Hm=jlF7SA3urhA0v`[$e5q(]33IfSlt4S_Y<%xFCd(.dH/"
+    "mv%mM@ishYy3<J>:o2&bSh6JkKEuOnmvJQumJ`aD]>*^3Zb$#,SYnQ;uN=A#ICi:j=G.5^<FmXCfQF,JFHdI`A^OG;xG2Lj%c>#+YlYf=p0eK7WIP<a68H"
+    "0t@.#3%;ImNrXuaj<ql7G,IHoj-32dZdY=vovVZ2r/&81(U>@>x<Q7m4t1$X6:V-XuA-wi.@i*;,vPB@r[,GLDu0`ql4%3JJ-p_9^Fi]3cYCZbtX_20BjX"
+    "W$Lg=C@y5DY7v6Al;W7rn0^&,lq37W3pBS%rWxRK8LyQnD[x9)jarK2&8y^<+<.ZZNWe<0C<HUG>)dWx`F6fZ9I@RjLR8b9jFIbgtB)-S_E+%St-0,BXQU"
+    "k_8C&wgDoUMBf44^'s]U>^qNBs+hIWWlZ5:r4%8ZOx*Rj>:0e(Ko-:pS4vmykbV'Q:d-DQgdGQfCaNA3bb)H)''dH0;^)3pqeMplOi)&0tIsC>cFKSt$NX"
+    "5*j2sc$,d@6Z+[5#60G.2CCV$#%L`<9;*90)mdp-C]9fOoYGr46H>;M)Lsn6>4mClTqHf;.1H)+i.7-p1Qjq+22i[WTAXca@SCg+D,P9x1Fc+al+h'aujx"
+    "iMF]C>]sc13:C0d%0D/H>'#$D=dSIaC;a(B7FkrA*/sv7V%h:I1$T>%NMq5b=>C%mEN]'hjfo$kZJ0.KF4>j*2.VJ=W2eLT-dTRx#_$K'D#Y2&[*DBeGkT"
+    ":J.TN%B+C2gg@+_lX];c8_P_DoINH4uEUncYb.kX-BhO3.djIV2mi%OZhx(YXXY#Yn[80Q$=$*0VLf4Z%Xw#$cMfyMra%n<gv.tjh:p-<mv+x+8G&7)X+B"
+    ">>[6E0Zv+Jd]QZ$0q]1=J9P&JL=-@DAh+DgN3Ap]/]GNl8X<4dFF.=WAUoRBP5;gJBt/KIR2UY&A3Trj8UWQUZmjSv^SsRq$ua0X=War5Nr64Y`iL(HGGe"
+    "mYv4Yfx5$%,Nuot[]#4k'&k>3kbp9n=qNT]Y51qSGpbevNSCn-]R]s3aGET3d5.podDpna@kcAA_88#wL]bu0mnp(fAFqU<gX8#Qru(X+KKW0um6Ci5uB_"
+    "aLLb*#uA*yK`1VGaX^Gw%j83FFHqDQ+T#b]fgaED4^$nL/KuYGtVm,C7NFGMUV/rkN7/'*nvwhv4SrI=ZQXILtyNvA`.T%)-FLV=n1O92s]ax%5Q1*@pdu"
+    "3n@p]3,%E$_:&Jc2X1A#Ud&'V[C0C@m.)Vo7aahE@ygXS_NIV3'V>lNcbD*N,aS3shKU)iL@;YH>t:jpJ)$e+&LLir8$AZimx^nRtgVMA0+tnS3K]v2Z&w"
+    "D%'jAV@uflGmyb<UA>T+LTS9UF]v*P;]]1UV/`ae())s`nO)G0.E8Nc;prB@+MgVu2oPQ.HQ=QD#x^A;,xIMkAcU:v^gH9C;[NVe_;ar/g3&eEJ^_Hf8Q0"
+    "1P1Fjan.2Fy^QLbLEBX'FKyQ<,@-*DRgaD/,<Za*;G_$@EYfrd8Zf*,&fU=q$PqbL#&vE5tqRAF>`woDBqkLk1%&LobL@bsYHYLRR8BJ#4vO,p(UY*ig>K"
+    "#k/O;f5_J7sMN@N8/1bi;%o>FnQjbBwn]-KmL(P<L2u$*D=*M6RVD+9;Uup.gk(1na&41K>'yO<dg_)_*A#)*8v@#j^Ds:@X'e44#Zy`)a;.K37N%^H`Bk"
+    "`&ARXlyTn+fSL;]H>:cs[s=Ql(i@#+aCs)bRD8x/N<_4BrIJla6h$'&k_u,-_o.8#S.;N;MP]OkaS_wx+MYkK16cjJq]&f6-uGTebyXU&g6Xxf>+.2eZB_"
+    "Rm]]mc-KM(',QLLcp*59bd=G(%$<1UO0q,^a:v,&/.Qt@;F:4slP=e`mYJck&1Sh]js:w6W.v-](n#a7W4Z^1ZOdSeto:-Ta;/KbiWTCCYcJc3IM8NC1gh"
+    "JPaALc(-j`'Z25lq&F)-3&V't2Q9<Id%@,p$W<0])K`&iC_hOl9<&BhO@HL-_lpMePF_hneH0^t%Lg3FTZt.If1St;xTWltonGb&GiRh9Lx;%10JUV9&.H"
+    "]/nlp/5GSDjIUbg%5s9SHIV>(1],-#PW,4+,Xn@ylf#)'vrMnFY]0^<3DBR2goyJmo4mS)oK%>BGj9b-)2;I`c_(I(LW'Vr9lSdE[N$mP&hc(N+=Cp'm-7"
+    "*p4n[*@4rOX,(Vb*fZ#9y6)#T:t0&OTL>&e@U$uo_(Z+r9y4kt6T.%G):fXtGnc=`D*m8#q595)>yd[meOZi<W;Mn2wW$iE$QPh'-1@J*rTVHblK(&]e<p"
+    ";*Zj'c'c.GCsj7jU/)@<1LMXN%og<'E2ehukNig$IO>[n+-<#ap`:&pBbDJc7f-98Lj+t;,6GTJ6mS8=6g3k1i;DF#u6B%.N(PP:Mwe8InIG0/<:flG,GI"
+    "rCqg]]_*)o`E$D80D*.LnOK-UjTF5bqvrpJ5Dp4pq6X5Z(Q:]nN`&3tJph$r&-p.@/TqN&diCnsS^,CkT$:fdK4A<(MTrrQ1eJn*<2slIbd]b+)T;PUmg("
+    "g)XiHMPF9UgW@>Hdd0%R-0TXv@0Z[bSBXXl+YQE'eNh'.erc.V3_@-(O/TCsaCYSd@bja.P1$t#5ew3%xjxc<<oMh9koFk,PhxA$'8B7+^B@hL68-g2o+%"
+    "R4j3rQ<KS^9;OW7v2>c_7J+-wRhntRL.kc-:J;C%>oB4Lgmy9r:];[M>Z>#D03^$%=-o=NJZEJu1Zui6VR_GWc4j8uiM-51H'I<jJqyb@b+0ea'qG]*xBn"
+    "9j=Db#krfCHH/&lnhRr540u;Q``W9J,uQNdPsS]l'=/K4'PqnEq`DIC0nfijZ=C,(T=1X=kBb6xrtnF3#]lF`U9x_cPCaB>y<*NtJuS$tQ3xO^YgGWA=4/"
+    "#5f/X@0D-,j7eC`R*afLHER<Idb$%^A+Eyc>1`qnU7EGx)NK(`6MBcLRmT#gPMTI<-wPRg@=43JP6IaP1VXEj9T3n^*Z4)P*pWG*'m.1%_",
+    "p(ln]pY6hke9o_Y)TidQAgR'DLj-FR>J6KThIN0J9UMhsvQ.r.v^,1b08]2*]COk>jk%wAr..UGIY:v&YivoB_J`nP'im1-^I[1HDfQQV.TGwQ_a&-l[f_"
+    "avo`hoa>$XjV$_q(KCs1e>]RZY^);sOV=@7sYbkU**heIy_;x7%=vIjQUXWXH[V,fu5qw8([,M-mf%^urYV+^A_%e*9Ks=es5rj@H96X:[(Uww*qE`VXAp"
+    "&i1EcOdb2O@1OI(/mmfdiM(12Sf+Y$$fY&L)_*NOcQirw1l9BVNl_bexs%<N3n-c6BVM[CG[DZ+^,G)D=<5toJ&g.ZwH#8(Yk3]$cV^-U=<hgC<JV1_G)d"
+    "9udl0GeN#xC+t]'D_pb@3fI6%'BCxO(<:d$r@%pON@eajhGHXNuSfA'wFo<vaYs&:ihd[qSSXffID'0R%LfsiZQm8YjIp^E/Ptbeii4kq(;wyAq/Rg:d%#"
+    "Be$'PO%$qkP82ak^9tLS=9T.nQ+'9]D9*N^yI_q0h]^h:+Af4xjABd><csjn$Mn]^gAkqb6X@9o5&2WfTXhWE%Lp0@MnAWa@(W^#[G2F6Vw#BDkK$kjtIv"
+    "Fj-O#S>)u@#6)5g':_6(Mi`UmRRf([>U0]p1W:<G'nSd`FcJClaqYZ3Zn^:eLOc4N7Ypjt<uRN$YEI<s1;8g_303RBw3`<Ol3]rFENGe+r<chm*-*g+(]^"
+    "rn/0caMLbRs&R=h]<CwqK`Wl0_Mpw$r5c-,i3@BYSvrRWS^LD;B,''d[Z/[K$I/aNxiMqnwR<V+j.Dok+[r[PI>]$;/eMhP`&C808Q&Z*V=[gP'<q(it%["
+    "]N=5AQx7qdm5p(v9V/)HRe8DcL6&:I$Nt(c*anm@1P&[AXXBp]#Pr%ob>u/r$[VlDMT'fn_@W(`yM_/FJF<:_/%^CQjRdpd[%-)M/LGlMKDV;=%ioZOuIF"
+    "%mjx];3^'qQg1k(bf25.bC(C0<i'v3>77`KRm9uc-EyhQ[q3p,u(c'6l3d-j3knO2^IC3=*@uast9mka,>skBoQ.6C2<RjnOTCyJo'NGM>+W+KJ9X*PX1-"
+    "8#v:7(r:+tB+)6SLBUd.JGCyVlJ;XO_q+P+-8C'YVUDX*dv6%p9%3`DY:K01I$w=NHDdNbafjO4G<>fA'N0,M;s0@ng2KBSq]+Bff_>`>C;Ukd+(6nTjri"
+    "RixJ-E9,'P8l1(pU*IbNQ.(Q>_/.l@dlLuYfQG]+5>7o)u[u$OPxgHl-]Z33uVQth;9P*;*gmqWfrLgnwwT:o:;NB7ciarQ@Nhf_IWx&K:+m/a9]4%d@d$"
+    "PG3ZG3Fy2B:O8'aPJa2h;vVWUi).b,69SoMfA`(n=ayVWfJsO;Yg1mj-LB8OGl#%]s[CF#C[CD(%YOcFq&88j74EP<*:@5]u2MfN$(vK0,b)'WS=XJW8@r"
+    "T+OUtC0Kf$FdIb$$gHm6nS.Y(avodMrJk=6),5ZlrjJK[QH8Sm+Nd^Omew;BuqFR>.B3u<aVGFXwV%9EJ+IIwQBnXtWWNMmJ@%a&u&mQ1;T.tXu0s^1:*p"
+    "WrRX8H@J,$R_p[xD^SjnFD@K37nV>qGU6M1^@g<1LHDEfZv5cPE`X,uQ1xucBtP&WcoUslvxTWJ5`;xWd]M6:<XO8cX[>]^PCwU9@s`*2FI7Yw_'rTS(QG"
+    "Q($fZEoZgD.AlCJXS+:h30^W#^quQ*9/^ld<i[%HqtF1bYdh940NMncgF9(XmH,d[d>DAQ,w.'@4(f*ay:i']p't]RD-KMVUro--(/>p=vQK6v4<'FOZ.I"
+    "OG*2c92`/gp_Nvqs#O%mUllo;P4E+=^De%=FfeTGBxJ;oauaF)TaDk%>G5[&_mWoB&TUlbRF90U+l*JaflCkqE]7#6cTZ*qY)`/C;Mhg]p.pS2($X#074>"
+    "]BP<6)Z`hq9X=K7#`b4u9vC1_eShkb])q@L,^*L#iH,n'*8sTjM<^N*]b=(gC39w+m&mk+2>v3,dX`<0X&e;V9;#2.wl-Bnt)>)=l'yQ$5/i>HTGhPdhAX"
+    "A)Tid2SHqgKMZNBxN-g6s%m]l$A''fJ[#m2<i7%PC3fUDieH^HW@QKLXaYc7>i5k^YZuH&<>9Q>1K=%bmdHsVM(::ReS1UE1@L2Hw*OL#qc<%aV8.7Qqn$"
+    "S9=@-SYTBdK&6A0'Ri:8M)j,+<JIXI]'+u>XmwG17=8<vEtI7Zo24*.tg*nw][W)wuxAB&]DME2*Pr&rC@,hNJ+2)HqCh4u=/IBD.d5C:KPS$.Nb:m%-/:"
+    "JeeMP6qH3KM`eD)Mm*.N>a-o]iWda/*vZ)iO4Srfgu,@#`GkHQ-PX%6#nJ)iA^7]w-Wl%gm>&E3wS,Y,]n+Znn%,NCIWYe7:A<]-O77vgtmfM&SyU>,;xO"
+    "[0HD-Us;U<M#@s0t&<]F(JV`UPP4/ud4pn`X*M(U+BWiPv,XRV,+VNum39JkNH))I3-u@+1yJu`-Qg67TYOcJ#of.8d]-68/5eq%DXw'Ot&@a8jNJS8XIy"
+    "^mEh3cL*ZUs<1y'##",
     0};
-#define DITI_SPIRV_SIZES_norm 5752u, 11125u
+#define DITI_SPIRV_SIZES_norm 5549u, 10729u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -71253,38 +65308,36 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/,a(+sn;DOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84Mmk=hC#YEOpUQZErd#cdX&R9XA,E5pH)NT2`Yyd%_+;3r_qjwS6GsYgMAR;$XAw"
-    "ko-@)CKOm0SIv2.oo(f1*rLwIPHnbLoO3$5[=-_F+<Y[v-mV%WKITe&/XW;%X_->hZQX6Q.f]d[s6OVtYnOeo%ZpY@#'S/%-$1e=^Nt<SRj32(f,kOW^N#"
-    "OTxITAw3b-=_E[At67@TfXdGo=1s8prei([%7fiy,c7YPHxQ`0J,=X(,N_'I_o(NJ9D:^eyMlr5/<Z`3,Fd@bTtF,$yF*P6pyettC_M2Cb*^YHw-Qekw(w"
-    "j&X:DA-P;MH4w/-3qyAwdKeCVBF_EjjD77[B%79+>&.ew7'CoWGa:-dnNmWT-CuDcVm&$pHNU;j>01vucjwG-QoltC9FdPq2k%e#PTBD/7p('f<WTBpGu="
-    "Z(k#T8FhP#9;T)]A&V^P$I^%sLPCIoe0uQV^HdP>Gbd[b@%ZTfVYn(`ZKO0J8]C.Z0#p0TuA^G^fYu)YDnAex=='jMHeSf8;O=$d=MToYO2LPfr[$7qps^"
-    "g,%i6w;0:,)<EvPp:2yJ,OTF8Zg>w']mCQAApSFpGZay3do<IjigJb;mVt](v<HO80^kobyVDp=yeTamx/8*G[UOKjf$<SnLUVLY+YR8tMI%d>qx,K%WK;"
-    ".YBY*[X$3j%c.AfG<3n4u9GK<P').n7U/8d5js>S/($pgf2.QuU'.Rk=h.[/C`D;&'io0wsXV+wP.tpJP%DKGo/JEjNuljJrikx5se2INj0fOLBMC2%(n3"
-    ",xW0emYD%;-M$'()8#m*WYwKggJ/64YxnDVa;(FmS[f'eT*[<FQfh)noIxlk&U4gHh9HWY[lEsAK,c=)#26u`=bednVH-P5eqWs+#r5n#mQ+$>kH]D[^e#"
-    "Sw9M5eveg>WH<ZoduTE#]YG92;eg#3EVY6]l'/u7>bbv5_c83aI@FUs+y@r^Gwq`SPbbmu/B(Y64QTkcMgXSH:Sow1tYF&c0H4]sV_>O0itj/l8]IW/]fG"
-    "/t0BdVX>d`(S8yIkf214@;Lc4$s;KY0b<+m>QYb+Vg1._+f/Jg$@EAk2;qWtS4l,Ck:Gj#hgl7A$c#B92k$:qXQ5F8$hjm'#xjQ@=#,vEf8+LUjVtpSG&<"
-    "Jf&u['=VwM93<jZ3&P+XA9TTY@$K:)g91'q'hI*ra;A3(av:bCC@t&'hpe(s+qsPd]:kEns-tOh8VT;:Q:$kL/`HARf.v-2^[CUCNkmRN7;IST0fqMI:+1"
-    "D`FO36DV-S$KW'wd5Dvp9tR'UEBKE2,_Z,78Hsst`J`6,9Y-'urc4Hn([JJ-N0&hWoX1GvdY1Q0RI&JU[7Gc(%2d`dZc03S0v9$qaLCGLem(Vf]3p[$sH5"
-    "-NEUNq:r8$gFprx=T.Aj5.lS3:QaEUW.0WK^O(AxlgSq:A-tHfo4ZDDh;3tIOUT-E<)`vPrqdh'Su/r5CpIk2M,Al*s^t3]0^>^#I+FEIbUf^=)wKKirw`"
-    "&JIZcHZvK=m`_rrA4$adhm5aJkx[fVno4HXSa]1OQ3BTdeOudXlv[9d0Amx*+B-5DWGwi'jig6NUs6L;`,Y.+:]5tOg,Fj6oYtarGxE=O++pIphs2d37_X"
-    "IYC08;55PVu2J1mXFVr4;hk,^ti3Aw4DMb>uWlYLg+T`IC.-1^o7*<^yJ2R[B]@nQ*mkl]e+^1=9h*^j;+Ugx0V)eGCuFR+E6n-F.-1&K(4$DLBk[Qh4AY"
-    "&Up2jvQf'[ngxoUBYl(SBwkhGB$4#(>'UfCZJ>mUDu7PfTh<:fqqE@tsdWY)93rb=5qi+i_2g`NP$)v:93Eld4ToHZV[JCd2[ajRut3xZLDaNXxKwZ-YUM"
-    "uAOR=$6pD$[''rM:QEY'NRDW<xC##AcY`YU5FtpV1oOKF#)]%'w/k-&wGfyUOKMr73D@ecIaxSD@1BDiF,2v]wItV4Hv>x9yru.t^n:=Y6+SWWs;<K>r8="
-    "d,ka^GW$aNLRn*uSUaWmn_(BHK_h^B&_YSQgKamCU$L0x.mVE`:.G]vIU[2ccggJQ#&nMq6U31NXtd/AWYM3bjWJUUtGX*.)sYn_ybIo*S&uc^PVVEijP_"
-    "l`e,SS;mp[Wb:=V_i.RWdTA(@s[i82fRQUk5@+X+Zn1;_Xg#638G>@EmxSG/4F+#B,(u:XWTFQm@%&,.8xBJhsuIF&3x'*/'Y^n$4dQxf.Ecn`&Uw*gfs]"
-    "hePJ$I_S7&b0oX3w9ImWqtO^q)@T%*F#HVn3te`ZpiqkJ<YlQ>'KH>6cj%hVw6[P%g5w8Ujuk[('cIlHH=kIO=k]wN)8I+YB_PU@U']JN46oNsa)OCLWFf"
-    "R_B92AZ=&^Yyy9#s+e6)UKO/dX#F+_ykwHuAUaUjyJ&6$<8U;bY$n3wE&-ta^_Y3Br%L['CjaCjB(tao,y@B1QE4%3OyH7spOfTmiEJ>NPRf@2akLyh$@f"
-    "bNT@]k$y7ri`;[t&Xar:*eW9]%ugOGl%3<h'F@%t*#5<0RsI.<*`ipQLmup]S8R[Jnp/6(iVZ*IUn^q<=V((/TW`0e`&>V9TZ@gk;KG;*QNiyB0k_3;S]:"
-    "+_cTsTdp.Fpu[eMG5<n(y^@c$ydeO+HcRj)$(K.pE_pDf8^1`YL/jYH/4Zb+o3**g<k`DZ$^XFqj%<ug`Yaj$;mv6=`VFPeWG*Ycs<MKoZiGDV*lt)=n)P"
-    "Vfy>[m/&x*G%DA&MniL[2fq1IPk<avQO7P3J5r1L*Qx>'h,u7<KpH^6s-o>%vy[shv44UaZhJhkT^`I2&eP4w$_-3-wb/x1/vb*iap*wa`@rRg6h@Tt7d0"
-    "GS(w<%fJq]w7eiNgK5K&Qu<8+xE@j'Y@ckd>&+x_nso9@JVqLZL[*$)aYSjGLLcRCF>h)Agqi%P=x/wANr8c2m#mK+2=G/^y(XuD`A/Xsd`>40pd@%&3na"
-    "T_ZPp<&i8r,v28t9&O6M,BJ^0Z7c#B;)O6GZ[[Un6$_hQpDBRSvi=.U(fs6-NxE(./<jk/tRy_.M*2qR<+rS+6w>l#b4Txa1vaKW$90rZ5wPh,,&<BCy/_"
-    "bJVmyT/KT[qs9$WbI</]^kYk=fEaL>LV`UR5f0XJ-XhAF>NNijAGSniWYK3,bcodi=#rX-iv9Fu[5SFE9BW%cPHiClj+n1kF-%6UTlN<RcOZq[#`:r1&rD"
-    "-&6Dv[U;PM6VGn.NZ[-o%B%a9if+7+N&roMcv4d7=6ios:w6arhQyLMj>/uW67@HT_EivNM`'[M9&b'AMDQ$<&e(HWEUq<En>#GrWopjs5hjr*IXtYtD.k"
-    ">tkpf^sv1)9BW)3vO(<ms.)RvWmS5bc9;sW:U9thHJRNBU>7$w#Y3Xl:y$SaTMdygvIem.g6mmQ`;#G7%V(v:tm#XT`=q:'%vLFF#x1QmD&hV<gD1Dak[e"
-    "HJaX8rX]Hgh[$",
+    "n0C9%1VZI/Jf4+a7:DOaFrODXY+l+'RZvF8)dSDDU.0qL2cO3T)m^)6.7W=m+'o<hMPdPT#P>E*xSG*OPEk4d.9,SJ#CmaW.MJ,1]hCc&H42'8N_`UW`=,"
+    "L'*W>'/nw1N&`k,+Qt=roV8y7Mji.^@1M.O$+>]eV,a@vtNjBYq:`:.Ih>hPYXjCEHJJw.VItlZ:R039)96Z=10TVjI:Cwm02Epy/5hZ^7FGM%$W>7(VkS"
+    "UexPGtPU8-],$k'Vd$IqkIQt%4PJ5`[`pCKpH[2J]gIcaL3WpUuHs,Br-q*qqU5@bd4;/^%ntO=bDynlMFOK1LJCe(o')D&STa)W0urYBpLuGkDu0iOHsZ"
+    ")jLSUNqw5a*RtA.1Y7#qNlx#HHRO[X4u5P)Snl7cucME)u*4vW1W8=,%^IdD9gQ'Yk#W[vh=r>+:_#KKrfPL9skcOeN<D6ep,V/=5nfA(L/&`QM$Ii;be="
+    "#WmcYPKZflHl8dgKnJ]'=^&DGnIo*,U9dIem0VmVcY'7rX4d:U^6@03B1bmShb&r@8Q69Zo<0Yg>J3[]5=._0OL*@pWmaD[7GqV9pJR%u-CgkIIhf_jE$^"
+    "Of%%^8nU3Kg#lZ%R3P(5%beNZKx/EG&7FRL<m3h;M([>$FvMe1kCAhGm,:.B[t*vEy;EGjO-R)nxGqlr$G)m^h2WM+`10`RjeLHF8kQx6(vrH9;cRV`x2Y"
+    "bJpH0a&@g*.Cgst^)+5<J<ig_u,sE;iXaj0FR`rIQ7u6kqj0Y3gQ60Dq*8+DOjX+tRJ6g]LmC49-HVIVH/BTF8-Df^3Zh^7jdZLwfBA^h.:e6]G3vwt'Ml"
+    "d7,[$g,8:j%k&sm+igvBj4q&c/fp0<E40,jmJmF(3T@<s`:6^p4rb&Z1psW6hvLl74B6G''26Pq@:B0+s7%@g+T6D1A+g_l:KKe=A82u&pV+J&yH^ioyA="
+    "BPTK*=lI4_A9mXg(hC#,JpLB*E;v[ORm/)DNK<F<5bZFmm=rF-@jP)8fI-;ad8%(].OLn-RHrAy&:xUh9M.<E;$Hw.M`<p']O]mH>MjO=>hiEJk/<s'e]B"
+    "D)3O7j`OrBS,h2/JVS7['s*=ZIx,Ho+xV*vTbH-G9+2+7'jJ-meAou',.a1F+i8M96ia^Q3YDq:w5&EB.rCrZnBMr#AnI1As(:HOU%[3yp<]R1Wi_tv$tE"
+    "xt+X.iU*iTx96tZ'BdV1[x&d+U($`<Ohj&GL2C0dx>>$T<ARye%DPq./(hMhmfW'R_Vs,6Kp:A:8mes1bp4&9=8mvr#(3TEE+I-gE6kZgi/Y+0E)mo1ZiG"
+    "cCU6B]Z#5ouSxw]H7Z4]H%0PXJ:n0`av809AXJ*unjt@f2/N&l@mTU;HPm<xoSc-iH9Se7qA*^bNG.RghQ*:Y@hFwF=8g@;s'kA6Gt5;H.Vo]m^,'#jA##"
+    "hiWC&Fxj607TU)T(UIQM960OS/SqWG9+5n^4>%AJiu,O49S4u`-'Z(4p2fp$>fAkMhMAcEu@=8L7ufU9K+D*%ZN_aF%B^->pfa_#IBnd<;%r[u8+c.V&N4"
+    "+-Vth/%#u66w1:fl+MBnQYauY6LCbu&3Hg*LG`-49BF]].l''%CJ)rR=fp/;[ZDWEnkl7r^=@&2FR$46j<^h(iScHE>G/pwu[Nx2_ZuIeHxa&-V-5IH=&G"
+    "n(U(aF%@],>hEmCJ(5_#w4[4N0OFL0>+@v)dC3=ps4a]C'_FI<ij)+)_<3BtwMf_>;7)94qB+X[O+9x#Cov9_/TLPETmNybEgsYq*hge,HG2yqgVT`f@f]"
+    "p[;Y@KnxOXZ^GT#w_=S64q.YN$F+*,DG1DplBheWbQ+I&Uw9[6*HV(TEVX4TYL@#UHkTf],%9.%F,,7<<p_RXgFn2aLM9fZ_uerN(Nm/pJn+HboM-8[kT5"
+    "l%yF]4*XUj0,)2wpku^/RAJcK&@CkjC(Ye0,6u<R:;A7)=SMYJhQc399=/<k+^Oj_O/r)sbMr@Af*@*_N.][B7XNsIlj+=J)cN)%*:MaM.`T9Ne-8S^u*]"
+    "#BL&jD(fH`gfx+6'86v[lqs'&MKy91)YAIPKL<:$'9m(=TDZEXZyQY1GK@K.X.26k=h,TDAw)WyHKf(+HsZ]U+38*x[jZ't$C=Zef7PWYLcJ6-s/hDC]$["
+    "6a9-xfB:VLg4CKrpiNAn#_xN]qw9$q(Cpm+=DsjRPPFuWq'qL&L8c(tS=*1&J(W(;.1I%5_6GlNlf38iJ]MjA<ZEmc^NhY:+jq1kd3sx/toMC/M)V3^_uL"
+    "w5j$:4]s*Kb5+y0(GUIabLa)T/edb*7:1rfGb>3A-#JBqT#c8KBufDKTa@R'[xc$W5^^f]XX2`4L%M+MU$P46@b/0nE1jK%f]'+mkaGadUpm,9DCsb2<dq"
+    "W]>ed=9n=ikKL]5'WKJO)[y,5;1]2mtk>l]WaCZ%fMw,%h`UM>GBry^8TFLW8)tLfxZp5`q$:D6(JCruYV*5iBlUq/qXpU*A)g.gdGh[%EItVnDG$wHKy_"
+    "[p%c:_cib4CJQ(/l+g&a2dO$&u&P1=N:o4U_0h^C'mkP:=EcU3(h99sj;io1-<M0'/K^x]YNU:9HonuN+[-X015SD3VU<s3ALrqG,$WyRtpG96bYhw+qEY"
+    "QleorfO5Ch#*+_tyX&/d5nwQpjbu:sBAyW5.N4@f`Zfo;G.4I0+.e[D;&$nGWGaHYGOXIEDL8's)2%E0Ty36SBn)i%n%YD8I(Nnrr<HTGD_s_6.H,<'c2("
+    "w/7,we(bD/7]I):b3$mJ'0n$0>c*KSH+x,+fO`p3r:=KC<l7#nJEp6U19pgesjw:Bc;SuDpuCsE7rL=C@t@qmBgdk>pX,DkjV+0FZ2b09%SB(pO%ZYyj[U"
+    "nH[(E%N9E94>guR=YeZ<U^%'C_MYCm>MfLh4VtBX>j(-;QA&lwhw>1JU1He/LtU>Yc,LTN3k#X[xXj3p<<VrLI10<LkfVThqO^(WaTlunIK1jsF&US0:0V"
+    "*d:`:sFhp7JONx+gC/>ud8x,2ke#ND3xu7FGDJ%B%^A)@A6YuO'ml&LIfI.4`]cYC$k:S6tnwXFl6:)od/G2MbE0(p59xOiJEbs,<ds8S(2%ekRZ7l_JGq"
+    "#B)t;#qbOhed1_8(soyOB-B.ni0nYg>l2l;CbyTu)P@]cL+/BC=j%k]`KbgA(PnG^*sm8ah/Faq&bIk4:04Wj%F;%9C#p*As;(i7V7t6BPdq-O)A2pO;6B"
+    "Has&/r%##",
     0};
-#define DITI_SPIRV_SIZES_map 2876u, 5335u
+#define DITI_SPIRV_SIZES_map 2677u, 4943u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -71297,56 +65350,55 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI//%%(t.(tWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z4udN`f'jR`5q.&(/$'CUiK1#k,O)Ya:ycA$l_odwu/5C7+&$V1tSMWM3qA["
-    "0=4Xftu;`A,+:2vUPt6ll3E:Wj.c&FRs7lL#Kl<ZxqYKkjM9s(%L^d<dde/9Ha_(LhdiA*Z>oI>'M*VQZOskC8[8v:4+]]t,Kt)^Y0]thp/F*OLiDy#,>A"
-    "ai&'%HcX$IDV2DsT;[S*)_=*i,bn)ul05.IQb(=b8[#)Ts5@i*`UgXt(CQoNb(ZXd`MM);+#[0q(J/wJR[cC8>8DM[T.%_/O5evURsv[]Uw2TtL+9b::Bn"
-    "jyq<YH3:g/KlB:;S%nO^L:xUY[xTPv;Tjn,vF4JNVRHp;:Z1Rs+O]iM.3-N1OY0kW:[cv7Sb=)f=*LpO>R*V`Ded,Xc.EXC5f$_N(b_pl=lm'BarhHXWJ)"
-    "1gnxV3.;]L2_^ansvHB5S4(1SUp=+-wih^]#x.OL=m'H7uLd2RKSmNYmcv$FJY):Hd(:Nw[gu97[3,hl`%)/q.Q=YdIQ@J4WCY5J6atUpk+E1QfU%a(rjP"
-    "+%O&>1^urGoQ>x;QQVRB8nshGIs2EHIkc5K'jkEbM4sSWEqi^]:8C0.Mx;P.d^5(bPHIN=T,lHgFoCM7&NssDX#Vc4wJ><OuaShMD1R1@W<4jor#3'VUIw"
-    "2MDq%w/qhr_F&s_)tt+1UeC;cpJ)nFL<v'pOBcXv#J.d#1>3:/sIfy]y/9GWQt^EfA67So$*LgPwgfYZjIrHUWvxJFSi>cUikW@E&js5IMc$XAM`:2S`QH"
-    "CCGpp'TU%USS+i&S=:Sf7''JP=X15$%&xD.cV/(oYhuYKHbD:M@lC*U5YvbHtVDEg;02g9i22.,dFbbhi]E>^BS>)oEh]bf0)=osN*$$N(^WSduMN#EykO"
-    "b6B-SMMT3aQp0nvanZo`YS(HHROcSr>w(Z%`sy]pCUw1teupA*#/<#&QIM0D99)r'cXG;Za6wfQ/m7]5`ZX_VC8rq1T&vNtleTkYb^vcQ><Gcvd^p2&q-,"
-    "17D0+J;BR50kf4.xL,h]jbA;wWA2GSS.p52,oV=3jR>F7E[N&k#1^,uW,1F0ScG47LWI<r=i*nsR7&:b@PBk8ai&xO[$ULD-LP2D)ca@evKY:CmxA)Ka$0"
-    "+;<oBS*)/Y<tb&U[AX0>:<Y65(MYcjI+*@quD]=$SIcOgjyix`9<QIprU<`vy4gf'-a]iP9t-9R)3;:.9xh29E%4q0mmZAYnP3oAXmxH5<jQ2UiH66Gc'*"
-    ";n5u-2CQi$M>wa$KhUh7ENr@@fJP7Yqqhb^uNkr4H2'FblQYGk2Xx//VTWx4[USh$v2hc7[8omoef=W_';'&fD5EEl33xY3JhvJlr*tRh=FingXsim5'n1"
-    "mJ.Lq0TFcmNAPJ%f]_dZq,IEO12&L1mcW/tK4xU15>bLMWEb^#x+8Ne>X*O7Z80edtbKc96B^D8%hBpmWDM3e=v=#u(_u9`r8^4FZ3m]T-0_l9t#>cVME'"
-    "h)45K7uv7)g`B5[Q-;vGE'QSccF$v*cjY0Z1vpvZD3Fcs_4tdtP4LT<X^`mxSUo`NO:J:Q3s=URmwvx/J'[_>H1m,M-CM%[tB<1v=V-$^4rR,9Lf(_LgA*"
-    "Q']+[d0W2OF[.;)@N4Ns%6nhU+.TX%n5iUJ[)>E&NRYb'vX]U%3>0$y6[vKR1+tPW(g;b7i80faCLZ$s1ESPmLfVvKR8fvW]ap_nMwX)xkvp@yEeoY@R6#"
-    "NgqwG#CUbR+Z_TMIi8xku4-XE]1rFtM*r[qvb<*q3_VYTWNnwjp>L'7+N.[Vr3)Bhf[p5)M'SNdPbK^)8=s6IuylM5+c`t_ep*ouHIbwQ2jS/MjB`%A&2u"
-    "u7OrGTv5A*Sox)ZqCB.^U$:oU6QLr93V2]Esh(,vWJLsZ*V8Z;V$m7qB2Cky84&*W`RjvbclP5oG`atFHLJY%C*M=7LpG$dYtyIQ>dS_L#7wv;fAD[wr8Q"
-    "s_@6]uvTu*x@/FX,Bpg]Jpq5lMb:c6V;qVSTMS`6cfELq%btLDD)3SZ6+Ijlue:;F%jq56+@a`VrX'9^KWL];GMp4LgD,9jj-Esym1[PySQfY#7,*nC1C,"
-    "vvqt37F=7-7[(a1fOO:t-Y6qeq0PQta4)MC$tYKhKY_YNp0iAym<Pi;Tl_6t0cdRDc=Fvjb=X&flYt;%Df4KQ#pTn-6*1HIMT%avk:%c&$B3=St$3KDeQp"
-    "tFLEs.7OOV,]]KcVZ;@$`;IUYrg&j*_[OR)jcs*JqCm*h)s'2;NST%aaXPbL^2OmN&a(KSk6>#uJpM0n)N*ehM4^_Kuvld'^xtvlO&=wv2Z,*X6&CpsOZl"
-    "]j([FYVODk42t.wl,'snigVIeKTys'>>`u*J1vc/t>PPvjO:]X(SAa$I6q+o^H,&WCLSdK>b#XZ",
+    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
+    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
+    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
+    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
+    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
+    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
+    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
+    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
+    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
+    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
+    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
+    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
+    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
+    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
+    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
+    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
+    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
+    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
+    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
+    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
     0};
-#define DITI_SPIRV_SIZES_guidance 2045u, 3649u
+#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
     ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
-    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&>ux5Zp2os=deJFI6%Fb=OrV(8f'"
-    "3ctS;$cHw0_tEV3f.I'pVY2.sE74U0+p>)k,,'FEW<>A9a@#kY0Q'KVaAS5n^X2k+YaB`+T2a2aD)ZAiWMo]e`ml,Qr9bS=C9Qb=H5=cyyiAdjN5/13-Wp"
-    "S(tP8p$s@'5uVZ4:$v&Q$<;-70p>cd>ao0,O3&l[UT`6BrJGLZ1@Xq_XN:R@51ua$CbtOc9;:&0qA:3Vg&3K)Ji-J+UD3G'@uHNek+AfZc9/dDgputpO[i"
-    "2O(me.*vXuh;H;tnOa'kBSv]PS0[t^Yqb8je%&gW^4OGMQP&fUisi*4yZUQSFQEg$r2r17/rNv.KIL&2E3`QG`XyyYa0=6O&p_0s1gvgoXe]7afm7xQ<_%"
-    "iu&Ti%]brioP1JbA:g0`/J@li*Z<fDCSS:C7F-+Z1Fta%hp)sieYB=yxm<K.N@Y#tHHIH_nY8EF+3F6Nd'pVP]l6cL>/F='KpQ&x:^=-_3rUkRTbf4uk#a"
-    "VL'Jj02cMBFLCx<^H@3o*AZ6Hg*B[pjog%U+l`=gOSX@sPe_&Z4pVo<;Y/&/&;;.&8I&P8Oi8_..sjuYqeDp$kdv::VR&:%w;w*cL%[bjBBDK/4P6Fsq7S"
-    "PrJvbjynu-70'S`G`Mq0;<gk+g^lA+y94C_HtGWGjyq:vsSM&),nugd,LCNV1SE=M[d:eehVCxTr4lGhF+-c[[q`.Qpb-r@cp++F$SbI/N3#8bMTvvuuEA"
-    "pe$o4I072Mw%e5;oFr#dWc(Ms`K&v5;1xYnR@1P3<k-WEy$9.HkS5dv<1RD';qSZ:au':@`rx3EE@Y91HK<xJ0T]/[XG1=F#HuqvgsV$mqoY&KU1Gk6I'Y"
-    "J$Y<hBVZm7&.PgK+ISKglmLrTyr$@n6wi9UyYHbq7c)v'Vl>$&oiJG.ptRN+PuuU0kBT.TL**0=/o])Pmrvb2K6d:(sga`ZI)Gk90c@[TtC$@`,_OoHDT-"
-    "iZi.g,(a.)_eH1YP^i,+SgT'0uF1cfw`2:hGa+0XGbiW09NW=aXfh36k6;:[NKBZ'eK4Qu<5)D_=bu&Y,>:h,jf.aLQ0E/mxyjsCDor]XFf=#2npkL+j(k"
-    "MO-_wn8#i,KDk[E<N^bBKbc3$2CTCGcX&Y#M_7qRNKs`lDaD&m&N_13B:@'KUoeoq/awj]=TjB1Ii;TSU+y9pE-Y1l'5,2^[R[km:wShA</F0eanh3Qq2q"
-    "fD's<t;3R-G.MRrpjOCt4*/uZ+rsYMCp9C939W/B,ZVBwOuSM#$Ap:E=98Efpj;'v&8)K/50;/AmDm0:-;h:T3r.k2Pg4egR[@:eC^*t/_L:i;aMX$pt::"
-    "(i@d+)0/c]vF=7=S98/nN-NF91)Qr/5w=+S4U21`q.B3g299wC0^O2F6qqvmRLH1UI<^wE,&CZMG[GS/s[ug^nf0@E1]ZtYXL+77Oc[XA`1MAdZy^V8+&n"
-    "P`rbQ-]cx@FZe*UP]*&%=joN10*UOc;[FQUBJ^%N`'=R%5$txIBoXwoZ#/D8Q4$4ArSkor62<@m/>by<16S+s336d+giex=C`rs`f14CX]TvkQRk9i`ym`"
-    "gKL`i,syGrDAF7/F(5[G8Lo5NI=*8#.xf&'lsefCsiO,%Z,&9:`05e.gAZQBsq8#'Smh:fesIlsQ$D%TZ7E9IhFm(XDsrQ+:='^g7sl4RZ&CNW]tse#I^T"
-    "[42(EpS#7F6Pv-]f<kFa%4q^pc0>'mSt`[Tcx-.44g)#cUN<C,(Kr<dqhCn@qGAK^jpT9PkGd70S^BsJpqtKFaavN22V;n6bcP7`&(%D9SfBDu,A2&A*WP"
-    "*hS;E(jr]+UfrfEyfTOFDed`_ua'yPo0FR4yCEyVJMA((o-#A$SKONZdfW:^mR]n7-U=T*8[%hSES8:uO:SGt,OI#CErksAo(`k7GtO%BK#1R+yR(LMR_q"
-    "<]M7oQ$GLgg]btDp/JpGeLX3>w/)7M=Sr99dNuqC^Udi,Kjg^Wab5<tKNU7(RejOjs(0UvYbLC>WI3xIy,bM>V#C#*jo-LZ^>*q3.Meh)tO7pdOCN0Q%7["
-    "iZtLU'X=lfsS;(7:8ID5daAdmKiujt4+LYRpPqUV>M>JK/g`8JvNVgn<rYAI7r%.tDBQ<o(bb,68cYK7h[^kXw;>AbotR&Bt3jeR%B=G$^FA6(d;ej.sg&"
-    "$gl[yc.(G0:&.aefl/-yqm>i<fv@Y3rsj1mA%DQk=AYVAiAsE[mmM*U7WUo/0Bn6Xf;1o8.LjeOSRw)3N)lg5bkC9)Re$C&43I1A953@=1As3r'%=*H>n@"
-    "m;I+$p+F3hDRHc+*WpNtbOLf=0.bLaWS=b'fr&`q[+J8W90N[)QUS:q6'ZemlN.ap1H$jMp3O6TNIKrvvseh:Ii5&,=gP1(YB7W71hJ/u1LX<4ruClY/&V"
-    "OBR<kLg*>`D&twx%k9(f9U29=SVndCD*./`QfqHy226UmCGvQ<9Y_YT):nm=^=T:LR$okOA<8GpbRfP5/QbdVyY&NE0Fn+hJU;>Et8kdPGc'g`[DiO*^^4"
-    "+%7=md:_PHrI6<CrtS$3I=g8i//M87<nNn@sDHJ-I-uInV_#r3R#2;MMe[kk@OGm%kC>ulL'0;#",
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
+    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
+    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
+    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
+    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
+    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
+    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
+    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
+    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
+    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
+    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
+    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
+    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
+    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
+    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
+    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
+    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
+    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
+    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
+    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
+    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
+    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
+    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
     0};
 #define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {
@@ -71492,166 +65544,107 @@ static const char *const diti_spirv_text_frames[] = {
     "qC&V&O/9Ot.5eN.JdTo7cw/bvQ&b-DKD&,ZX6ic>2,1A4IF5S(#",
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
-static const char *const diti_spirv_text_depthwise[] = {
-    "n0C9%1VZI/j'+(k8r=OaFrODX%f+yjN)UM8`c-+1e*TZs@2<9M&vD.54cdH2:0;`7DSoah>5k-e`WP.NrY%<iDKRCFT`_L1I8j8Z-GA@$`7nndFIRQ.55Q"
-    "JiV+V;^okcJgMHo:%HgiGFD*oD2A%h9nTu%$cM2JEJOL)pnJZEJOx#>oT/.G-pCXu+GsN2Q29Nq.@yyyELWhT4K(ule'0-ofut^YG($Z^WMbSA:YVQ9duo"
-    "Uwq:r^&HS@*q]kq_r4_yJQ3+&1%P2$4J89*AP:95*pN6@PbkqOR17wQV`f5^tagY>dgk1T)5TYX+7)HV;BT[/)n,faX%6afv0I@U[$_SJki6XY.Vrq`mH>"
-    ".BCa'N#PQB6bqPH2sh#&YI'G31Faif/9<e'lGAwd*+o<Pn;y]2^r@m/#NT/@g/S1d@.7eZe[AATt`xy%&:mpnS]q:Poe^5vSbY^uo=jIhvJ6[qT&pW*:y'"
-    "ThAD_v,1q]m';v:VMahKu3>6Jc@RWp[CuL)^H46:&oA0QJ@t*6J-9P*OQPT]F2nGdJn,..TmRqSD@W4)(W4nsi-8Bp(m.ZV@pU0wC`;E8ViBmSS@T:9,@:"
-    "AK2vWKo&=PG39==trDw(7-_B.5rs6ajQOt6v0HeJB'<1E92(EsfTklQJs+rqpP_q)oxG2IZdtO0[pB[%MN]gQV0PlMgQ/ld6e@bR/wL6K-&md5xc,M/ROG"
-    "*ArdT=R/-:W0QkNuOEpPdf==k^NGsj=(G[>^*MAQkJw*Hvkpm<jhJ;Fd.HN>-B:=xmeuIU<hDhrV4jcU;)312>9ak99>AS4Pk<D*(M.oSYFH`S:D@F$GZN"
-    "^h=/eA-AAp,'0La%i*:d=w'e5`Y.9qX0K5=1jXsR@m1KV`60<=QCn1R)i'_-aUmt0,8/r1Ci+wL&j@kO-b8S18(#6Jb/CH0L&w9T&&UNShyjO6V3oB7eA<"
-    ")]r=59iW/Ob0g4)<lIoBY^Kn@$3G(#ZtI54OR)viGHr1'v#AZ0oLs,NJvNn2uc]gUdN%1K.vljoZ7v(^MdZs$EwqXvs/1l32fb0U4c4,Va#KFcrt*v'^Yj"
-    "hjoi@S5ZVF#aR4#d5,#Rgb*r9mAU*tHE*T,GgGgp_<0dOr[J7Ovwst]KMG%tlJVRPw2E/,,N@&:y0VhOL94>.>gHKbC^US&54*47i[U`^yu`LBIHJO6w6V"
-    "QLEj*/8D2et(sdQCFNb8EM*bgJBubYVWlUN:8XQK$_&SIdMe(QUsLQ0wLL''f90@D_&Bxo$=h30Vj[QZM/EvkCSQBdEEmHS'h=MoB]mZDVpXw2/'e@K9eH"
-    ".IJRGmI05^)'=SrAgst69BJWE%rCZTX$5%_(]j8j@aiLuu*nOaZn*RW3Y2vXW);FI1=j8-xGW&vvr[p(Mra(>Ssn0I67^J>;>uDgH-(AUbUb)2A'my;8U2"
-    "kFmoCDp(I>Cv^.@Y]8&r[pIYafQP%w5OW0hve=-(jy%:<O-`5k`u])d^o2e5/4MTDiyJ9;ZBS<GvhZpJFj1:s^O4]6<=@nRBMaImg:X'l8#omMmO-PU1=;"
-    "@Gw./3acZ>A:SODR$edpG>(*N0AV@0Z$B^RA:rO.B_ETlL@qURC=>IU_u[Jnr%od^bAC9bALC9Qh4u$>AM60#Nb6-5BNMjZ;mi0lU<`i3tKv*;G-Y,uj#-"
-    "aj;Psa^[p=U#.)v`Ln,02vbvEY2E@P9R;y@7IRI+ha;mw'B_BtBR2INjK2hankY@iuiPcd/<,(V_RohEg+hWhF4=.lnq_re-2AP:*X0DAY2RFqNO@<:lwY"
-    "j.o*$q(c%6]$x>OW$nLOu359<n4ilC<yO`vdMWuVgNJ'Xw$.Dc/[D,;3gU]Xd_s3w_)`rc,Po6_[Y/3R2p79H22fW7R7,A0PsBq*bqk,FK0(=V*eMfSw%6"
-    "H6'T9GO@gRh]D/FS@,68v4F,6*JuQkI`TTP6Qf>mq]d8<f@XjSWdkl$CSGokItc8N^M47^W<qZaTLf#VhopfjCAGT<Yi#1Ht<la`I&K)/E8.Qrw2_hweZ7"
-    "S+tb1wrh/S@CIik@XfBWbn>9UFpXcK68L+5=mqkPV-ao5]0s<r=bR^@`qM$n()96EV5Ng5jONjA8J>((v]ScVBG)wPhx*BQoLj484wERIDdxd*Dw5Hy%1O"
-    "MqqQqo:yZ**2G'Vs4;$xm=r-)9m#YM)V--e)35'YWyV1Vap+rX6Uo0d^4Ak=`Z%2VTqp<rEH2[Z<0Vr/%kuL1Xt84x+kx59fJbJ`aBL8gUdGp.6f6D1;MP"
-    "Uc_R/#]M)>iW@DlZ2$tiuwF;w<+`wW$&:/Xx;ei+$xq$@GS'(3*uRD>7/-8u[wX)%^u9nknG=LIxKtv(+kSVIacp(AuN9Pfi@qi)$6$D5&IU%kNNVFyIyJ"
-    "Ay6#c*fYKJNCy/KO-rl5/lSsmpAs_9gc5R53)No$KkFj(9:qt;)bis/x`%:@`j$#ltIf@%U,#xj;[VxYr#12rrv-&P:D$s.^G*W@$4wR,v6g@gLJncc8lh"
-    "1cev]5V7O7V3s6`N>=urxmV'nbP^eb*vX8bs6j]qf#Kkw,ukLKk,1P1U[Y,^8sL%3Z1`b]huAGDD@]u6N7q(c,i'u(B:Hi<#FW7d8q#,)XXo2r[_J[LrT/"
-    "(cERN%HT&NUJ$M9kGkLF+Re68Eoh'bKh(%bJ(F-@1gA2e$CwV#o&=HA:xm.v_Y>ZNO;OZNN-5=D_%sUu6[]/32/7H:anq)Hku9FZ[Q:#Gd);`g<D^NDxR+"
-    "^9mffLZ0IhGj.W$ar))P>/^MCOy0bM*P)/g.Ka7x8*lssl0v@'Y%^J(jY8Tc0:]_ArZ93>Hf7L/Zn9iYP2P318S-sM]:rlbIKm>EWG;1QV'Vs0.SM2Lh<>"
-    "1^0g*ARuD*'/E9_u9-&>/RW^NQ$N/MTW/Tksx3y[S/]>I_dTFc[>_/Ay*hOP^]j=)uw2,nlKr&-`D2XR'w>)ovonS266ZXrlkoo(`T&.Uh5pux*6:-;tP."
-    "nX:+KVD%p_(tF5+O7cI<UD%o0)<$JDe&r=BPdqKIX$KMPni4C4,`by*iA.XO/g.j#yiO/HQ57k6j>M6]cAj<Li5@)cPFwMr7`p^S^[kme+J,ZW(L,E;Ei="
-    "]ryxY0JB`M_@gPHZ2oc[uU;JFFlKMjngb%CmPk3V*k<AG>lX=1P>ZCg*'r$)L@ntbuPDh]DTW;l%Fwv_b&Al1tsD0B_k$7#ws80)w]kJvP:LKb'&W9cOiv"
-    "HXvnmrjdMEo(HXf>&,On>I3.Bt4=>;BMO.i2va(Z4nE&.,6Fqr+)(bRGkQ[8smKFOrW4mcx@=:cY^B0Is0fOd%###",
-    0};
-#define DITI_SPIRV_SIZES_depthwise 2753u, 5105u
-static const char *const diti_spirv_text_linear_attention[] = {
-    "n0C9%1VZI/FAti_-euWaFrODXY+l+'RZvF8)dSDDU.0qLY9j:v$74aVR``]V8Y5MlGV2i8&v*oPDR^t[b%LsFci1)]gQKDrDl,w.P4f3pMB^+]HQ$,(Bg$"
-    "FVI0*t.Q[ybP%:E2S3ph04/[.3^gC[[(8,hoKQNX'Y7Sjc@N*(*=P)fk1.Ri7v^>D$jc_m.&(Hu_+owN%*hk$]J6p5dFig@q<.JFG4`&DR7tF3o=H&V`*%"
-    "VI8QCW[_<mJVXXoPls1xb2hi[Gu+4h.6y9;2u^gaGs.k2/<'i61WfY$5tmTBbXNQH0&Y,64$<)-D32>XfWS_b-;xONTlfhvp/3/t(h`2dVte;VAOM[BeUH"
-    "k-yo@mT[b0gw,lSGVf&(<w2YUuI*TonKauhN,&LaCeP(CRTlCoa]+w<EH0JL&998RXBoRB.xcxiZYWd/Y9bbp'#rt7=.X6X-Z4)QL0)`H[_S#)sV::hm,L"
-    "FZ/9<C:LsgCxTa1af.@,lNC4HQxrT(j=]04)_;/j@`FQt6pUQVIYWXpl%d%ZS+)v&NN%wV27:sWQi1-W`[nP+otq-#**6UD*`6WM9HoSwgO/HFp-GhJorm"
-    "'cTSa&2A8(ET@xs0Mu0Pv%U>aJ)JcL^>9RnG=OVtS^Wr94#QpO8hrTiG:.P:Rbiy#Cw.JsP`_`p*Orh-XvuIFXJx7`#WLCj&S/4]`raNNoxD6o5]5_n2V&"
-    "x4-x^R#L4779EZ+DlN];=Mm@`P_:CTD<S5K3t'AcL:_L`kB%PXDC10m'PfnXxEk0F$5-9d6e,*7`o.Ss07&)tOCWI>s;#%2#CX[W'UlWxF,4+31uqJ[i.P"
-    "aBbXG4$F,1c++XCb<CXZEVx78&4*qVy](Og@xZf$eh+8:6C-m)Cb0XJb[sW0$+S*@_Cr&,h'kM)b87]WZmk*/lp_]MNc1Fo98;&O(yn%H@(-Q)`*;,rj<g"
-    "9H^F,;B62ZRlI*1S@4UWqhL#EOjaSEjtC%]OcD]A$KaFfD<rUe#->b.)'J3c,:le/hjAID%8ii8p7VokJn7K%-vV_h(vRKc=xPxO>a4#2_nq'jMK:$e1vi"
-    "XYQDf1l&jrUf>h2']o-YG60sq>NuFnOwY*PY$/#jCT/j$gEHnBYX<H*w6.5FfLnN(/BL#lu6kl1<Tt=6V^@n2,QY,%`&1&EoMnoOJC<kq9#BPhG'6XHv<4"
-    "mZj_`;s1hV,w+Trhq0Wv&kjG6)UG$HaG4v.&kUQMwJ(j1#QnMX75E6IsaYG6PK(oku3@>#E(HUM2_nf:6^p,YFxEXH9jkR[Eeked&*+TFQvFhUp^dNjUg^"
-    ",%YTq1pC[-Ut59C%1ON0[KUf*aAl@6if[3A/8;aJQL8iv-u$G-tZ(;3JX@MS8JT$,Y3iE>;B.o#UJ;JKQApqvw3pXtU_BsRs(/(jW]=k7mc$xny((J%xFW"
-    "WFmn>LnRjr>y1Cm=@bbAD'emhv*_Uu-`gnQG-O/_w;tHL.$pdb,,TQ(A.ot]NvhGbw1t;M-o]l#aQ26XCI/)qU*>F7Q0A9f#b>Zrn[sbt@8fuA]1K:kf&j"
-    "J/:@G4$g1mqG9;m;[vv8B(Chta,M,UV&Qqci`o.h_J^9UVJ,7P@E8fu:(mTPL8Gt'Mh(B0YC#Lugr9)P_DR_=Ll-R_7nMK,l+a'Eu&I;T#N5[rucws`b9R"
-    "Ok2kiA8d>+4V&Y8LnvLfa^Br>LkEoPTf'wk='Y6pVYJ<^jZBWb$IMQH_q_)&UjvUK=^N.Dg*(<+Vjs9jbKn_:g>h0I.WVQc4/_($VP,9l30P#_D[*Xo21J"
-    "hE+BVDsdYG-7$W[=F$Z3;gN[(mEEgeoyVje=S=1'X/U5nrfSt1EfqrpP3/M;A48LH3)DEr:;R=QLCJjs#fEWtv1+y<eWKvd>X]wn.7d%Nr;Cen%m<,>MrS"
-    "11NFuYQ*$_.]OOQjrf]udr2xu/F+f^*sB`'T@0U,2a:eJ=JtqX+%+adiO0bFOLCF^r^=9[AjnA_s&Z#^EmX-1eu:p4-$26:v<T[KFr'sWnlfwZ_KeFNQ]D"
-    "#oc/fdFXR/wj]DQH&]2bWT<$^_3)Ykx*>XCE7t<#WAy+AeAXJ4Ap#=#S=cF[d$v<(qRLmn0-F3v8eu12BgGZ4q^b`C=_/ovJuwtOxvVThkNj,jaJn+ra,6"
-    "a0a>-2=y1o%Pu+1rkysburxIY3[=9t]v@7u&3*S8HacTeS]A,pSEHfbW2q$wE$wOfoqcY;]^g:U_+sQdZk'YB0Ew/^dQ#j/,wQ1bNq;m6pB.ppYKyN@e>R"
-    ".Q_AgS`OtKy-#",
-    0};
-#define DITI_SPIRV_SIZES_linear_attention 1868u, 3317u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/ZK=7f>3`^S^Y1A`6Ww-u%-f1&t_=Eg4BW3bH*VqOY*Eoa1((ot&*eNJQaUQP+:pGL_VlUq;Cu63ij&j/o&$Klo@Q`awrLLH,N`a1w7%q8c;j"
-    "6Bl3/:NDy7*=0vRvq'Jecb48+n/$VE&iU/k+&n+32%p3vxdea):-'eX<b4Ea239Dj=5*^&V'irH'-'w-=#.@be>$6^Yv=(l]Bp/OQNO4g3hNUHS_rr$0e6"
-    "5kxX%MfqqL@x2%&<@R,j8YgAw'D^3$S3F1<kwXr>F_0C45iqE75j>EhL:9h-&96T@l=G]]tpq&9a(l]tk[^(%B`UD506D=Juh8fa3Ye/pjubS:uE'_L(:c"
-    "*]sJI,CZnwO'KI-,hM@8c1k5k1$4f=]b*IDDS&Kg4Om:.RG[>dRG5FZ>1i^Q,Gfe+SKt/V`n,H8FwC8ZRo#_%=9<7j`(gy&k$To3B2x,9kmdBuX&(H=ZS9"
-    "6M7THFd&2,luhq3DAU/ofUkJeJlCbBNF&.3o2225ah^&]2VJAsaG]+aCCI;:Q/;.k$m-wBKIPjf+O+IwX.'rhNALG57Rp.:)ebml+,hDWtp#2[T_h;W,hg"
-    "yb4;Zt&;oD$(T(BckE6:K%[.<ZUr<jqAE3l^<WTULEDV-skP30'%_tFYlhOCc*Pl:npuM&i8..Fy$ka:]fO-HPfMAMU]Sqck=8%4^^w&7eaT:ITM#dCS'g"
-    "lD8H>gjOSXX7T:##O,(3KLWL00Mm1,r^Pl#Lcu@y=NLP_vUYW->:nBL2o&j'QS]&LN^x$w)4G]%P0@<JQ>'3`(DZuZ^'G'/J7c+'yZ7&T/+wO7ykE6%dB:"
-    "e[%8##tigOwKg)H5b/Wg^P4RqGSUBJ0tb.4Vne<^O29*<N9eQ*nCaRaIWH7=IO2Ho1Ci'3^q,:%&+=9EeTP=If,[]$SuW45A$u4;=,ElpYksgBKEB+3Dth"
-    "rpK-]WLXtMKOp.2TXv6YBABK-91*Mv%a&)WK7-P*`@(2#NM%jC'^QC@XZs'dmWR#[fU,;_<nm@>6)AuyU38[n_E[yrmQs-&704m_,x3HU`jN/.M1D/$49I"
-    "2^GK(MN3B);@_0`XR#X;00s1@Y&9h3$-[mOM(SnA68SP4p7W*nn(`k=]6c+$n9w#Ds]1EZ/IuynZ$h#Um[Q1,eh7ful7paq4>tY@MwR4BTPZ3mJN1n,y6R"
-    "KDfS9xyEdu`'GkX'Dq]d:7pV4Bj7[W.BJbSGIu0XBDiOYbh3MR4CQm:PhXuvaAlMg1Kx^GcFbt@F-870cvo_5)<O`vAX;DGTW`';kF)^RT;F6Fv-GQ6/5)"
-    "Y@was&=I*@[cWgJ]:Kl;c=bL/7A6NL.oTry.:.Zg#wm3M`Dos@5V<PUrokKNiK-O$:v';IUF>n3)BAQ<^.w#q@@wdtccYj)X8h9^Qd'b6,-6+W=3W+gQ^g"
-    "pkKn1QCoF0cI>:w'[wfj:m6*k4ay9y5>]p_li@8B>;y5g-aP[sm//$2J#I*rXuJvlwAL$o@q(g)J(*7GDad7W'+Xs%#wK@q[5J%.px9q<hXLUVf=w0m*Mr"
-    "N7UAj)M,<^vD&lR<1CO0)^0-%`Dbx+6N7dD+KI^.Eo$+'L'EU$3Q0:6Q>(1i(jHfA#7=]X`MbV[<t_hV(WmGkfLQGEAV2@Aoh:NN->,<0ZI(qc_^3gei*i"
-    "0H+GWkkSn$wd'g699D]m/XmC,6a=.o2NmnIP:^%wMthSV@@F+FNN&9]SY7aZUUl$/00b5^X76;8=+A)BXTN&TD%4mWT*FB-oP8W#d2Q#Oj=rx^C^-TDTSq"
-    "+v[q7usW*tGqXc_XQY]4p_&f[#TF]+>.rtSQ:E(h,i#D8`>(RuHp8@Bm<MJAgb4e<uRpJ25peSdcY*-6bLnEc5'jU6L'p:e5QON*A7u[#f[0.K8(cVPi8G"
-    "*h.EL#W=FR'o,/H&%0aGuR%y<v.i#;r0dpmr'K_<n;TFlHBr=4sb8(fB[EUWxR9%=(S(OOUFInD,@#&iSDOqO.PTAb[6^j-U1SLB/IlHM$;M*0WvAD.,X)"
-    ".e0kT2Z^^8vs4imgYKLiB:vq.wEHVsmsv(,W*/IWg`ed7ck/13`;kuc$E=Jnw2x60s-y*B3Vls=FB,B>y9Wb0ryW4BKgk'aXCCi$SyO@9U`1.M&AA5.s48"
-    "voT9Q#,Y9mo0=W-[hnVGlgc3^(m5A5L_)4dU;XV[5duemMF(Z<&gK=P/OvO;e+3fOU*T]Dqsk70t>sBehP3'$5R7[^IL2V;v3@x/=)B,^(uuVIshCdQSGQ"
-    "Q#PjJ2P>*gJx(#aao'gVwA%hydUu7U*Dp3+Xo:Si+*RagNhkB729ReVvNmekt_SW&50j6WWH))6$PCLs8E'+=;gZ[TShEH]0d,%>Y9E(c9x^F=DQU(1Jeb"
-    "Oswh-HXn7Hbh)lcpsuOesMH>8w#m`a/G^wC4Jaau`=]<6-r7g_I$2x>]ZW)kEmFM[^qm&39Cy:+b+>9Z3>uC[r3fX&4HUMZCuM7QH]hAe0Qg-Zc:$y1v8l"
-    "#-NvHv7uIb4cGwIYfwfXD4eR^0K./2-HaFy%WilHWKqX=sMeX:ms5pr$klsfx:D4D-;fh;$&m>s3IlUkLFnLG''1IK;W7VmZ6%L2O1@nt6a:-GwlGHb_sT"
-    ")5o;(sQipE+l.^U;'cYl4c/<_5L=6cFU7WxF7O>+l/PF=aDM<jPYBs5-Cu&`&c0.>1b[&&W#v'R0WVJm6nCYl/'OE<:ZZ]pXRF=6xm/0c+ObgM_#s8f3NZ"
-    "jF%-Y;^J(_H/w7r]TO4b89yY0=0/W=`eBe35yK;G7EEKX$1T:<I`K3m@*.)GZg_Dg^cusb`XVSY$:_Z4wVX0Ak;/)k4Xp>_#ydxa0&xw5'IUOGkqoCk7m#"
-    "rjRm(dgPNTR#O5cj(i9BH[U]Xg/Z`6IX1WD*L6<QMfS'fS#BiT,<n->m]0d>^Liv0sAU2<vCLJf&cUj6R$L0^`E]rMHk3]MqJf7pN]999:KZ)BCxBi,RU>"
-    "x.4>Jb;J5@JEyw)91ks4'U-D)3:j4;',j<vva<NIqtmd]f:dGfNJrTsGOF+'fMSO`RUg7/>ntQ4['d2Cf>]*W$w`AEu;sM5SDM,p<+Q6Mr6;2.]OIG5=Qk"
-    "+ZqWqx`/Tg1aVH2ZpEu,$*(Q17=kPg;oif-7+6qGo/WP7+%ijfx>Fs`tC>WMPT2H<E`$g21ZjH=f,_Oqb%US^76sL@BG`Y8%7Ct&h_dCL([]85C&qrgEu&"
-    "dL<)TKuGsG^X0(2wf&H'*3qW1b*s,%K$>nN5PLk'M]CfI,Z$'7Yi1<DMC,=ZNE0H,,e*8YMM7XuCOg2%hTgDn3:S=w]7/kXX8Gg$]4_s-0Q7K''TwOFtyq"
-    "_g5Q,6t[3I`P9>Ks0N'pg+pDJ^huLE%H8CsO7=QG4wppq*o(&r:ZQ[I^Oco%lUw`tDlH`p.mZ;OZxkKuESDU-=_m1T^hnMQn4%[qFZ,esj7kT<@*OtlJpJ"
-    "`8:u<aULIG5#'2o:_Oe4W+a:oDSh(p,RI<q5VJV>ayi@EQHnr6H8NpYGe9]ZmgM7>SO93VQc;K[b8/n5D3G*I)j4)L8[*ggP)p99$>IjU#.P8X2ZRVs],="
-    "Q0yHNdsqX<uu_a:9jZiQVj^Upx-h6D#,=;L(q1)8p_DvdBbU9j4k5S+7=a1Mt9qSa(PDITW&5Do>]p+5g7dsMx3i%0KNKG'r/xGflR>M2B<GxdFGYY1H5j"
-    "x,xOBnT1Ga-9Ogx-v9uShnK4tMffxXc/HrLtB0&o#Ro8B`_[ma*K.a`m(X9ib)iwH^lPDAE[F_>_VeePl`3Vj0m/0E>9(A>vR&.y54(oGi^jAAmvj[#2V`"
-    "BJ&W;2L*L*t@@tjO9.in2D]LuJ1uuS%iNkEFCyBSM%p1rfsbaer<y&QJg+ULoa^]BWZy]u0IWip5I42CL_iRQArl*#/6>&BQ^]R7N67+@]#mt0ZPd0t$:1"
-    "/*/(N_EB[:[NcU`QUgs*X-d5bn<i+[b&wMT[Lt:'_$:^*[,4aB$7e`0u/*&#SQ9POW$JK2'byN=-Y)8'cbQ]u]-/>ebXi-Mh-78dQHYLwr",
-    "t,0`K83akOb_;;6'2*;Ts15dYEq)d3omh-irC.HJuct8Yt]xn8EhWe7QW`oLa[+9utH30Iw*gR<v6G*)wsgH8VyQWZ8FKjhofaS36X/-RK`:+fJK&inYUJ"
-    "B>Pn,6$Z95bkhDC+Ze3R(ujDqM*4'tnd;mA[BKyuqVQ0%S(/jo:742`CkIV#Y::MBkuN:4R6fyy]qrT&wm5wO*cVCT<IA=sWv-vq0eKHwl6ekMg]ew+XLu"
-    "kn2M$rmHCl;G3.wr5M7`IDN1wTg#-#s=SL$W4Wh3ErDbcsq(=Mm'_%,O&Earx&:RB'0,_]0TIsA&A)RCrAE73.6NQ'<RcYye]iA-.5GbR2GNdcnt:g8`Gv"
-    "7<gXa=TnIo&USa5Hvu);_fb3s4rsRXRy>8$<.(Z*u$ZLJfw.;u0ti]'aH0gKuKyG$hk_KZ5Hq2>L'[`UtWB[@A&jFghaG7t&-&_@lRJ'g]2>k7n[&@$COB"
-    "i^PABcgX.d(g:tL5xYDD7AbN&IAGTE#DNtv:8M3ss_BgV5t*Vq6>S8skY#14,i(@lnL[bc9wBgd'4u170>4+Z+<IM6j%HcDl_EblrphG=`$'xXr(l>sJ&k"
-    ",YR4k=n8C.Tuq1WQlUOf%(wVh)T#Y[bnxgUlDo(M^0L8[ax3d&KpT8wwT&uK.cr0fMAJnvaIdmKNsD=Zy(6jVdl<l#M+d$hQ44+o*1A5a#Mjt*(u>['rLQ"
-    "nviTbn@yfB[U#1Sse;mHX&UPV;mWy`$54W>Jf]D_`@@hy*8D/B47h+jI,wEjPLPd$(ht&IdX)TW7r;'07rB'5a5U<lZs5KC>#^7]kQSqrK2ZcX-w<3iG*:"
-    ",$Q3_i2i82s5T+9i,(Dm><j,pbs0HuRjU6*L^WcD>v'1/s`Del,>&NXDI&TxQE@gFG.l4`P9CVk;wTqm:10f6GMeePF&gA#),#6o8_J#k0jbr#S<A1CV<T"
-    "KY,8vbIiwLD,&9[^ReNXX[*3sp&]j_X9(JTEfM-+/Fp&B]d&UT2`ldo$lDt`P`$ho7[P=WlXVVm^t:irCQ4bhRD`ZaV<mjYC,Wctj#cjEtKPXrf2S0/3e/"
-    "4RGGVc'`9G:ZC_B`-nJ>Vh(ux(Sn6$5c5Cn<p$#lQQZ=7lP9^nmpe[]$GEG>5bJ8mnS[Y$6BN]w;fV5fZv45ID=+,yUmM-H052RVjir:Z2C#g>Ar,R^Wn'"
-    "bhiV-4&U<])Ph*>'8>Gk@c-JYe=Y,2.ifX@1PGyu+NZs%uJBe-v>N'YWdJ)P@Ks)3IN8JmJJ>EuHU$5RM,[4(V-3MOFF>ZF+U/ABLEJIlU*H[k3'O+m+Bq"
-    "QIAk)>Y,RYBt*dmtq0T*Qcl_L&[qMr#D@-f)9Y#mY>uUfVZ(ok:K$bwC4b2KYC$HbebOAgfS6dMKT3^(w@HW*VA@S-^9PAEhW'Wh_Podv=E&fw]cudQP=H"
-    "f@R`b`h=gx+T#vq5N;t4>g7fRvAS8fw'#j4J$u:u9ax*=ORSJ@%YSG.TFMho8_[L:4O5m5mS;h48pTt%U3)qi60Nq^S>iBn)hOaSS29a$h+P(A`*OhKXyQ"
-    "CFQ;HN.vBw6FJV-pl<oAv=v)_,GGw1f/RS7[$(#h6-=SP8y9L-9Y^s^49A1%o,YyYg(OTDsmW97P`B8#YR_9N**KC34haK+['*q+T8ta==<4R12R;pvZE5"
-    "X,_d]JmZ$2)L+XKiq=G1$rlru>h[YS[M[eq/yu+JJF[,]N&]ttLbrx;Ed_Y%==CBY0k1+fWpf9`Int:vu;)@,DI<6fkaB=U7ZN8WGdo=(tct9EF@LgDeNv"
-    "aKv^FBDp(UH=usi7vvG)/@0*AgaC*Z%:wxJy01FRCh6CdD'W,MX%gAWuT(P<beoMpPCZX`qtL)%%K$V0I.YJMEv#>tQJr8kKty09tu4-iY%_mGZB]x]iZu"
-    ".uC^[(M209F,ei'B,6%qNu99%vhOsP#EjGF]l-DSu)pHMUgnc[F-:e:(5U9QcpkvG1lc+&;]Adbg$K=,oG[,*LaAR_An@n#JkpOD1bW;[q+IEXYb0[tAbu"
-    "6GyTl6Y4UY%M`ZPPah^0WRJ5Z&,c4.ot8Ni[H;Ys;']%WAQ3hL*aGTJM4ij.Eonl8'fE$q8.%8ihjE52<Or7dQg`POP_p6#;%'P>HT&8P0SoT2DyIlFisX"
-    "MZGk[NI9'8f8rEyZ^4Np/Z/^*)aEm=QoE)*@Ruy(:7_sbXFnp=W%/$#O`YN:/a$sR=K<nDHRlW[06Qla)Ty)#/p,:GU['aa4^K+MG483LdJSS*[CdRQt2I"
-    "fLa#mvfLElYG7@UU/ctsSXND6=v+<en;jH0Phd^f6oVD5Kl=5hp*IQtwKSKUAiRAqaI^Qi[A'6'n8il>;cGNSaYavtYU,IX]=c8Cd2VJ4D>_K,#3a+lh*`"
-    "P#A`etn#QOs,.l_u;dr-YxCqBkliY*6%XU.(PknRfyMk4KGx1q_KMp[E.k0BhAh(ReB)WL;k>akqRdr84L3o]f;a+@EbKQi)mb`E'$_Dcs-s*RhR8L,([@"
-    "n-y>>E+@lfY#[jRum2M'O_7Kr5=3Hyy=<L`&)'=P*L4%xpc1#n49b=2eB+KRUmhOR-LG4Vp9Lc](,@rU+@h3_TRN0(QWPNW[ZhSRaaY82vT[`9#u`lNdR)"
-    "qr2lH2sNHr<B6E<+:CHSQ.Z9o^bAX`<6bm0uwA$x2,MNp.<INf9ZP`_+2K1X_h5_is1&eM#JShBE]uB:/pa$Pn.,^T;y%P/xdv5Tl$@$tTI3hlHJ+1aY1-"
-    "m%YVG@'N/tI[s)ZG<QmXgw]Dushb&P>g7.NT8K`$b#Mkv3-TnN=i-BjGb5iu@r4t2tQhdDS()(jKej@<*XN'%h%5$=Oj:$&1s+3dOPwNXPmWjf[B>Ramqg"
-    "Phg_aS;<@ZVaisPEA42n:;(Z]%#r/^^.F`1`f0lp(JeYUh'S)[A[pDK=eJ#+$'w<-1ej5^AQ9Zdkfm^*f%eI3-*rKllr:q;[bMT$68DIRj-`6*CH7sthM%"
-    "=xXw+erP`+jOYkT(U[$`,:(,NhYSb#338JAQb$GnsJu.*5T`ma3Lk#>=G*]lZaXKS^TM*Kt9qN&xIU=:S467/J/Bk$`9*AUtd&j7:%-X8VENeBV8Ii=3I7"
-    "nJ'eoh`mo8,.3aPvC24:8pd^*j$*y9j57<V=DKGI'`:+e_cjHRR;ZN.#9&9/+W]MCnP1YLZZIQ];m^SPUZ`bH:w7X5$j7m:8vCoKa8qNH13>[:.Ol&cBu/"
-    "'kK8]ZY6CcSitYu2pQth]#q4mZE,/au@SeNGLw)E]H84([l`G%WbR&<#CxD,Gg(DQYhvtLRu]%4%WC)DyCLJGQoR5r=v,DNKEhKVfYld;s'q^COH.e9u#S"
-    "CJ8P%^HK#Gson</5[6mgMYZL8dUavbq;_FHEbMA`DA*]2uvZQ$n%*ZTgwKiv0Ws+Vlx7PU`SH$eYY^Ak^R#j2ln&2O0S.'Z.FVT39[[o0AH98M4>`6j;:D"
-    "lUCgislL58*)pTSK.;W2*s.kyQ+v/,yh*L56mvKV>Q-uC7pQ&^BNkS)$>&/_bq]$M:V5)cs@lU%ioP`VpHQbbyx=:4*GA&t=dL5h,yf]3c<s_yP9hKpXc;"
-    "C[1Hif@[4#ruQ0IMLMyG]UT<b_FxQV'_+K8D&GPW&8ZgZA,DZ_nikSaM/^_-_[_#M*#4G,mk-&C)4vy+]#MyQ25J7i=sB&^$p'A1x`r*/PP^;F.GfclHfE"
-    "L5c6wW$8Q%ZjehlsV4_'&V#H+II@&#H4dG6v0,qUMcrEg:&lchDaxcl5A;UeNIBiTd9b,t=A+.L2&#yZJ7a>sYh2bXX5Y@JgQLTV$ejW=:E:[tb+m(YC%U"
-    "B,RBXV:m;@anFt-_XmA%sWQ3&x&]>vm9,YisA4TMIM/4/B)s^VY(/f]stP5W^(yV:,eNTNJPA:xYgli8mxq-*oD;kLD/B(LR_2DJvs@NnL/C$#Q)8rinxq"
-    "=HJ<1.Vr5Wqsn=eRfl:+H/rZ7b.n(a(%olV6`WErAhikD/[sRWO=bsmre#5=^@XAy06%k_(iRRup:euxdJ1D75.O]MDlsZG5f3%g/B.QQu",
-    "W0JxBmyRY/kOj.ZBYGQV;dBX5Z:g]A09=<SS8TINCF=UJ7,kUk06JBAqrkIC<;v6Kc+k;o`7DNOD4B86+6#tKPmNm=Y;b#p&:7CBpLuk@cL(Nnm0J%dY#d"
-    "XS/0v>^-iBm,CtBY.e)(s*b=kqj^q/cs`r9=rAY1u+s)Lhl:L4)u3DEJe4+lBsw6e/7;N'*ocu6<GjTZ7u@m<pmD8,MIMwCC>LD(-lgXXtYKWDs&In&I&F"
-    ">v)khUX^qIZ.fua>i=4jCs0#UP%E6UmMT%2@'2)r;PfrN^.L/qAb:rJy/F*QAfSTRHe_jm<E*b,sOAdHTOUJi-rb@anG.X^P=%uEW`RY5+EU8/-&#[d)B."
-    "S#NNU4N;`f%<(>db'@XwO)_A&/[f0gTlX*4X*EJT/7:<^DR1I8)0S'wm7hPP.)7.rl837ZB):tvH<F@a'klS%ubQP+ljFHKI7(caHK^T/waYS2$%GKb`aj"
-    "G<3U85Wl2c*po6r3&ldboV`BL:)Vn^B<i'UF^06nZTOG9Y;,*_FAub8NrVmAFA1`Px2rkQBNYZgymf3ILI(/WT.rrPc/6GR8<bRPn6J^0xH84>9><5Y1U#"
-    "Amie&+Opps,U4*(p_p2KlKv/m8ho(u[i([)@+4x<af8PRr0`S<=y@0C1eh@red08EmFmvGa[R[&xV79s@mg6bO*k]d9Bo.0.(R*bRbIUvYKGO2s8J%S3k,"
-    "x[,NtGNas_*I4#931&YXkF]#c(Ro]wfuiT=9'm4fQf.<GP'rJTVD]T(RrVFF<1WGe]jh]]#B_&a>IvTIW-FfcClVjDeIoe1fT3@y8<H`.M$K'rr#GVL/3U"
-    "e0>5:STeZ^$0*`%FaW#_64=thfQ0FP5DB.D[v`5WVjq>U&515ul%7R6B6gee[s&ueE-$WIUy9k,y9ZI29XU;O;bjkGIe(2;<5x8Sjh'kgtERZxcu'>t$O7"
-    "oF0o3&lxujDeuiF#iEn#&>#KQ45^[5o0[oGrL43KScmoq:]$ix'hXf&o@-A#<R_]pTZ8vtnI1RH1S`pyC)W),]ypqDRJX1QE4HSdeqCBjOaG`+rCVa@H0I"
-    "mm&1=qiGc1egVN#c0bt-+rW*s/TgDiiH]r@Y(@xQC.aWUa4aL9x32tASjbVL3WCK':&DSOc$[xe8ji.F(N6CKy-qwyKmXY*_#c43-eNd[HK@^OAI9h*mQ;"
-    "IA-*2e(wXLoRHjb.G^&.J'gZRNgT9m^hN$+QBvkBS9e[1q;#ohIIkHg+$ZU%F(Ql<yd]U<4Dmx>$T,NaadA#)d_m3q[;BbAb./Mk[hPiABr:IcV.VPR@.`"
-    "+`yPY:kPhUalvqr*oqs`0N29R7i@d4Yghj*-r5oPu#.>bn]Ydx4JS(46_J.ow@bh1*QCeD)3QUq<MLqkgjg-%MjNpkR^U#n1*1aCU5`12;/xn`:l/A$L9U"
-    "`8x.'0)3<tFEm:UR^oP8MQ>[T:%^-w-MEHGVE1s#gK&dfWJ/*.$XPrHR8Dd0X9Y8jVyvM)xqmZxaPxPs[pT%*E[L1gle<W_/sNodS_s>#$Ly8ph,DBk_yR"
-    "%x-^O2h8'oRO/P#'-31H.f@JXG%0Ijl&7X6Lc+k,ow$vCmBnSMUCt'Wo%j7BZAaj*WDYNAm.nY4hMFVn_/vQT4fHdQ^@ef>P7[Oa/X=%y$5[U0=clI]f*T"
-    "d+tl/h>4ow35EbgB%BVq/RThU&+@s_SG9CQ%]ZG9bPQ#hiuOS'/S@:+X/I2=;meF0xJ>+SLeg-$93&iyIuGom0`1W:>_aJX--.&Ju4%aS3`oG,jqKKN70l"
-    ")n(5Z;NJZM<=pwisygjfqK6mU,:==b3<M4VboHDFgW&_M<<N<R5*SD&(7TShVjM.OC'oHoy%Gq[[D]u$$[PDf.j-RPX/m82f#Tm`d(+_01C^gMUf'O+1c5"
-    "IT&)U^7Jv`_t.8T<_0X%Bue@=$oO]rKgrZ&,6X7p0oTDm.k5,5*2QN49YZ/n)Gt[%rSLK;V<#ZF$[iyVbY;X`@Bx.dM%VbbUAQHNnqmU=-+v@Z-<ETkF8L"
-    "(K#m<-ll3,wmYu'[axN.3sv91v#2N><9I8np5BEouk<Q*6+xL4ZN2<b`ljP.10>-*),CU%nf/[3pO'&R:nuTS%/+'Xs1LAx_&RGK6y059VExvu*8rPH^AX"
-    "S+1'CnN,aqK<ewD<tGvPsBW]e9uE'kV_T(Q6s$6q(QHr+C&yco>&ZC]Xhl5q3ApQ+eSJV'no0X<%=FKyK)kFUD>q*[F5GZL<)n4ki%_n@<>YIZ>Yg<dfUg"
-    "i18ag7('3INmN.6Y4>V7U0VFV1)jbn%gb/8xS4DNi6uEnY,>LNE+2Mq)HixU>cu:c`IXd6jk@W=[<:S5y)ViaI/=Ihg[:dP7EUHyWB#9#Bfr]aBK>QP:#0"
-    "v[Tx9N*.M]B>hjWW_f;kVl6_b1Q$NhFti#XK,FhO`Udu5]akP7,w^;oH]@j8<#4/4]rx3iC@fXnL;)ed*cdu5mNvhVfG+kVP#LGE)ype;CNgmnbWd()flC"
-    "&,qFBei3*ISn&>sN=2-M<$L5Ek`S4@eNVYl0AKf80KMlJO+h8-g/8jM*DN1ZyUQvISV-h)GNPcbBh;]09EI5+x$OGkU3r`A4s/-UUr$Xm4=Sd/oQ:]/rOH"
-    "0$_<qcOhVv]n.jpeked:5/GSnO;BGR0ZLO>0/uGOJN/9'0M;:jrKac:$xr`J2rb';qiWeY*w-dul7U5u9EU9OmNGJ;<8_]*eVROAS0x'0Nvhqs5fUB3o)t"
-    "4UD63`MEigrKSd<K6nZ#Sv&]b1ds:VvTHgj.dG['NhP0A=N$-l]O3gr4GELYXk-6';]@BCn$-<akE%=Fub'bn69r5IX95:`h9k_#=:MhZ/Nr_H#tpdv`@`"
-    "<pIQ<xAdUQeDn1cnZhgZ$J[Xmi_LDc*k1qnS8WqmX1#m;#$NUDi3.7Aqo-[#]),#.0n*Dan]H.kT_hSh:2S>gc+7Ke[[/x=XV;2gY+$65;D'89*@-C(iVL"
-    "fIP7Qr2/Z0gKTMXaGp-7gQX>+U<8w(LRTqR^gx,F#v,(1aX7BH&dN0kNt.T$i26L=:YEwJy>8teU0mQ@h(<l<rjU<%=m-iia**OH:v*Z;v(i&n-*.RFR=%"
-    "6oAQF#R;DU]AoZ(T4jbjgTR^`,0dJq/XrtjX(uiAY-Efd+/jLSOnBUd[Xc8n'Yy.mC6e76=]0F(9PNf%qH]FuZ`qTH<$[pMci9;b=d6K_GCT8OJDdJ[UXq"
-    "Y5-&EQj,6Z;.Ho(7+##uqmY:b$()$vlWc<8hd:BAI`MsBAhrFI[IDP;)]j+cpC;5Khg_hQ`c1PX(>EY+mV=;AZM*piJSF0Wl5;[MS3s$1%UF(FP':Ue#E4"
-    "7Qd+r0,$M/T)i`tVHgCxDb(%B>xhiio-q.+9xo7/$2lts$eM]s5:XCqTsbFC^h+sK.f^:t`X,q+qG9OYioluXK`+<^DGs#;7raDU7th^Ol<E:iq*b*j@Ql"
-    "Q8P8$Tb4Y:1be%Nr@-v[&@2r6+GI/CNW.8rJ):rP9dd1+hp$Cd4l7Fby^fk&dVGoEtN4<v_%:AfS8cTF6.$j>SdXh4T<1.q+-'%_oV8tL.3;YDHT-.3CWp"
-    "(g:;]VhP#vCH`#<0r^.tS)Gmqyj12^`xy,6U(G,`i_d5$wW7(&*e#iH/7;nu6rPQCw(Q_3Y+A[AtmmlI$qDU-9_<>H##=^GC.hGYR-`%Rs<gkD(2p9<xrH"
-    "5./+qra-4-KRKx0I0AcVf/9F,5O_V^0.^tU^^g5K_8at)p'MYaSA^niQ;9_]WsmInsMOuRmJDE5tJG&=xXG;^mT*-UuU-3gl318;_bw=U]Z)tRJuE*anV,"
-    "r']*50[Ht0xgOL*Z6VM5q]F36[o,7,4SMtoWPtMPTMwuDjU8JvRpwKEuKx;LK7Fq^RA@)hyeOG7-uJ=N^cHHb>wKhLU(C-bWDaNTF+uX)Z*F^Grq/C2GLh"
-    "jovRV]:&^X)_2pa@duxIr'bd&,.tLBt(SmrVE%iu^:>g=-U@R(5c,jGA^yWEC=Tmk((ecRC#Asq>%gy<Ok<e0d_ula'*$LWUP=62UC'+D/",
-    ";#4$'3uMv$O1u9/Dbg6*qSbet-jfkRR'8Nr.o'##",
+    "n0C9%1VZI/5]txuYjhoS^Y1A`6Ww-u#6&G(Bc3)iTk$`Z5E)=aLQ_qSg]j.'cx+EvFbRa2e'GV(1U.qd;v586@9-=o^lH]h*C_yiRxJ),7jq3ddDQ>a)MB"
+    "H;9Yb;Iwk>F3ylS[JrX#RE+*j4ZZcxnm1gr$V&q-foLB]Q95o/*bCQOH0M:GU3o9fk'lpB$_IVBD[gIVMD%'5.7H)kT%$kL.:;])t#KU'%C5FvJ`Reb%&9"
+    "=duW4arLXGc_>GGRMt]V>:Nua8as3K9)g':cR%_(%Iv3_43`H*e@_)&*3gdj;[t'Mh`]$@RDAXN#b:[N2#5AcI-A61_rYiG:xr;.VRfOu^-@dQm[#e(m;y"
+    "[4-VjLl@S,.#+4&1_jtpv_shwtKf>6Usb2sMJO#-$>Ke405xd$$XoE>SX7[hNCXV8+Q9+*-]uHYQJgB)Sw2</c3ih+COfx>&Pc7n1WLxfVVK73TFqA&;8("
+    "AG%B.HbfhVAa$EYj9>#7-9p1a_De2_N3G0+/&(kf/rrBJ%45ySexW%I>Nc].6;Jj3I96#mUr4Yl[d/ipFP4J384,SFEr@^dW.-;WthHFmEj,H0C:8LV^im"
+    "_N=Ve@I175]DrXfIR<]n30$s%a5^r+/WZR4Q6#IN7kH0[8<+xeyK#fI_N-AVf+PKnQD8uK9,E`b.3y;uuvTH8>y%^_3rr3Sm<ackPMS6>/-`XLA,-X0N^,"
+    "1+QKA*slBsZimS_HYd9i:((MF,sXRD)AQHg7Kp[(7]RA3ihV<],JFD(ALF-eQeO_+QoU6cPN#=i9#<;NF%8-eXm9C-oX_F(D5*3Kd,m%_Djy]=tCU>PXkf"
+    "p#:]I&4tG*8QwhjW(jlAeQlrt+8K*0Q*a9h+udu>.nRV72L0sOOZHMU`d51FIofVIgX#f..h/2*va'-MMf1$RKLmb%[+[US3/ids)#KEuw3AQmD9igR(C."
+    ";S77qcgEK*n)*X.-gX3%J88iB`W@fO'/Is=%4x*UTE&[%0kq2`dfGZbbkAB4Ic[EK;emv)d%PXRSg75eAWGru,8(DBBIx`Q25F5%Q%Jo.GmX-[[16eAENI"
+    "[mp=XeqOOl%9.,pxM;p.8*ISCg7pSpLV)ni`(UJJ#MR>_qLg_Wl0+@H=uW;EYqaBB;L>VbYhA:^3'M@XdPA#LWeSEZbO$ZWv7IvI*Y+>G/s5I)SUOHM]9$"
+    "$]o8D@&t)J'%fWXcbm<`8q_u`If=GD8Whr9uvVlG;G#>q^Pip7;afP;xl]G<&$mcR&[&xg_F/,DtOj_ri(i*jg3M6#=QZbhDo7rj3_pUBU9,/kl+7kpUVp"
+    ",EH=#*g%j17;YVya(#OkvM<cXgA@_E7Gt`:Xp;dpP`RH-Z$gwU@edmc:#<:qNbI6lL#-KEjja@@:Qc]rHS14.9$7]VEho4qw3n&ufa*rm9G)yQJh.-Tqu%"
+    "iE:w&XpHJ_B(HRD*#y[%GN.gUN=B+3Pm%)=qQlA@);Ygmw.G$8<u5Mb`&lO%4/186%ZAIS^flYG91VeS&KjNkRi^vlLf@hx<yn8<fjbGGIPBji`v`BC<.x"
+    "5fGx.7/]#&s^2c4Ua'A1;.aEp]=agq3EJk#bHG-L2'_iNbfX1nEVB'^&aSGvA=p>@S-wk$2;dM[87/DRn:^;P_>Syx7po#6Y7t$ZHa6Dg]_N(OL'^A6[_-"
+    "dC@o_*8XS).aBEa:f%@gOGsF3,n&1Ktrf*qt'<V-d'(,O.3m,R4KiiRRR_aW,TvE/$[mVeQ%_jWkIQ;n`_I.NOYSRiZb^D<,9dq%[3C*8VkB2xI%kqV7#X"
+    "-(q-#;qKRRA.M73j>28GavKeC-[IAI4$d=lgn+,Dg6&G`qRh[[[h.Im5jq+kDn#=bl.piTw+^J/$*po&dIb@`Xh8'T6#@ah#Xyo`h+^EM_t&9;y`qraaUK"
+    "kQ0%uxlJq93nfFZ;a0wFc0rwUVUK*N=#Kbx_6y*_x8%aR+<YpSE1$T%,7&ipA,hy8P*1(t5)=nMmeM6h_j[*-X3@)SdUatDfL1H:@q;W@#Vd$ngGE,N2$V"
+    "([&1tPCI2[Fs<nve]+w6wGt8M*rW@^'%DMLynv#%M%XgToN/Gy3a+,xwJ]J#`0-9VnD^[Y<:eAaqbZ$^Z`_(FZ<-,2AN(jYGol=a;RWet5o1lK4XC#23K_"
+    "L8O7ZQp4h<`(j^xs7AOq2L%xKs#]390TS99,`&2l#&]]y+YO)#Ay:Tm(OCk'l6>o<&L.Dh<joPv[dnCL6Z*Do=;[E.mb&86p[uug<e1Qv-599o]$t`oK$@"
+    "e,X+$bTGK(l#ghoD$aVuK48n/yVXH#wNA)Ng^uh5A$b[ZO=UqNXg9]yY',pg3@th$faXySIsEapw5pJq;a;$A4VlhjNR@9%6YJA]v5dME6x7c&#r;4]yct"
+    "ZY,&RAlB9OckFycP3l#Qg5hf$*05BSmdj#F(/*VamK(VXq/OId=())7KDf9w%G1*vX*,Zc;&f>9lkRuLxyISv+<+Biv_hM8xZsj%#Ac'5E9M@jT9k`H0dH"
+    "NgKr@[NwVF_E;CQWH/mqbWTicel1Tj]fHi(uNMQpoLwyNK457fm)mZ_[K1-IP0/7U8dL]FVtMa,Bf=%9mcO6X2/NS9MYu;Z)T-&]t(BZFPT7s2OYo;*']/"
+    "E.f=E0I.d[$FM%nd;Z*[Dr*7;jeKRfXN2#R5GBO;)Lpi5>N&LK,6I`,mdgl;S1hQskPXZ[kB*>#2MVLm1:[`8J``=4-^>RO8RG)b<cfk4Q4o`Q7LCsbq('"
+    "(Y=:6Z`v':>pc>_-eiPhj>'9<$Q&e.J+cX&N$J%aXIuVbL#LO[hbpl85S.gVk:+U5/i,uBm*/:&IaX0%/xkcUOBb_U9Lc#.Q#>Oaia][3pYxywn0*@;DA$"
+    ">T^Hi5pC)A)>'V*]W_*<Rfq-p/OP2noXLU=L=9WedE&S@K7B.'X:@bMb<,-8@RsR'XPd=U%ya5Vk<B9oY[4Zc'5fjN#YqNLw&lAh>_Lxu9JSWlIRunW[ZQ"
+    "*XA6;v4ucMQJk(*Dk)K(rwuk&Me:LVbIhSa=6x@*qh$o-^dS/8@ae`]ACfsmgL'KqB+e`uIMh`gc:(WImeeQei;a_HqQs#/Zk1L@=p%1HddjQBt(JF.$4x"
+    "86,BW,NPNNYWdjv5lA.xb'wVxLQn=41#oD@Uvn<Mqt0leZ)lV:l['DhX0)9d'3GJl,;a';FP#H#1s8Bp/C[*L09`eZwm`8SLcvA:IRSsrf).(N0:)(7l5x"
+    "vP;4seyu^ww;ut1teWEt=&A_LJYSMcUYhIn-*(o;ONijHqjmJG9sh^mS(a@P81;#Rt<rAC87&f)ZmE*V3)L^S'x0E0`sbvbL[jlx6Wd*(2>k@2(.8Ja-Q4"
+    "'f-xt4RGsYOr+aMS0g`C6Pf;>SH2@-t>F;I56h-o_X7AE<:h-CKr#C4dSjFwPNj,,Ux;#b#7-T'^x$;XMXkL&3gx<0b^nk2FLr-d&#W6Y=V#J9<W+]caH`"
+    "'xG7=Rb&y9HQSeaCa`h2;EGNU0b:VAuOtlMUcJ-EY1`6Zu5$Qo.@WTNZ5o++@cgXF'KZ`I]7gr19p4,<@4/H9#+bc&_Dt-.cBM/ECFRPPe&c1OKt*JCA=0"
+    "/%070u=k_g,N1n_RW###k:$uA<6j^nKtpU`yuyv5N6#H]c6dN=.DyQ`X'TO<Q7k>cBso&^ih)HN_^>hUqvX>6Zj@Oip4mW=Ona3Z4Pt/4o[Avv41=]g(-y"
+    "qD<Mh>jTP[f1nu[cjh75vYjh60@NkqU>TP]i:d>18ZUDxl2`Ej),h^lJ%jWQoYTuel@Jq=FC'TaJ_p:Y8a7mcS0YPEJZo*Bn&AA33*o/jla$90Gop;]Cc;"
+    ">=4)38RV7-N9MQ(9YJATq%(2gEOHt)+3D(:``N_)MX[f0KGCf]]H0rGyv8=)+B+Zce0;Pd]l[QW$#I'ns0RdUpA;/H0G7D1(%f:^BHn1Q$nKrb.>Gvt6]M"
+    ")./s=r9u/hFxluR(6,vSB'Feqqh.]GXZGtOPl`<);yiEv@udglmMMurJxtL@]$GmWrc2.>'G*nldq%H]$WugtUvZjgcMFRYl7eG5&v/hb-",
+    "y^OMdpIj#T[L,a*fl4y,pk)P[tB4Cg0KatWxRXiD[Mx..V+M.>H$;L1^gLJ]7uB[(#>w+Y-@l+cXCf.k@b8IUB-[yD+tW8nG0c[lQo)6kLqb00;-u:R55d"
+    "1;Cl4c@4D*,*TU]Fs<'D>dQ@k^+q,-Df+s[=*,^tJt<@G=qB^Pd0:e1nBT[Jlpnj6/fU%c)Xh$0NS=N,df>%Ky8,+bH-W=#M&$s#uH#$]sppu>&kJeFgJ9"
+    "AGApdsv-7EUpD(8(`-v2$R#Fb1ueG)6FrWV(VO22W4//)iq#NKk=./NGvLL_ec8ScY[rs+Yesk8AgoY[f2p<[pcwbu-k=J*eR)GX.PLSeG^sV39bH<ki,k"
+    "knG%j=1EEW<D@P1jQ'a;*k`Jq:a6yymnKAj9okNo4x0g-Zm4Gx%(Q36C)kt3vVdeeM:@nU1O5:r@;Y'I'Srq7veb$0>rAF*>L+TMjYh@EF8$s;j<T2(&fv"
+    "$L@.=Df`[UT2UaJ=5^`vHfM;qF.-pG_r]5=d%C3s2^sZl&&_VB`1jiG;bm43H%IXm[TG5BoH,_`:n1+M;yKWIv2up>WyArd<sv#PiCq&wo(L[(q8AB*;)r"
+    "YMG6)cCEe0bQmkp&QarKuH6l#@k7w<wh=cEMARwv.+Yf>^d.-eqBj5Or:+qf:;5V1=H24AEn)i/gEHD(2#4%EfwvT[aRQN'I;J4uA#1rQ]*)N7@GuSJ.>;"
+    "Ep9S11TuWTB5IuuvJC;s(^.jw1RB58#MaM0:VFj@4KoQ+R`0yOVOX%5gEUK_`32U0DC4juv9Z0%r9jfGSjp@rvF29rDqHk&u.Inmj]@@=uSeg]x#%=)[_k"
+    "_=>ANJGbm<gw$k%bu@O@&MMt]OiU2CNvmeYior*j8sp#O4SFK^b''8SoVCo**N]_CAr'oyc/4uN9$`gTWcY;E4gb*p)T@Faik;PL^Wo9b`h$9n;^aUH73y"
+    "fs$0.4W=#I)[UM'^v&v[EpqNG.B-2I*aAmL@*C@HkFU2)0B03oG:O*msg/)jX'4K.=gn%uj>he^PJIVJsJD8tZRRfPSfA,Gj4:cVtAn7,e72&8TRCS,fWk"
+    "yjZt*Oq>^-V)aDJHo`l)'#g:HEw.y@0i5iE-5&-H2>IUkjD)CoiHK5@(.T&8T+I$`:X+Npa'1;0Il2R;M8MTj[<N9EPQ237-y$59va4$UYrDaMa^SV3'8_"
+    "Ar'jN>,JAQv21@T'lSDH1,s'8G6W&Ne:1kD(2#k:3.^L5d6sr#b8rS6_hN`eye5*w9-U[,fd3B@$#*tSe'b`m[J%EFXc_Drv$Si&Pg>iltp#tC>2t9wjM;"
+    "FTtmm.Cc.XF]k-D>s'L=EY-]l7w2*Tl1'#Y^=elZI;Pu&W-tr,KiB[Tc.^il,,1te+LwSG$Cn_[TgeSwB`9sHMWei+d27)CjsmfrN]hp+bDN9oy[E^E,VU"
+    "ivZ36>[6U8x*nubarjrYy1%#Dp'>U6,d01UAu4fe%N#TjQcILe%).vU+&THqNs`%BqEZl>MI;dHZs$3yQ'd)4XIgHN)D2O'oni+:vdNTkUrMR68vbrilqL"
+    ".XIC<AL,M_l`_HkZyC.m:V%>E(W*Ar[[AlsJmG,#+Xy;t>69.K/Vcpf%pHb0'QI9Zj_J&<J+X5%_`ku,s`VHL*=HL0U-r*)Zqc6xD`IIU1NrqMIq#Pc-fQ"
+    "xuhuiLlr)PwWNj-'-CD,Z4_3+[8aMiyF>#@cplKxg,5>/y--rbxY+g7r&VOn>>efS[S[MypeSO%c+3JBdKQS@1ab@-6$sA-*I]RwKf(D]]0bBS*jQUZLD="
+    "p.;(DQo<8Y4GQ'Q,b4UtI25;ZS.T_`e>ZfEtd8q.2o(#S#s_WZfU_OI&LeCUi-g;SNnf-nLSux7@lcKti'vxKeXQxZ&Cfm@GlA/wEAl+-;Y:#53aaQMMhD"
+    "o3,L%DeAEkcOxW8DHfe%`#9NB+u>HNfd):14'9cT':XvD<p>RC+f%J:ekhy3RH9_hKdR9^mPV.:J6$PYnhep/bPvldy3Aw']ui/5u-BIi%9daGTUE6e_m4"
+    "wFTN7q;oevw((o_:29)*t%MZ^hJ.s0'9,*0p#*kRifR,=dvN*c9XxdT3W@6C7F]/<X,[.s.NfTPShBb`qvLQ4QUONRfcy3p]*tfsqrPaLQ*+TU^r0B:6=N"
+    "]1-`rbl@H3-tSEmoOXZ9aUdgr=x8kD5a]J#Bm4f@QuXVa(FOo(_LPp$QT12dVnSV<iO*Zf@ut$[gS;Xjcp[ISuZ%@KV;q5$iH<USmd,QZHcnGN;C=Xv4&,"
+    "1KHUi(/Jy*u`o5yX5m(_IMKEVP@s.iY;Ppx85;Uj^PbhyB'BLj%-f@PVIOX'3@djDW#<P83os=DR_;I9DCu6Bdn%*MQK`Fe&'PnB$^J@ZhL2vodZZO7O8q"
+    "mG[XkDv*g8fVQ'XMFYXLDdJyhT4>Q^k3SXu6E+]I2+Tn:PeHD]9tt#=hwbc'eUS@2Ep*LG-dG7]WBul8hbE@pui'YWeZ)S0nt,oApoBBPd2t*61*WrFVD^"
+    "F9,xK50PW82+XnmyaQcsPKjy].Zt*.@CUkX[2kK=,0ffrwg<lf^*at/_f31C;CjNRS;<v@aRj`<&W2iCE,XK^O003<x=Kxf3.,l,qc/_KdF`)f5_UAZK1m"
+    "dI@ACnG`@+B/*B:YfV='P(^,Y>Bel/PK$$A:`Q.9CWCfn0dQGn.)KM]fl&1g6)hoK*wqh/6i&&WJ5+l,Jpf6IP5SC$N_;)B]WuhrEy//6>PaX[T>f*5N8V"
+    "g>)t:Pw],CZAHv5WT8S#8+UGydNpoeT_R;XD5/15>C%Ly#5n0&pvJ+C,x`LGQj*wYfnws9t]nLgvJy%YR=4FC@gcw:t=F,H/9#riDSFA,%4k@UBRsGdHNX"
+    "[Hm(w4a(V2n,['>y](%Zm2nJW09FEOS8mUuIo%ew2S'bFeCbak4-jXkN,jv0aqsAfL[MS:2cOpA4'rLOKDs.@5YSb2gcSv6'Y`8-ib.nI*((+n4Z-g$-Dd"
+    "Vc**]0#%aGO9ScGg1Sj1I()v[:R-#d74%7Z',4Ql%03:=VH)@C^*$vk<Qe+$=C-Np&wiFQXLf=qxaT;Dkh4+SPwV3/8eRypn>]':ad%-'[EpCD:C8@X96^"
+    "E2fe<_fWm=lE48Qd4TAdQU4&@sO[Rn65[=Q(>:ZJrWZMYOCd6`6$Mv@9MWJ$%tPCe`05VH')v9TCAh7ttFkx@mo9prh-_D8O3;Sv.>gU-43K:Ib(JFYx0$"
+    "IBAA(XUWdxM2I;Ip1Ql>tdKIXN'=i11s]ai$$:YuQQ<DK%9@$YBQU&`F<t=]@I:E*R#/8$d=AF9'C,ixO0T9)s9-eCX]f0fuj#%/3OJFwoAB7fcao.u0$'"
+    "f5j-h4I([.Z879i)@i'OZBeL.mfECVkDY;%IIqZR/+mP1</v=9M4y0rg@_'3EcJ9oG`UbE1Q'G1LOx#CBu.@iG`%JKnerb'O'GA-q<)V@SM6`WfEK/7g[t"
+    "Uj(rLvRjfQ3ZVx2mvrGLy]g@5;M/5ImysEG%*cLtrdoN/.kmf'^:KV=i;7Mid#C>mklp#JQhCQiOAgtl)j>+6)Z#4b-C[@=HT>pDB,^dfh3e39i2VA<Dv]"
+    "Mr.]m_1tfno0-w#0_E.KDe6rfq_*39P@L&7=%RPm2QD1c70TsA/WiJ#CCcg&uQ3^WH<,2+BpU8jY:KFkl[007Y0`2_tkm@(E`(AJp/v%RIvq8Z6ic1'L1I"
+    "/6ucpda6qN,1'>)KMuVu)qCUv+qEAn_LE;<hYv]6b_49CuiMw0S4o//S&xSZ81,hsA,sT)U@KXK.)B.iWhd^oQD`Moi0+vs9ms+j`:.ffl0=i$1>rl'&$+"
+    "lCpSoobT]:-PM_@$Zh.n-skBb@8US2X)PP3LYXKW2ljs%l[gtBnegKpc<q+tYyDk=moSAD#WXo53=n'-AsIkP,x2eR>Qy)42ITT2Vjs:qI0(=Zg>=>DbnQ"
+    "C$Yn$M&eKd4lgrRJ'K8/gU((rRN%OB=`7L:(DSLN$S6r8B*sioD+3WolqY]%GhYTGiY;5gQV9DTJnm#1,iMh;A[XO=)4Q1AOU9)-q])AAI",
+    ".H(mZv_,QuCuV=#&1#nRoTMOenXDX[KyZHf,o=-sR0a>cfbf2#I8Xl;IT%HtHfuRgI[GIM3fr4/IcxP4HGMNS$w;C7[AZ$_)50)sORE)gKX#k<c^Ss0f$&"
+    "lkvG^F@WSiU;MWsoen,;V+X>.cAGOu-`ld<N]wT@y$'dGb&hfv8s>25jrSN^.8j>sTnIK;`DohnD_pUH,vqP7<cZac7Oq*aOVcfH=,aNZN4u[;HD-YQX-x"
+    "$cOJv'JW-qZHL97O4D/8e'%eWr+6d:lW_4`O>(Ed4JHSlY<djS*7vUD#fm#d:YAOY8;k;A@[]^ZY_36xUkmAt:(8_Z,Z=10t:9:nXooh<B0L@P'n4=ylRr"
+    "_T'j>UEr@Dl/t)JTDd(<vL*`m[/j3+oMk.B4>jL0fZR[FJGIee:v8MB&GelZ8)MEEN;5q>TZ]Ec/55##1XKUl4L+;&JEr**iFJ[MiGl'4f4f[/bd1MUG,("
+    "b]M6GOo31Q0.W,dZ)(sjWO5koXH+I=tUtSg*Z$4rU:#Q:C.fb<G%l1=@f1FGe/=jOFtYVwLT6]bTN`gQ)Av%JN)AJke5HI1_9jP*uDDs]Mk:90pn3(&Wj)"
+    "`M)L2_p;&vqFRqNCum@J*<%^5Jy/gXRpP#7bixBg,8-<=y%Yn`Zjj$pG7%57IU:(bmW((R+bh&)^S0]=n$RP=Mx'Wq/,+#sDkqCJA&PyT@c2#SyM-H]S,t"
+    "b<x,UB^e*>=8%bsxuMLk,ibaPH8lrP)pV^#GE<g(_Q'./[N=_HuZCm2IF+Vu;Nuo<W)d/u+CPYuWvOB4Jr8YG.l%l#$G87VqhrYiinV=yW::ahvQNhaFMF"
+    "AK-t%phaP5&-wEPNkFZrP_Tb2^WQ[;]YE)pt&4vOpVYZ#`<B1[)5]X.9J=,JqOFT:L68,`kil#h(PsKrP8yqlj1r'cVh'/1bQ(j$C@pR]>:ZU4R/>*M@`L"
+    "VdbYJ*v<J^snh6rGvX2$+Mpad:96x(D0P7&ad2yliB'u)UQh@FNy:qvVPHOuZ)jvo>kn@h;UdLy-lQDeF0>,B.Y0f@_bYp'e'nPnO<RTr@<5'BnF5EPlt6"
+    "m2nm^^3TZDj=Uo*cb9;.3a[/1VmFw'Qf`Y':%[DL_75)Ff;6l3#Wl/r.bE:Ys.KxdMXU9_K1Y:76wep92Bfo^UyrcxUbh-3)yRp:Ru7uG3t$i@XIr3=4aO"
+    "0E*u54Jb0iq*;mPF1<_i$'RR(iZ#mORnRva0%_6;b;)LO'TQCv2Z*7L:bkj3^dgdMM[xtb&8'@6I4<`N#H5S9J8_`px<#GG#O&[)AoPV-'W&E'678ahDbt"
+    "l1>rc8IpK$0ZKsY#d9X7taGkoCK.B7UjIpuBQ^<mKWugD7aRSV1875t(n:7doXx2c;<Yun8Ns0#_3chZS(QuipUgS;qBo$&$-AT#T/qg5c)W2UhNFVlSa."
+    "J,0FM'wc^0dn<F_o=9Jl<fei5op,8u4>hK#6jpK6=xs@no'@^_[iQG56c4q=Bs89`<a*IqqHIq6-a:6>3kYmW)%EECQ=jPvi]cZhn.(Z8Lk9pL=:P:6A>5"
+    "U*$r8V,PTnt3NQ@PlYY'v<#a9<2)p>>+/J)GFyk5c1p,Lh4:f9M/dq[l+Ci@q`1J^L,^`4Uhyu4Em(7vd=KN3PUs,>R)O%46:TD_pm&I^t-uAd<jwR@GGx"
+    "el^9w#qGL[/oMMc5U&D*+u>**uD&9>2V7)-V,8$(Z$d&jFxsWx5_4+)kPUOO+hM<0b5p1pV63N[Z(`xSGSu]]riE1pt=(eWFJV4a$A8Dxtwj1_bqqFCsj_"
+    "QBNML=2fib7@D[k4()BmG&#cZ5K#nkrfKG.o`_AJj8US-G<CVbkO3)w&4:>a&uRx;Gk/slBO6:`T9*EQo9Lp=0]9U1=9ZOb;,sokvJndOn_e>HlAhsl3'U"
+    "FWZUPSl;+9vW/F.teDDeD$'J8'e,78-L[&qLqOKi)L#4G48K*(onq@`5uO4.QGhm<Z]K3L`UTN3wo3-(Ye4G+m=sg(@*yR'k64.umtZKR(aPJj#G*q;nY6"
+    "2NQKhyNE:h3Z]rIvunGi4JB3v,;Z*ZO^86X(m^0OX&)1_gGL7m7UiLc6E7bv[M``Kb<+jK4P_UAqBa9$]mN.Y+qd]BOT*WOcj+FbquAnQnO/^GHvh@#wpa"
+    "Qjn$upGOJSG27OeU$I9sK@psuFs[KAS^CDfHLGg.$li'.(ubp]2;2_*P*WJ]$HPkBB'0YABN>v-L3NEV4ekOc3ODS<,PS's4#=K&i4:7@c$g.whv0>Wf]F"
+    "yr;]uAtt7O_;uoH4[JXj%oP-3dcqrDVm_Py=gW5)bXJ^rUh8+4]6%V<0-Qnp3+pgl$^Xqil2K;;_Ovu71ZW@S[N&UfJ5BjC:]U8>RuC#u&Z)/qj/Q1-siV"
+    "*eI4RXMouUf*WAm#k.tE-.sZ1j%d^#(h'xolKwB$GQuoCL<n(7[1j3Z^GV+(V&Gwf04$5#@VcpESOL.&k&i7)(ii.`Hs[ufj;ukF[&-a8@21X'O]h0D%6`"
+    "afv6M5A-82y^$b,BOlgcP5cXn,m8s[#7[cIZ$Cwnb'-r'tPK%mG]82*^BO@j*Vvx+iLK6d.qU1n(eZ3mW>Nl2vWCZq@SK'x60_CXcFY8LWu#WBu1XA)q=o"
+    "ae0sHpDbvBES)bNC.q%S+>Zg*lsf_lq[njlk3SlUAyC>,B_p*Caoilq/E;;q&W1Vfv%1hx@XgbbT/m7iXWUr>DIk),>^okX#h<Dr++W#.gP7`n,R@H(qhh"
+    "0K)m^/<:YMq@JQiWE)J2WiY-qABf<Zpw&t'bG-7KmwBdRdP&*W^[Z@(VIl%w^==>9Uu8$,Geb(u'3JQ::e9'%Tkc>KHfPs/57WeW:*M$,^7B(eZ1&+`1rO"
+    "#jIm1<[u]$x/63Lb=Q*sKC;e16<UqO=kCka19>WI6(YPLjSD#vED]=9b0Jj+<E8JRhyBTFZgA=lfJ%MsaKTQ+82P=;)YU<fFQb==*KPICCJ7g5va.SrRZk"
+    "h(B8_LV#m4uG`-h*>FV_XuUlm&@t]8[P]8[gVN6]y0Do-EtK(a#^84@Ri.nm/@WFNccxi^X4&K)#ORgK39m*Mx32OTNu)[6^+)>IrLBetU^w'9a7Ve-vHi"
+    "&:&0F[/TxD@rN@a`uKW-MpvEuy*M3a'HhQEGRc;TReVNTH/M%))pFk-Pu.P'(=%;7kA3E6A44tt@biLfp/L%)i'bi-[`QSp,e-(`5Py0XnAR50wg,<-v>5"
+    "Tvi*)=L]D&Lqa#Jn^'O]))rZh[:,9`ak%mxqyr1^N&LUui9`#%=nTlbnDW3nr/c:1xQiVWr]9pLaw*(-gVW,*CVk11E-vl62DZO>,FRPyqv9mHi%BgF#DN"
+    "oR-^ZX#3YVIx]UeUIQF<o;*Y#4bo63Fd9Z`#[P%P2F*`*N_x(FIxaXF*.SHcY$Jy[Wj#^bls>[<0U3h:4%9LI[7:H42_ch%_]3M/=-.=%-]Ma>5R.+mJ4M"
+    "Vn*>Ek`U*BmKFla(wPn;Vxd'TjF1WIIsqr^4S95c+tFT2J*s<v2B3&2s7aO`-7W7^xLnP=.kH5AB9Z4yP(9/7^Wepl:f[8.6J4r].KcV;]pMI&c@k>%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 10541u, 20929u
+#define DITI_SPIRV_SIZES_gemm_coop 9992u, 19802u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"
@@ -71869,8 +65862,6 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
     {"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
     {"frames", diti_spirv_text_frames, DITI_SPIRV_SIZES_frames},
-    {"depthwise", diti_spirv_text_depthwise, DITI_SPIRV_SIZES_depthwise},
-    {"linear_attention", diti_spirv_text_linear_attention, DITI_SPIRV_SIZES_linear_attention},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
     {"attention_direct", diti_spirv_text_attention_direct, DITI_SPIRV_SIZES_attention_direct},

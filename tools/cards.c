@@ -245,7 +245,7 @@ static bool add_op(const dit_op_info *op, void *user) {
     return true;
 }
 
-/* What a job takes with a budget for weights, 0: all of them. */
+/* Memory of a job with a budget for weights, 0: all of them. */
 static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *memory, work *w) {
     dit_model_desc desc = f->desc;
     dit_job_desc job = DITI_ZERO;
@@ -440,7 +440,7 @@ static void add_tiny(files *f, uint32_t channels) {
     tiny->source = real_source(&f->list[5]);
 }
 
-/* What one preview costs beside one step. */
+/* One preview beside one step. */
 static void put_previews(bytes *out) {
     size_t k;
     put(out, "| model | one step | preview by proj | by tae | by vae |\n| --- | --- | --- | --- | --- |");

@@ -2655,7 +2655,7 @@ static bool stderr_is_terminal(void) {
 #endif
 }
 
-/* What makes previews, as --preview calls it, may stand in front of the place: "tae,kitty". */
+/* The maker of previews may stand in front of their place: "tae,kitty". */
 static const char *choose_preview_maker(app *a, const char *where) {
     static const char *const makers[] = {"proj", "tae", "vae"};
     size_t i;

@@ -175,7 +175,7 @@ typedef struct diti_kl_half { /* decoder or encoder */
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
     diti_layer pool_in, pool_norm,
-        pool_out;     /* what is added before a block of FLUX.2's; no parts where there is none */
+        pool_out;     /* branch that is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
