@@ -917,7 +917,7 @@ typedef struct dit_guidance {
 } dit_guidance;
 
 typedef struct dit_adapter { /* a control net at work */
-    uint32_t control;        /* its number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
+    uint32_t control;        /* number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
     float weight;            /* strength; 0: 1 */
     float first, last;       /* fractions of the steps in which it works; 0, 0: all */
     uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
@@ -53946,7 +53946,7 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
-/* What families made for their evaluations. */
+/* Frees what families made for their evaluations. */
 DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
@@ -59151,7 +59151,7 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
         diti_denoise *own = &share->program.net_denoise[net];
         diti_tensor control = own->control;
         if (!(job->request.shape.controls >> net & 1u)) continue;
-        *own = share->program.low; /* what all evaluations have in common */
+        *own = share->program.low; /* the members that all evaluations have in common */
         own->control = control;
         own->control_mode = job->request.net_adapters[net].mode;
         use->denoise = own;
