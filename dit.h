@@ -175,6 +175,7 @@
        jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
 
    - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
+   - Models that repaint (dit_model_info.wants_mask) take init_image and mask as they are, and all steps.
    - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
      below one half.
    - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
@@ -370,9 +371,9 @@
    must have finished with a picture when the next run ends, since dit's barriers order nothing but dit's queue: wait
    for it before you restart the job. In record mode your semaphores can do that, too.
 
-   Previews. With the decoder each one costs a run of it; a tiny autoencoder (DIT_ROLE_TAE) makes them at a small part
-   of that, dit_job_desc.preview without any. There is one image for all: the call that records or submits the next
-   preview overwrites it, so another queue should copy it first.
+   Previews. Each one costs a run of the decoder: a job of 20 steps with preview_interval 1 decodes 20 times instead of
+   once. A tiny autoencoder (DIT_ROLE_TAE) makes them, if the model has one. There is one image for all: the call that
+   records or submits the next preview overwrites it, so another queue should copy it first.
 
    The next picture. dit_job_restart takes another prompt and seed in a fraction of a millisecond, without allocating or
    compiling if the prompt is about as long as before, and another image of yours as its target. To show one picture
@@ -685,7 +686,7 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,
+    DIT_ROLE_CONTROL,      /* a control net: dit_job_desc.adapters puts it to work */
     DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
@@ -777,6 +778,8 @@ typedef struct dit_model_info {
     uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
     float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
     bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
+    bool wants_mask;           /* dit_job_desc.init_image and mask are required: the model repaints (FLUX.1 Fill) */
+    bool wants_control;        /* dit_job_desc.control_image is required (FLUX.1 Canny, Depth) */
     bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
@@ -797,6 +800,7 @@ typedef struct dit_model_info {
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
     uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
+    uint32_t control_count;  /* control nets */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -904,17 +908,20 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
-                        the model's default where that is 0, too */
+    bool dynamic;       /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                           example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale;    /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                           the model's default where that is 0, too */
+    float length_limit; /* most lengths of the conditional prediction that a guided one may have; longer ones are
+                           shortened (Z-Image's cfg_normalization, 1); 0: any */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a control model at run time */
-    const dit_model *model;  /* required */
-    float weight;            /* 0: 1 */
-    float first, last;       /* fraction of steps; 0, 0: all */
-    dit_image image;         /* the control picture; zero: none */
+typedef struct dit_adapter { /* a control net at work */
+    uint32_t control;        /* number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
+    float weight;            /* strength; 0: 1 */
+    float first, last;       /* fractions of the steps in which it works; 0, 0: all */
+    uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
+    dit_image image;         /* required: the control picture, of the size that is made, in rgba */
 } dit_adapter;
 
 /* Where noise comes from; the same seed gives the same numbers on every device. */
@@ -944,14 +951,6 @@ typedef struct dit_target {
     uint32_t export_handle; /* a VkExternalMemoryHandleTypeFlagBits: pictures of dit's can be given to another device or
                                API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
-
-/* Makers of previews, each from the finished picture that a step foretells. */
-typedef enum dit_preview {
-    DIT_PREVIEW_DEFAULT, /* DIT_PREVIEW_TAE if the model has a tiny autoencoder, else DIT_PREVIEW_VAE */
-    DIT_PREVIEW_PROJ,    /* a sum over the latent's channels: blurred, and nearly free */
-    DIT_PREVIEW_TAE,     /* the tiny autoencoder of the model (DIT_ROLE_TAE) */
-    DIT_PREVIEW_VAE      /* the decoder, which costs about as much as a step */
-} dit_preview;
 
 typedef struct dit_job_desc {
     uint32_t _zero_begin;        /* guard: stays zero */
@@ -987,6 +986,8 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
+    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba:
+                                        required  by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -1003,15 +1004,15 @@ typedef struct dit_job_desc {
         *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
-    const dit_adapter *adapters; /* control models; NULL: none */
+    const dit_adapter *adapters; /* control nets at work, each at most once; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
-    const char *cache;           /* a policy that skips work at some loss; NULL: none */
-    uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
-    dit_preview preview;         /* maker of previews; zero: a tiny autoencoder, else the decoder */
+    const char *cache;           /* "references": keys and values of references are computed once, for models that were
+                                    trained so (FLUX.2 klein 9B KV); NULL: the model's own way */
+    uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
@@ -17457,11 +17458,12 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)
+    MEMBER(27, shown_x0)                                                                                               \
+    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 28u
+#define DITI_COEFFICIENTS 29u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -17476,7 +17478,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products, where it is of all that is added, the residual too; and elementwise */
+    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -17864,16 +17866,6 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
-/* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
-   patch^2, 3]: the sum over channels of their values times their row of table, plus its last row. table: F32 [channels
-   + 1, DITI_COLOR_COLUMNS]. Plane c * patch^2 + dy * patch + dx is channel c of pixel (dy, dx) of a patch. */
-#define DITI_COLOR_COLUMNS 4u /* red, green, blue, nothing */
-DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
-                                            uint32_t patch, diti_tensor table);
-/* rows [height * width, 3] in -1..1 -> a picture `factor` times as large, packed RGBA8 words U32 [1, pixels] (swap:
-   BGRA), with straight lines between the centres of pixels. */
-DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
-                                   uint32_t factor, diti_tensor rgba, bool swap);
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
@@ -19402,9 +19394,7 @@ enum {
     DITI_OP_UNPATCHIFY_PLANES,
     DITI_OP_UNPACK,
     DITI_OP_LIGHT,
-    DITI_OP_GREY,
-    DITI_OP_COLORS,
-    DITI_OP_ENLARGE
+    DITI_OP_GREY
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
@@ -20063,41 +20053,6 @@ DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tenso
     diti_pixels_push(&dispatch, diti_tensor_get(graph, rgb), diti_tensor_get(graph, texels), 1, 3, 1, 1, 1, 0);
     dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
     diti_pixels_emit(graph, &dispatch, rgb, texels);
-}
-
-DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
-                                            uint32_t patch, diti_tensor table) {
-    const diti_tensor_info *factors = diti_tensor_get(graph, table);
-    uint32_t channels = factors->rows - 1;
-    diti_dispatch dispatch;
-    diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "colors", DITI_KERNEL_PIXELS, DITI_OP_COLORS)) return 0;
-    if (!diti_pixels_fit(graph, diti_tensor_get(graph, planes), (uint64_t)channels * patch * patch,
-                         (uint64_t)height * width, "colors"))
-        return 0;
-    out = diti_tensor_new(graph, DITI_F32, height * width * patch * patch, 3, "colors");
-    if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, planes), diti_tensor_get(graph, out), 1, channels, height, width,
-                     patch, factors->pitch);
-    diti_op_bind(graph, &dispatch, 1, table, DITI_PIXELS_FACTOR, true, false);
-    diti_pixels_emit(graph, &dispatch, planes, out);
-    return out;
-}
-
-DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
-                                   uint32_t factor, diti_tensor rgba, bool swap) {
-    uint64_t pixels = (uint64_t)height * width * factor * factor;
-    diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, "enlarge", DITI_KERNEL_PIXELS, DITI_OP_ENLARGE)) return;
-    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)height * width, 3, "enlarge") ||
-        !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "enlarge"))
-        return;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, rgba), 1, 3, height, width, factor,
-                     0);
-    dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
-    dispatch.constants[5] = true;
-    dispatch.constants[7] = swap;
-    diti_pixels_emit(graph, &dispatch, rows, rgba);
 }
 
 /* ==== src/graph/ops_frames.c ==== */
@@ -32474,10 +32429,13 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
+                                  and the others are those of the picture without what is repainted; 0: in models of
+                                  pictures all are the picture's that is followed */
+    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -32502,6 +32460,12 @@ typedef struct diti_model_traits {
     const char *expert_scheduler;
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
+    bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
+                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
+    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
+    bool caches_references;  /* diti_denoise.keeps_references is understood */
+    bool keeps_references;   /* the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -32572,12 +32536,29 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+typedef struct diti_reference_kv {
+    diti_tensor kept[DITI_MAX_BLOCKS];
+    bool fills; /* the evaluation at hand makes them */
+} diti_reference_kv;
+
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
+
+/* Control nets that add to the blocks of an evaluation. */
+#define DITI_MOST_CONTROLS 4u
+typedef struct diti_control_use {
+    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
+    const struct diti_transformer *model; /* the net */
+    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
+    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
+    uint32_t done, made;
+} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -32620,7 +32601,13 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
+    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
+    diti_control_use *controls;
+    uint32_t control_count;
+    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
+    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -32728,7 +32715,15 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
+    const diti_layer
+        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
+    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
+/* A control net for a model: the error names why it does not fit. */
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -33052,6 +33047,8 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
+/* Patches of a control net's picture, [tokens, C * p * p]. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
@@ -34503,6 +34500,51 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
+/* ---- pictures that are referred to, whose keys and values were kept ---- */
+
+/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
+   ones: of `all` heads those from `first` on. */
+static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                          uint32_t first, uint32_t all, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
+    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
+    uint32_t lead = diti_tensor_rows(graph, kept);
+    if (diti_graph_failed(graph)) return 0;
+    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
+                         "keys and values");
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
+                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
+        for (k = 0; k < 2; k++)
+            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
+                      "keys and values of references");
+    }
+    return kv;
+}
+
+static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
+    if (diti_graph_failed(graph)) return;
+    *kept =
+        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
+}
+
+/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
+typedef struct diti_attend_references {
+    const diti_denoise *denoise; /* NULL: there are none */
+    uint32_t first, all;
+} diti_attend_references;
+
+static bool diti_attend_refers(const diti_denoise *denoise) {
+    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* ---- rings ---- */
+
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
     diti_tensor parts[2];
@@ -34532,10 +34574,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
-   member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
+   references, and they join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, diti_tensor qkv) {
+                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -34558,7 +34600,13 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        if (!turn && references->denoise) {
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
+            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
+        } else {
+            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        }
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -34727,6 +34775,19 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
+/* Every item attends all its rows, which are here, and kept references. */
+static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
+                                   const diti_attend_references *references, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
+    return diti_attend_keys(
+        graph, desc, q,
+        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
+        0);
+}
+
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -34735,19 +34796,23 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
+    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
+        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
     else
-        o = diti_attend(graph, NULL, &local, qkv);
+        o = diti_attend_all(graph, &local, &references, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -34782,13 +34847,14 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_tensor_rows(graph, qkv);
-    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    diti_attend_references references = DITI_ZERO;
+    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
+    return diti_attend_all(graph, desc, &references, qkv);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -34948,6 +35014,17 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
+    diti_patches patches = DITI_ZERO;
+    patches.batch = 1;
+    patches.channels = p->model->traits.latent_channels;
+    patches.height = p->denoise->height;
+    patches.width = p->denoise->width;
+    patches.patch = p->model->traits.patch;
+    patches.channels_last = p->model->traits.channels_last;
+    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
 }
 
 /* ---- pictures that are referred to ---- */
@@ -35190,6 +35267,72 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
+/* ---- control nets: models whose blocks add to those of another ---- */
+
+/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
+   3.3.1, 3.4.2). */
+static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
+    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
+    bool single = index >= doubles;
+    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
+    uint32_t i = single ? index - doubles : index;
+    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
+    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
+    return 1 + i + (single ? own : 0);
+}
+
+static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
+    use->denoise->first_branch = denoise->first_branch;
+    use->denoise->latent = denoise->latent;
+    use->denoise->input_scale = denoise->input_scale;
+    use->denoise->patch = denoise->patch;
+    diti_transformer_begin(use->model, graph, use->denoise);
+    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
+    use->x = diti_transformer_embed(use->model, graph, use->denoise);
+    use->done = use->made = 0;
+}
+
+/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
+static void diti_control_make(const diti_pass *p, diti_control_use *use) {
+    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
+    const diti_layer *outlet = &use->model->outlets[use->done - 1];
+    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &outlet->bias;
+        desc.gate = use->scale;
+        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
+        desc.name = "control";
+        diti_linear(p->graph,
+                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
+                    &outlet->weight, &desc);
+    }
+    use->made = use->done;
+}
+
+/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
+   block first needs them, so that what one of them adds is there at a time. */
+static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                             uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    uint32_t i, item;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
+        if (!wanted) continue;
+        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
+            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
+        if (use->made != wanted) diti_control_make(&p, use);
+        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
+            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
+                          "control");
+        }
+    }
+}
+
+/* ---- a patch, or all ---- */
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -35197,10 +35340,13 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
+        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
+        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
@@ -35343,6 +35489,7 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
+        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
@@ -40296,7 +40443,8 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. */
+   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
+   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -40306,9 +40454,12 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
-    bool guided;                                       /* distilled guidance is an input */
+    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
+    bool control;             /* the file is a control net's */
+    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
+    uint32_t text, pooled;    /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
+    bool guided;                   /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -40367,6 +40518,9 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, 4 * channels] */
+    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -40393,27 +40547,41 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
+/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
+   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
+static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
+                                        dit_error *err) {
+    const uint32_t mask = 64;
+    config->channels = out / 4;
+    if (in == out) return DIT_OK;
+    config->condition = config->channels;
+    if (in == 2 * out) return DIT_OK;
+    config->mask = mask;
+    config->condition += mask;
+    if (in == 2 * out + 4 * mask) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
+        file, (unsigned)in, (unsigned)out);
+}
+
+static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
-        !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->pooled                    ? "text_embedder (vector_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
+        !config->pooled || !in || !out || !config->head_dim) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
+            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
+            : !config->text                                            ? "context_embedder (txt_in)"
+            : !config->pooled                                          ? "text_embedder (vector_in)"
+            : !config->head_dim                                        ? "norms of queries"
+                                : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    if (in != out) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
-                         "depth map or edges, take more than a latent and are not supported",
-                         file, (unsigned)in, (unsigned)out);
-    }
-    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
-        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
+    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -40435,17 +40603,20 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
+    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
+    if (config->control) out = in;
+    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
-    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->singles =
-        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    if (config->singles)
+        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                             ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -40456,10 +40627,24 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
+static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
+    const diti_flux_config *config = &model->config;
+    uint32_t i, width = config->width;
+    char name[48];
+    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
+    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
+    for (i = 0; i < config->doubles + config->singles; i++) {
+        bool single = i >= config->doubles;
+        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
+                    (unsigned)(single ? i - config->doubles : i));
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
+}
+
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -40469,6 +40654,10 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+    if (config->control) {
+        diti_flux_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -40477,7 +40666,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->guided ? "dev" : "schnell";
+    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -40494,11 +40683,14 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = 3.5f;
+    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
     traits->wants_guidance = config->guided;
-    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
+    traits->condition_channels = config->condition;
+    traits->repaint_channels = config->mask;
+    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
+    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -40510,9 +40702,14 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles) return;
+    if (config->control)
+        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
+                                                            sizeof *model->outlets);
+    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
+    model->base.outlets = model->outlets;
+    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -40522,6 +40719,8 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
+    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -40538,6 +40737,28 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
+/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
+   prompt: its denoise->text_tokens count that row. */
+static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
+    const diti_flux *model = diti_flux_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
+    diti_tensor text, mode, joined;
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
+    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    if (!lead) return text;
+    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
+    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
+    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
+    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
+        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
+                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
+    }
+    return joined;
+}
+
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -40545,7 +40766,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor text, time, pooled;
+    diti_tensor time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -40558,8 +40779,10 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    state->text = diti_flux_text(p, state);
+    if (config->control)
+        state->control =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -40601,6 +40824,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result == DIT_OK && state->mode)
+        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -40615,7 +40840,8 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
+    const diti_flux_state *state = diti_flux_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -40654,7 +40880,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel",
+        {"FluxTransformer2DModel FluxControlNetModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
@@ -41543,6 +41769,7 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
+    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -41574,6 +41801,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
+    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -41600,6 +41828,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
+    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -41608,7 +41837,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -41621,6 +41850,56 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
+
+/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
+    diti_graph *graph = p->graph;
+    diti_denoise *denoise = p->denoise, own = *denoise;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_tensor x = denoise->lead_rows;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
+    own.token_range.unit = 1;
+    own.batch = own.branches = own.text_batch = 1;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = denoise->reference_kv = &state->references;
+    state->references.fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    for (i = 0; i < 3; i++)
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+                                          diti_tensor_columns(graph, state->modulation[i]));
+    state->here_cosines =
+        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
+    state->here_sines =
+        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        diti_flux2_run_block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    state->references.fills = false;
+    denoise->lead = 0;
+    denoise->lead_rows = 0;
+}
+
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -41629,7 +41908,8 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -41641,14 +41921,17 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
+    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). */
+   0). References whose keys and values are kept stand behind the image. */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
+             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -41656,16 +41939,17 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < denoise->text_tokens) {
+        if (row < texts) {
             position[3] = (int32_t)row;
-        } else if (row < denoise->text_tokens + denoise->lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+        } else if (row >= first && row < first + lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
-            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+            uint32_t token = row - texts - (first == texts ? lead : 0);
+            position[1] = (int32_t)(token / denoise->width);
+            position[2] = (int32_t)(token % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -41682,7 +41966,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
@@ -42150,7 +42434,8 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. */
+   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
+   smaller model whose blocks add to those of another; none of them leaves the text. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -42164,6 +42449,8 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
+    bool control;          /* the file is a control net's */
+    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -42232,6 +42519,8 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, C * p * p] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -42264,9 +42553,29 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
+    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
+}
+
+/* Control nets that are made another way than those of docs/models.md 3.3.1. */
+static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
+    if (!config->control) return DIT_OK;
+    if (!config->text || !config->channels)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+            "SD3.5 large are), is not supported; use one that has both",
+            file);
+    if (channels == config->channels) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+        "supported; use one that follows a picture",
+        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -42298,6 +42607,8 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
+    DITI_TRY(diti_sd3_check_control(loader, config, err));
+    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -42368,7 +42679,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -42378,6 +42689,18 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
+}
+
+static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
+    const diti_sd3_config *config = &model->config;
+    uint32_t i, width = config->width, patch = config->patch;
+    char name[32];
+    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
+    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
+    for (i = 0; i < config->blocks; i++) {
+        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -42390,6 +42713,10 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
+    if (config->control) {
+        diti_sd3_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -42418,14 +42745,21 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
+    traits->control_by = "pos_embed_input.proj.weight";
+    traits->spreads_control = true;
+    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
+    if (model->config.control)
+        model->outlets =
+            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
+    if (!model->blocks || (model->config.control && !model->outlets)) return;
     diti_sd3_load_weights(loader, model);
+    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -42435,7 +42769,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D] */
+    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -42456,6 +42790,17 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
+/* F32 [prompts, D]. */
+static diti_tensor diti_sd3_pooled(const diti_pass *p) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    diti_tensor pooled = p->denoise->pooled;
+    if (model->config.zero_pooled) {
+        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
+        diti_fill_zeros(p->graph, pooled);
+    }
+    return diti_embed(p->graph, &model->pooled, pooled, 0);
+}
+
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -42474,9 +42819,13 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
+    if (config->control) {
+        diti_tensor picture =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
+    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active =
-        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -42573,7 +42922,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel",
+        {"SD3Transformer2DModel SD3ControlNetModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
@@ -42848,6 +43197,11 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
+/* Names that control nets of diffusers have, whatever their family. */
+static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -42870,6 +43224,12 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
+    if (diti_control_is(checkpoint, from.prefix))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
+            "file as a component with the role DIT_ROLE_CONTROL",
+            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -42877,6 +43237,58 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
+}
+
+/* A net adds to the residual stream of a model that reads the same text and latent. */
+static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
+                                     dit_error *err) {
+    const diti_model_traits *a = &model->traits, *b = &net->traits;
+    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
+        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
+        "text, the model %u and %u; use one that was made for it",
+        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
+        (unsigned)a->text_columns);
+}
+
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err) {
+    const diti_family *family = model->family;
+    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
+    diti_component_source from = DITI_ZERO;
+    dit_result result;
+    *out = NULL;
+    if (!model->traits.control_by)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
+                         file, model->traits.family, model->traits.variant);
+    if (!diti_control_is(checkpoint, prefix))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
+                         "have it, and others must be converted to its names first",
+                         file);
+    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
+            "for %s",
+            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
+    from.device = device;
+    from.env = env;
+    from.config = config;
+    from.checkpoint = checkpoint;
+    from.prefix = prefix;
+    from.options = options;
+    result = diti_family_load(family, &from, out, err);
+    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
+    if (result == DIT_OK) return DIT_OK;
+    diti_transformer_destroy(*out);
+    *out = NULL;
+    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -42906,8 +43318,8 @@ typedef struct diti_vae_traits {
     bool timed;
     float decode_timestep, decode_noise;
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1, TAEF2, the decoders of
-   TAEHV) in diffusers' or its own, whole or one half of it; config NULL: sizes from shapes. */
+/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
+   whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err);
@@ -42916,17 +43328,6 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 /* A scale and a shift that were only assumed become these, where the latents have so many channels. */
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
-/* Fits a tiny autoencoder to a model whose latents have four times its channels, since a pixel of them is 2 x 2. */
-DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels);
-/* Whether it is a tiny autoencoder of clips (TAEHV), which decodes their first frame, or a picture, and no more. */
-DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae);
-/* Colours of latents without a decoder (colors.c), for latents of so many channels and that scale; false: none are
-   known. clips: an autoencoder of clips has them. */
-typedef struct diti_colors {
-    uint32_t channels, patch; /* a pixel of the latent is patch x patch of so many channels */
-    const float *values;      /* [channels + 1, 3] */
-} diti_colors;
-DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
@@ -43043,19 +43444,13 @@ typedef struct diti_kl_half { /* decoder or encoder */
 #define DITI_TINY_MAX_LAYERS 32u
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
-    diti_layer pool_in, pool_norm,
-        pool_out;     /* branch that is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
-    bool remembers;   /* a block that reads the frame before, too */
-    uint32_t frames;  /* every frame becomes so many; 0: the layer is no such one */
 } diti_tiny_layer;
 typedef struct diti_tiny_half {
     diti_tiny_layer *layers;
     uint32_t count;
-    bool remembers; /* some block does: frames of clips */
-    uint32_t patch; /* side of the pixels that the last convolution makes at a time; 0: 1 */
 } diti_tiny_half;
 
 /* Convolutions and norms of a video autoencoder have this in common. */
@@ -43129,10 +43524,6 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
    stride, padding, what else there is to it. */
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
-/* GroupNorm over all lines, wherever they are. roomy: x has room, and the lines in it come meanwhile. desc: groups,
-   eps, what else there is to it. */
-DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
-                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy);
 
 /* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
@@ -43213,8 +43604,6 @@ DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
 /* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
-/* Where vae packs: each pixel of the latent as 2 x 2, of whose lines on other devices the next one is left. */
-DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
@@ -43247,180 +43636,6 @@ DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph
         diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
     }
     return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
-}
-
-/* ==== src/vae/colors.c ==== */
-
-/* Colours of latents without a decoder (docs/models.md 4.2): a pixel of the latent is about the colour of its pixels,
-   and that is nearly a sum over channels. Each table has red, green and blue of a channel in a row, and what is added
-   in the last row. The values are those that ComfyUI (https://github.com/Comfy-Org/ComfyUI, comfy/latent_formats.py)
-   publishes; diti_colors_cogvideox's are from https://github.com/kijai/ComfyUI-CogVideoXWrapper. */
-
-/* clang-format off */
-static const float diti_colors_sd[] = {
-    0.3512f, 0.2297f, 0.3227f, 0.325f, 0.4974f, 0.235f, -0.2829f, 0.1762f, 0.2721f, -0.212f, -0.2616f, -0.7177f,
-    0, 0, 0};
-static const float diti_colors_sdxl[] = {
-    0.3651f, 0.4232f, 0.4341f, -0.2533f, -0.0042f, 0.1068f, 0.1076f, 0.1111f, -0.0362f,
-    -0.3165f, -0.2492f, -0.2188f, 0.1084f, -0.0175f, -0.0011f};
-static const float diti_colors_sd3[] = {
-    -0.0922f, -0.0175f, 0.0749f, 0.0311f, 0.0633f, 0.0954f, 0.1994f, 0.0927f, 0.0458f, 0.0856f, 0.0339f, 0.0902f,
-    0.0587f, 0.0272f, -0.0496f, -0.0006f, 0.1104f, 0.0309f, 0.0978f, 0.0306f, 0.0427f, -0.0042f, 0.1038f, 0.1358f,
-    -0.0194f, 0.002f, 0.0669f, -0.0488f, 0.013f, -0.0268f, 0.0922f, 0.0988f, 0.0951f, -0.0278f, 0.0524f, -0.0542f,
-    0.0332f, 0.0456f, 0.0895f, -0.0069f, -0.003f, -0.081f, -0.0596f, -0.0465f, -0.0293f,
-    -0.1448f, -0.1463f, -0.1189f, 0.2394f, 0.2135f, 0.1925f};
-static const float diti_colors_flux[] = {
-    -0.0346f, 0.0244f, 0.0681f, 0.0034f, 0.021f, 0.0687f, 0.0275f, -0.0668f, -0.0433f, -0.0174f, 0.016f, 0.0617f,
-    0.0859f, 0.0721f, 0.0329f, 0.0004f, 0.0383f, 0.0115f, 0.0405f, 0.0861f, 0.0915f, -0.0236f, -0.0185f, -0.0259f,
-    -0.0245f, 0.025f, 0.118f, 0.1008f, 0.0755f, -0.0421f, -0.0515f, 0.0201f, 0.0011f, 0.0428f, -0.0012f, -0.0036f,
-    0.0817f, 0.0765f, 0.0749f, -0.1264f, -0.0522f, -0.1103f, -0.028f, -0.0881f, -0.0499f,
-    -0.1262f, -0.0982f, -0.0778f, -0.0329f, -0.0718f, -0.0851f};
-static const float diti_colors_flux2[] = {
-    0.0058f, 0.0113f, 0.0073f, 0.0495f, 0.0443f, 0.0836f, -0.0099f, 0.0096f, 0.0644f, 0.2144f, 0.3009f, 0.3652f,
-    0.0166f, -0.0039f, -0.0054f, 0.0157f, 0.0103f, -0.016f, -0.0398f, 0.0902f, -0.0235f,
-    -0.0052f, 0.0095f, 0.0109f, -0.3527f, -0.2712f, -0.1666f, -0.0301f, -0.0356f, -0.018f,
-    -0.0107f, 0.0078f, 0.0013f, 0.0746f, 0.009f, -0.0941f, 0.0156f, 0.0169f, 0.007f, -0.0034f, -0.004f, -0.0114f,
-    0.0032f, 0.0181f, 0.008f, -0.0939f, -0.0008f, 0.0186f, 0.0018f, 0.0043f, 0.0104f, 0.0284f, 0.0056f, -0.0127f,
-    -0.0024f, -0.0022f, -0.003f, 0.1207f, -0.0026f, 0.0065f, 0.0128f, 0.0101f, 0.0142f,
-    0.0137f, -0.0072f, -0.0007f, 0.0095f, 0.0092f, -0.0059f, 0, -0.0077f, -0.0049f, -0.0465f, -0.0204f, -0.0312f,
-    0.0095f, 0.0012f, -0.0066f, 0.029f, -0.0034f, 0.0025f, 0.022f, 0.0169f, -0.0048f, -0.0332f, -0.0457f, -0.0468f,
-    -0.0085f, 0.0389f, 0.0609f, -0.0076f, 0.0003f, -0.0043f, -0.0111f, -0.046f, -0.0614f,
-    -0.0329f, -0.0718f, -0.0851f};
-static const float diti_colors_wan21[] = {
-    -0.1299f, -0.1692f, 0.2932f, 0.0671f, 0.0406f, 0.0442f, 0.3568f, 0.2548f, 0.1747f, 0.0372f, 0.2344f, 0.142f,
-    0.0313f, 0.0189f, -0.0328f, 0.0296f, -0.0956f, -0.0665f, -0.3477f, -0.4059f, -0.2925f,
-    0.0166f, 0.1902f, 0.1975f, -0.0412f, 0.0267f, -0.1364f, -0.1293f, 0.074f, 0.1636f, 0.068f, 0.3019f, 0.1128f,
-    0.0032f, 0.0581f, 0.0639f, -0.1251f, 0.0927f, 0.1699f, 0.006f, -0.0633f, 0.0005f, 0.3477f, 0.2275f, 0.295f,
-    0.1984f, 0.0913f, 0.1861f, -0.1835f, -0.0868f, -0.336f};
-static const float diti_colors_wan22[] = {
-    0.0119f, 0.0103f, 0.0046f, -0.1062f, -0.0504f, 0.0165f, 0.014f, 0.0409f, 0.0491f, -0.0813f, -0.0677f, 0.0607f,
-    0.0656f, 0.0851f, 0.0808f, 0.0264f, 0.0463f, 0.0912f, 0.0295f, 0.0326f, 0.059f, -0.0244f, -0.027f, 0.0025f,
-    0.0443f, -0.0102f, 0.0288f, -0.0465f, -0.009f, -0.0205f, 0.0359f, 0.0236f, 0.0082f, -0.0776f, 0.0854f, 0.1048f,
-    0.0564f, 0.0264f, 0.0561f, 0.0006f, 0.0594f, 0.0418f, -0.0319f, -0.0542f, -0.0637f, -0.0268f, 0.0024f, 0.026f,
-    0.0539f, 0.0265f, 0.0358f, -0.0359f, -0.0312f, -0.0287f, -0.0285f, -0.1032f, -0.1237f,
-    0.1041f, 0.0537f, 0.0622f, -0.0086f, -0.0374f, -0.0051f, 0.039f, 0.067f, 0.2863f, 0.0069f, 0.0144f, 0.0082f,
-    0.0006f, -0.0167f, 0.0079f, 0.0313f, -0.0574f, -0.0232f, -0.1454f, -0.0902f, -0.0481f,
-    0.0714f, 0.0827f, 0.0447f, -0.0304f, -0.0574f, -0.0196f, 0.0401f, 0.0384f, 0.0204f,
-    -0.0758f, -0.0297f, -0.0014f, 0.0568f, 0.1307f, 0.1372f, -0.0055f, -0.031f, -0.038f,
-    0.0239f, -0.0305f, 0.0325f, -0.0663f, -0.0673f, -0.014f, -0.0416f, -0.0047f, -0.0023f,
-    0.0166f, 0.0112f, -0.0093f, -0.0211f, 0.0011f, 0.0331f, 0.1833f, 0.1466f, 0.225f, -0.0368f, 0.037f, 0.0295f,
-    -0.3441f, -0.3543f, -0.2008f, -0.0479f, -0.0489f, -0.042f, -0.066f, -0.0153f, 0.08f,
-    -0.0101f, 0.0068f, 0.0156f, -0.069f, -0.0452f, -0.0927f, -0.0145f, 0.0041f, 0.0015f, 0.0421f, 0.0451f, 0.0373f,
-    0.0504f, -0.0483f, -0.0356f, -0.0837f, 0.0168f, 0.0055f, 0.0317f, -0.0878f, -0.1388f};
-static const float diti_colors_qwenimage21[] = {
-    -0.0158f, -0.0115f, -0.0174f, 0.003f, 0.012f, 0.0027f, 0.0637f, 0.047f, -0.0127f, 0.036f, 0.0661f, -0.003f,
-    0.0159f, 0.0181f, 0.0082f, 0.0132f, 0.0326f, 0.0169f, 0.0191f, 0.0261f, 0.0136f, -0.0146f, -0.0276f, -0.0361f,
-    0.0187f, -0.0024f, -0.0072f, -0.1059f, -0.009f, 0.035f, -0.0195f, -0.0226f, -0.0138f,
-    -0.0295f, 0.0024f, -0.0215f, 0.0191f, -0.0393f, -0.0001f, -0.0144f, -0.0166f, -0.0272f,
-    0.0389f, 0.043f, 0.0445f, -0.0153f, -0.0336f, 0.0031f, 0.0339f, 0.0122f, 0.022f, -0.0136f, -0.0078f, -0.012f,
-    -0.034f, -0.0282f, -0.0245f, -0.0133f, -0.0176f, -0.0133f, 0.0109f, -0.0087f, 0.0096f,
-    -0.001f, 0.0044f, 0.0016f, 0.0301f, 0.0053f, 0.0361f, -0.0281f, -0.0205f, -0.0032f, -0.0725f, 0.0002f, 0.016f,
-    -0.0036f, 0.0158f, 0.0807f, 0.0087f, 0.004f, -0.0053f, -0.026f, 0.0183f, -0.0077f,
-    -0.0039f, -0.0035f, -0.0107f, -0.0026f, 0.0172f, 0.0237f, 0.0088f, 0.0078f, 0.0078f,
-    -0.0087f, -0.031f, -0.0122f, -0.0027f, 0.0018f, 0.0094f, -0.0064f, 0.0292f, -0.0256f, 0.0594f, 0.1049f, 0.118f,
-    0.0103f, -0.0103f, -0.0026f, -0.0091f, 0.0025f, -0.0015f, 0.0178f, 0.0243f, 0.0292f,
-    -0.0063f, -0.0012f, 0.0202f, 0.0452f, 0.0246f, 0.0143f, 0.0149f, 0.027f, 0.0052f, 0.1484f, 0.0801f, 0.0804f,
-    -0.012f, 0.004f, 0.001f, 0.0181f, 0.0051f, -0.0021f, 0.0132f, 0.005f, 0.0019f, 0.0291f, 0.002f, 0.0092f,
-    0.0066f, -0.041f, -0.1314f, -0.1153f, -0.0629f, -0.0802f, 0.0258f, 0.0378f, 0.0298f, 0.0375f, 0.1139f, 0.0468f,
-    -0.0142f, -0.0126f, -0.0276f, 0.0339f, 0.0153f, 0.0138f, 0.0346f, 0.0211f, 0.0267f,
-    0.0369f, -0.0431f, -0.0993f, -0.0052f, -0.0092f, 0.0056f, -0.0279f, 0.041f, -0.0357f,
-    0.0036f, 0.0017f, -0.0083f, -0.0441f, -0.0367f, -0.0454f, -0.0001f, -0.0092f, -0.0001f,
-    -0.0222f, -0.0183f, -0.0051f, 0.0039f, 0.0053f, -0.0184f, -0.0094f, -0.0075f, -0.0143f,
-    -0.0066f, -0.0088f, -0.0063f, 0.022f, 0.0074f, 0.01f, -0.1228f, -0.1869f, -0.3083f};
-static const float diti_colors_hunyuanvideo[] = {
-    -0.0395f, -0.0331f, 0.0445f, 0.0696f, 0.0795f, 0.0518f, 0.0135f, -0.0945f, -0.0282f,
-    0.0108f, -0.025f, -0.0765f, -0.0209f, 0.0032f, 0.0224f, -0.0804f, -0.0254f, -0.0639f,
-    -0.0991f, 0.0271f, -0.0669f, -0.0646f, -0.0422f, -0.04f, -0.0696f, -0.0595f, -0.0894f,
-    -0.0799f, -0.0208f, -0.0375f, 0.1166f, 0.1627f, 0.0962f, 0.1165f, 0.0432f, 0.0407f,
-    -0.2315f, -0.192f, -0.1355f, -0.027f, 0.0401f, -0.0821f, -0.0616f, -0.0997f, -0.0727f,
-    0.0249f, -0.0469f, -0.1703f, 0.0259f, -0.0192f, -0.0761f};
-static const float diti_colors_cogvideox[] = {
-    0.11946f, 0.099192f, -0.0048327f, -0.0011977f, 0.054965f, 0.021322f, -0.014089f, -0.0087015f, -0.020991f,
-    0.030639f, 0.12186f, 0.013959f, 0.09274f, 0.030293f, 0.050831f, 0.037911f, 0.049352f, 0.058563f,
-    0.01775f, 0.0088395f, 0.036006f, 0.1061f, 0.023399f, 0.057154f, 0.12736f, -0.01096f, 0.043269f,
-    -0.018735f, 0.082209f, 0.10613f, 0.0084291f, 0.076239f, 0.092957f, 0.12938f, 0.1236f, 0.044789f,
-    0.045659f, 0.041064f, -0.017695f, 0.00019003f, -0.013965f, 0.053297f, 0.080824f, 0.11548f, -0.021464f,
-    -0.015179f, -0.0057986f, 0.072166f, 0, 0, 0};
-static const float diti_colors_ltx[] = {
-    0.011202f, -0.00063815f, -0.010021f, 0.086031f, 0.065813f, 0.00095409f, -0.012576f, -0.0075734f, -0.0040528f,
-    0.0094063f, -0.0021688f, 0.0026093f, 0.0037636f, 0.012765f, 0.0091548f, 0.021024f, -0.0052973f, 0.0034373f,
-    -0.0088896f, -0.019703f, -0.018761f, -0.01316f, -0.010523f, 0.0019709f, -0.0015152f, -0.0069891f, -0.007581f,
-    -0.0017247f, 0.0004656f, -0.0033839f, 0.013617f, 0.0047077f, -0.0020045f, 0.010256f, 0.0077318f, 0.013948f,
-    -0.016108f, -0.0062151f, 0.0011561f, 0.0073407f, 0.015628f, 0.00044865f, 0.00095357f, -0.0029518f, -0.01476f,
-    0.019143f, 0.010868f, 0.012264f, 0.0044575f, 3.6682e-05f, -0.0068508f, -0.00045681f, 0.003257f, 0.0077929f,
-    0.033902f, 0.033405f, 0.037454f, -0.023001f, -0.0024877f, -0.0031033f, 0.050265f, 0.038841f, 0.033539f,
-    -0.0041018f, -0.0011095f, 0.0015859f, -0.12689f, -0.13107f, -0.21005f, 0.026276f, 0.014189f, -0.0035963f,
-    -0.0048679f, 0.0088486f, 0.0078029f, -0.001661f, -0.0048597f, -0.005206f, -0.002101f, 0.002361f, 0.0093796f,
-    -0.022482f, -0.021305f, -0.015087f, -0.015753f, -0.010646f, -0.0065083f, -0.0046975f, 0.0050288f, -0.006739f,
-    0.011951f, 0.020712f, 0.016191f, -0.0063704f, -0.0084827f, -0.0095483f, 0.007261f, -0.0099326f, -0.022978f,
-    -0.00091904f, 0.0062882f, 0.009572f, -0.037178f, -0.037123f, -0.056713f, -0.13373f, -0.1072f, -0.053801f,
-    -0.0053702f, 0.0081256f, 0.0088397f, -0.15247f, -0.21437f, -0.21843f, 0.031441f, 0.0070335f, -0.0097541f,
-    0.0021528f, -0.0089817f, -0.021023f, 0.0038461f, -0.0058957f, -0.015014f, -0.004347f, -0.01294f, -0.015972f,
-    -0.0054781f, -0.010842f, -0.0030204f, -0.0065347f, 0.0030806f, -0.010163f,
-    -0.0050414f, -0.0071503f, -0.00089686f, -0.0085851f, -0.0024351f, 0.0010674f,
-    -0.0090016f, -0.0096493f, 0.0015692f, 0.0050914f, 0.012099f, 0.019968f, 0.013758f, 0.011669f, 0.0081958f,
-    -0.010518f, -0.011575f, -0.0041307f, -0.02841f, -0.031266f, -0.022149f, 0.0029336f, 0.036511f, 0.018717f,
-    -0.016703f, -0.016696f, -0.0044529f, 0.048818f, 0.040063f, 0.008741f, -0.015066f, -0.00057328f, 0.0029785f,
-    -0.017613f, -0.0081034f, 0.013086f, -0.0092633f, 0.010803f, -0.0063489f, 0.0030851f, 0.0004775f, 0.012347f,
-    -0.022785f, -0.023043f, -0.026005f, -0.024787f, -0.015389f, -0.022104f, -0.023572f, 0.0010544f, 0.012361f,
-    -0.0078915f, -0.0012271f, -0.0060968f, -0.011478f, -0.0012543f, 0.0062679f, -0.054229f, 0.026644f, 0.0063394f,
-    0.0044216f, -0.0073338f, -0.010464f, -0.0045013f, 0.0016082f, 0.01442f, 0.013673f, 0.0088877f, 0.0041253f,
-    -0.010145f, 0.0090072f, 0.015695f, -0.0056234f, 0.0011847f, 0.0081261f, -0.0037171f, -0.0053538f, 0.001259f,
-    0.029476f, 0.021424f, 0.030424f, -0.034925f, -0.02434f, -0.025316f, -0.034127f, -0.022406f, -0.010589f,
-    -0.017342f, -0.013249f, -0.010719f, -0.0021478f, -0.0086051f, -0.0029878f,
-    0.0012089f, -0.0042391f, -0.0068569f, 0.00090411f, -0.0066886f, -6.7547e-05f,
-    0.016048f, -0.010057f, -0.028929f, 0.001229f, 0.010163f, 0.018861f, 0.017264f, 0.00027257f, 0.013785f,
-    -0.013482f, -0.0036427f, 0.00067481f, 0.0046782f, -0.0052423f, 0.0024467f,
-    -0.0059113f, -0.0062244f, -0.0018162f, 0.015496f, 0.014582f, 0.0019514f, 0.0074958f, 0.0015886f, -0.0082305f,
-    0.019086f, 0.001636f, -0.0039674f, -0.0057021f, -0.0027307f, -0.0041066f, 0.001745f, 0.014602f, 0.025794f,
-    -0.00082788f, 0.0022902f, 0.0045161f, 0.011632f, 0.0089193f, -0.0072813f, 0.0075721f, 0.0026784f, 0.011393f,
-    0.0051939f, 0.0036903f, 0.014049f, -0.018383f, -0.022529f, -0.024477f, 0.00058842f, -0.0057874f, -0.01477f,
-    -0.016125f, -0.0086101f, -0.014533f, 0.02054f, 0.020729f, 0.0064338f, 0.0033587f, -0.011226f, -0.016444f,
-    -0.0014742f, -0.010489f, 0.0017097f, 0.02813f, 0.023546f, 0.032791f, -0.018532f, -0.012842f, -0.0087756f,
-    -0.0080533f, -0.010771f, -0.017536f, -0.0039009f, 0.01615f, 0.033359f, -0.0074554f, -0.014154f, -0.006191f,
-    0.0034734f, -0.01137f, -0.010581f, 0.011476f, 0.0039281f, 0.0028231f, 0.0071639f, -0.0014741f, -0.0038066f,
-    0.002225f, -0.0087552f, -0.0095719f, 0.024146f, 0.021696f, 0.028056f, -0.0054365f, -0.024291f, -0.017802f,
-    0.0074263f, 0.01051f, 0.012705f, 0.0062669f, 0.0062658f, 0.019211f, 0.016378f, 0.0094933f, 0.0066971f,
-    0.017173f, 0.023601f, 0.023296f, -0.014568f, -0.0098279f, -0.011556f, 0.014431f, 0.01443f, 0.0066362f,
-    -0.006823f, 0.018863f, 0.014555f, 0.0061156f, 0.00347f, -0.0026662f, -0.0026983f, -0.0059402f, -0.0092276f,
-    0.010235f, 0.0074173f, -0.0076243f, -0.013255f, 0.019322f, -0.00092153f, 0.0024222f, -0.0048039f, -0.015759f,
-    0.026244f, 0.025951f, 0.020249f, 0.015711f, 0.018498f, 0.0027407f, -0.0021714f, 0.0047214f, -0.022443f,
-    -0.0074747f, 0.0074166f, 0.01443f, -0.0083906f, -0.0079776f, 0.0097927f, 0.038321f, 0.0096622f, -0.019268f,
-    -0.014605f, -0.0067032f, 0.0039675f, -0.0571f, -0.1657f, -0.2512f};
-/* clang-format on */
-
-/* scale: of the latents. pictures, clips: which autoencoders make them. */
-typedef struct diti_color_row {
-    uint32_t channels, patch;
-    float scale;
-    bool pictures, clips;
-    const float *values;
-} diti_color_row;
-static const diti_color_row diti_color_rows[] = {{4, 1, 0.18215f, true, false, diti_colors_sd},
-                                                 {4, 1, 0.13025f, true, false, diti_colors_sdxl},
-                                                 {16, 1, 1.5305f, true, false, diti_colors_sd3},
-                                                 {16, 1, 0.3611f, true, false, diti_colors_flux},
-                                                 {128, 2, 1, true, false, diti_colors_flux2},
-                                                 {16, 1, 1, true, true, diti_colors_wan21},
-                                                 {48, 1, 1, true, true, diti_colors_wan22},
-                                                 {64, 1, 1, true, false, diti_colors_qwenimage21},
-                                                 {16, 1, 0.476986f, true, true, diti_colors_hunyuanvideo},
-                                                 {16, 1, 0.7f, false, true, diti_colors_cogvideox},
-                                                 {16, 1, 1.15258426f, false, true, diti_colors_cogvideox},
-                                                 {128, 1, 1, false, true, diti_colors_ltx}};
-
-DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out) {
-    size_t i;
-    for (i = 0; i < DITI_COUNT(diti_color_rows); i++) {
-        const diti_color_row *row = &diti_color_rows[i];
-        if (row->channels != channels || fabsf(row->scale - scale) > 1e-4f || !(clips ? row->clips : row->pictures))
-            continue;
-        out->patch = row->patch;
-        out->channels = channels / (row->patch * row->patch);
-        out->values = row->values;
-        return true;
-    }
-    return false;
 }
 
 /* ==== src/vae/band.c ==== */
@@ -43512,23 +43727,6 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     desc->out = diti_row_band_own(graph, &to, out);
     diti_conv(graph, x, &layer->weight, desc);
     return out;
-}
-
-DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
-                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy) {
-    diti_row_band_edges edges = DITI_ZERO;
-    desc->batch = row_band->images;
-    desc->weight = &layer->weight;
-    desc->bias = &layer->bias;
-    desc->parts = row_band->lines; /* pictures must not depend on where bands end */
-    if (!row_band->group) return diti_group_norm(graph, x, desc);
-    desc->parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
-    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
-    desc->moments = diti_all_gather(graph, row_band->group,
-                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, desc),
-                                    1, row_band->lines, "moments of all lines");
-    if (roomy) diti_row_band_end(graph, row_band, edges);
-    return diti_group_norm(graph, x, desc);
 }
 
 /* ==== src/vae/kl.c ==== */
@@ -43831,11 +44029,23 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
+    diti_row_band_edges edges = DITI_ZERO;
+    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
+    desc.weight = &layer->weight;
+    desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    return diti_row_band_norm(graph, row_band, x, layer, &desc, roomy);
+    desc.parts = row_band->lines; /* pictures must not depend on where bands end */
+    if (!row_band->group) return diti_group_norm(graph, x, &desc);
+    desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
+    desc.moments = diti_all_gather(graph, row_band->group,
+                                   diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
+                                   1, row_band->lines, "moments of all lines");
+    if (roomy) diti_row_band_end(graph, row_band, edges);
+    return diti_group_norm(graph, x, &desc);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
@@ -43969,8 +44179,7 @@ static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lin
 }
 
 /* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
-DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                        diti_row_band *row_band) {
+static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
     uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
     diti_block_desc block = diti_kl_block(row_band, lines, columns);
     x = diti_spread_frames(graph, x, &block);
@@ -44024,8 +44233,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
 /* ==== src/vae/tiny.c ==== */
 
 /* AutoencoderTiny (docs/models.md 4.2): convolutions and blocks by their numbers, where a missing number means
-   something: between convolutions a ReLU, later that the size doubles. Convolutions of the encoder that halve it have
-   no bias. Decoders of TAEHV have layers that make several frames of one, and blocks that read the frame before. */
+   something: after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder
+   that halve it have no bias. */
 
 /* Finds the text before the layers' numbers; the original decoder counts from 1. NULL: there is no such half. */
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
@@ -44063,30 +44272,10 @@ static uint32_t diti_tiny_load_conv(diti_loader *loader, diti_layer *out, uint32
     return rows;
 }
 
-/* The branch that FLUX.2's has in front of a block: to four times the channels and back, over a GroupNorm. */
-static void diti_tiny_load_pool(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
-    uint32_t wide;
-    char name[64];
-    diti_format(name, sizeof name, "%u.pool.0.weight", (unsigned)layer->number);
-    if (!diti_loader_find(loader, name)) return;
-    wide = diti_loader_dimension(loader, name, 0);
-    diti_load_matrix(loader, &layer->pool_in.weight, wide, channels, 1, name);
-    diti_format(name, sizeof name, "%u.pool.1.weight", (unsigned)layer->number);
-    diti_load_vector(loader, &layer->pool_norm.weight, 1, wide, name);
-    diti_format(name, sizeof name, "%u.pool.1.bias", (unsigned)layer->number);
-    diti_load_vector(loader, &layer->pool_norm.bias, 1, wide, name);
-    diti_format(name, sizeof name, "%u.pool.3.weight", (unsigned)layer->number);
-    diti_load_matrix(loader, &layer->pool_out.weight, channels, wide, 1, name);
-}
-
 static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
     uint32_t given = channels, i;
     char name[64];
     layer->block = true;
-    diti_tiny_load_pool(loader, layer, channels);
-    diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)layer->number);
-    layer->remembers = diti_loader_dimension(loader, name, 1) == 2 * channels;
-    if (layer->remembers) channels *= 2;
     for (i = 0; i < 3; i++) {
         diti_format(name, sizeof name, "%u.conv.%u", (unsigned)layer->number, (unsigned)(2 * i));
         channels = diti_tiny_load_conv(loader, &layer->convs[i], channels, name);
@@ -44096,50 +44285,14 @@ static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer
     return channels;
 }
 
-/* A product that makes several frames of one, in front of which the size doubles. */
-static void diti_tiny_load_frames(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
-    char name[64];
-    uint32_t rows;
-    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)layer->number);
-    rows = diti_loader_dimension(loader, name, 0);
-    layer->frames = channels ? rows / channels : 0;
-    diti_load_matrix(loader, &layer->convs[0].weight, rows, channels, 1, name);
-}
-
 static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels, bool decoder,
                                       bool gap) {
     char name[64];
-    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)layer->number);
-    layer->up = decoder && gap;
-    if (diti_loader_find(loader, name)) {
-        diti_tiny_load_frames(loader, layer, channels);
-        return channels;
-    }
     diti_format(name, sizeof name, "%u", (unsigned)layer->number);
     channels = diti_tiny_load_conv(loader, &layer->convs[0], channels, name);
+    layer->up = decoder && gap;
     layer->down = !decoder && !layer->convs[0].bias.part_count;
     return channels;
-}
-
-/* Whether the file has a layer of that number that is no block. */
-static bool diti_tiny_has(diti_loader *loader, uint32_t number) {
-    char name[64];
-    diti_format(name, sizeof name, "%u.weight", (unsigned)number);
-    if (diti_loader_find(loader, name)) return true;
-    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)number);
-    return diti_loader_find(loader, name) != NULL;
-}
-
-/* The size doubles before frames are made, but a product of single pixels may as well come first; and between two
-   convolutions stands a ReLU. */
-static void diti_tiny_settle(diti_tiny_layer *before, diti_tiny_layer *layer) {
-    if (before->frames) {
-        layer->up = before->up;
-        before->up = false;
-    } else if (!before->block && layer->up) {
-        before->relu = true;
-        layer->up = false;
-    }
 }
 
 /* Returns the channels that the half gives, 0 where there is no such half. */
@@ -44160,7 +44313,8 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         layer->number = number;
         diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)number);
         block = diti_loader_find(loader, name) != NULL;
-        if (!block && !diti_tiny_has(loader, number)) continue;
+        diti_format(name, sizeof name, "%u.weight", (unsigned)number);
+        if (!block && !diti_loader_find(loader, name)) continue;
         if (number > before + (decoder ? 2u : 1u) || (block && number > before + 1 && before != first)) {
             diti_fail(&loader->error, DIT_ERROR_BAD_FILE, "%s: the tiny autoencoder's layer %u follows layer %u",
                       diti_checkpoint_name(loader->checkpoint), (unsigned)number, (unsigned)before);
@@ -44169,8 +44323,6 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         channels = block ? diti_tiny_load_block(loader, layer, channels)
                          : diti_tiny_load_single(loader, layer, channels, decoder, number > before + 1);
         layer->relu = decoder && number == first;
-        half->remembers |= layer->remembers;
-        if (decoder && half->count && !block) diti_tiny_settle(layer - 1, layer);
         half->count++;
     }
     diti_loader_scope(loader, "%s", "");
@@ -44201,30 +44353,15 @@ DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader) {
 }
 
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
-    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments, patch;
+    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments;
     vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
     vae->traits.has_decoder = vae->tiny_decoder.count != 0;
     vae->traits.has_encoder = vae->tiny_encoder.count != 0;
     vae->traits.factor = diti_tiny_factor(vae->traits.has_decoder ? &vae->tiny_decoder : &vae->tiny_encoder);
-    for (patch = 1; vae->tiny_decoder.remembers && 3 * patch * patch < pixels;) patch++;
-    vae->tiny_decoder.patch = patch;
-    vae->traits.factor *= patch;
-    pixels /= patch * patch;
     if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
                      vae->tiny_file, (unsigned)pixels, (unsigned)vae->traits.latent_channels, (unsigned)moments);
-}
-
-DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae) { return vae->tiny_decoder.remembers; }
-
-DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels) {
-    diti_vae_traits *traits = &vae->traits;
-    if (!traits->tiny || vae->packs || traits->latent_channels * 4 != latent_channels) return;
-    vae->packs = true;
-    traits->latent_channels *= 4;
-    traits->factor *= 2;
-    traits->has_encoder = false; /* nothing asks for packed latents of a tiny one */
 }
 
 /* x with room that is filled. roomy: so has the result. */
@@ -44241,74 +44378,17 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
     return x;
 }
 
-/* x plus what GroupNorm and ReLU between two products make of it; x and the result with room. */
-static diti_tensor diti_tiny_run_pool(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
-                                      const diti_row_band *row_band) {
-    diti_tensor own = diti_row_band_own(graph, row_band, x), h;
-    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
-    diti_group_norm_desc norm = DITI_ZERO;
-    diti_elementwise_desc relu = DITI_ZERO;
-    norm.groups = 4;
-    norm.eps = 1e-5f;
-    norm.name = "tiny_norm";
-    relu.activation = DITI_ACTIVATION_RELU;
-    relu.name = "tiny_relu";
-    out.residual = own;
-    h = diti_tiny_conv(graph, own, &layer->pool_in, row_band, &in, false, false);
-    h = diti_elementwise(graph, diti_row_band_norm(graph, row_band, h, &layer->pool_norm, &norm, false), &relu);
-    return diti_tiny_conv(graph, h, &layer->pool_out, row_band, &out, false, true);
-}
-
-/* x beside the frame before it; zeros stand for what is before the first one. [frames * pixels, 2C] */
-static diti_tensor diti_tiny_remember(diti_graph *graph, diti_tensor x, const diti_row_band *row_band) {
-    uint32_t pixels = row_band->height * row_band->width, rows = row_band->images * pixels;
-    uint32_t columns = diti_tensor_columns(graph, x);
-    diti_tensor both = diti_tensor_new(graph, graph->activation, rows, 2 * columns, "frames and those before");
-    if (diti_graph_failed(graph)) return 0;
-    diti_copy(graph, x, diti_tensor_view(graph, both, 0, rows, 0, columns), "frames");
-    diti_fill_zeros(graph, diti_tensor_view(graph, both, 0, pixels, columns, columns));
-    if (row_band->images > 1)
-        diti_copy(graph, diti_tensor_view(graph, x, 0, rows - pixels, 0, columns),
-                  diti_tensor_view(graph, both, pixels, rows - pixels, columns, columns), "frames before");
-    return both;
-}
-
 static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
                                        const diti_row_band *row_band, bool last) {
     diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
-    diti_tensor sum;
-    if (layer->pool_in.weight.part_count) x = diti_tiny_run_pool(graph, x, layer, row_band);
-    sum = diti_row_band_own(graph, row_band, x);
+    diti_tensor sum = diti_row_band_own(graph, row_band, x);
     if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, row_band, &plain, false, false);
-    if (layer->remembers) x = diti_tiny_remember(graph, x, row_band);
     x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, true, true);
     desc.out = 0;
     x = diti_tiny_conv(graph, x, &layer->convs[1], row_band, &desc, true, true);
     desc.out = 0;
     desc.residual = sum;
     return diti_tiny_conv(graph, x, &layer->convs[2], row_band, &desc, true, !last);
-}
-
-/* Frame after frame of the product's columns. only: the last of them all. */
-static diti_tensor diti_tiny_run_frames(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
-                                        diti_row_band *row_band, bool only) {
-    uint32_t pixels = row_band->height * row_band->width, columns = diti_tensor_columns(graph, x);
-    diti_conv_desc desc = DITI_ZERO;
-    diti_block_desc spread = DITI_ZERO;
-    if (only) x = diti_tensor_view(graph, x, (row_band->images - 1) * pixels, pixels, 0, columns);
-    if (only) row_band->images = 1;
-    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, false, false);
-    if (layer->frames == 1) return x;
-    if (only) return diti_tensor_view(graph, x, 0, pixels, (layer->frames - 1) * columns, columns);
-    spread.clip.frames = row_band->images;
-    spread.clip.height = row_band->height;
-    spread.clip.width = row_band->width;
-    spread.columns = spread.time_step = columns;
-    spread.time = layer->frames;
-    spread.side = spread.channel_step = 1;
-    spread.name = "tiny_frames";
-    row_band->images *= layer->frames;
-    return diti_spread_frames(graph, x, &spread);
 }
 
 static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
@@ -44324,53 +44404,24 @@ static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const d
     return x;
 }
 
-/* The first frame of TAEHV's is the last of those that its decoder makes of one latent frame: what is computed behind
-   the last block that remembers is computed of that frame alone. */
 static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_row_band row_band) {
-    uint32_t i, memory = 0;
+    uint32_t i;
     for (i = 0; i < half->count; i++)
-        if (half->layers[i].remembers) memory = i;
-    for (i = 0; i < half->count && !diti_graph_failed(graph); i++)
-        x = half->layers[i].frames ? diti_tiny_run_frames(graph, x, &half->layers[i], &row_band, i > memory)
-                                   : diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
+        x = diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
     return x;
-}
-
-/* A pixel of what the last convolution gives is patch x patch of the picture's, channel c * patch^2 + dy * patch + dx.
- */
-static diti_tensor diti_tiny_unpatch(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t lines,
-                                     uint32_t width) {
-    uint32_t patch = vae->tiny_decoder.patch;
-    diti_block_desc spread = DITI_ZERO;
-    if (patch <= 1) return x;
-    spread.clip.frames = 1;
-    spread.clip.height = lines;
-    spread.clip.width = width;
-    spread.columns = 3;
-    spread.time = 1;
-    spread.side = spread.line_step = patch;
-    spread.channel_step = spread.time_step = patch * patch;
-    spread.pixel_step = 1;
-    spread.out_f32 = true;
-    spread.name = "tiny_patches";
-    return diti_spread_frames(graph, x, &spread);
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band) {
-    uint32_t patch = vae->tiny_decoder.patch, scale = vae->traits.factor / patch;
     diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
-    diti_row_band latent = row_band;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "tiny_squash";
     to_image.scale = 2;
     to_image.offset = -1;
     to_image.out_f32 = true;
     to_image.name = "tiny_image";
-    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &latent);
-    x = diti_tiny_run(graph, diti_elementwise(graph, x, &squash), &vae->tiny_decoder, latent);
-    x = diti_tiny_unpatch(vae, graph, x, row_band.height * scale, row_band.width * scale);
-    return diti_elementwise(graph, x, &to_image);
+    x = diti_elementwise(graph, x, &squash);
+    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, row_band), &to_image);
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
@@ -44528,20 +44579,18 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 
 /* ---- bands ---- */
 
-/* The members that have lines of the latent: all, or as many as there are lines; the first alone where frames remember
-   each other. */
-static diti_group diti_vae_members(const diti_vae *vae, const diti_group *group, uint32_t height) {
+/* The members that have lines of the latent: all, or as many as there are lines. */
+static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
     diti_group members = DITI_ZERO;
     if (group) members = *group;
     if (members.count > height) members.count = height;
-    if (members.count > 1 && diti_vae_remembers(vae)) members.count = 1;
     return members;
 }
 
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    diti_group members = diti_vae_members(vae, group, height);
+    diti_group members = diti_vae_members(group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
     if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
@@ -44553,7 +44602,7 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
 /* The lines of x that this member has of a latent, with room. */
 static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
                                       uint32_t width, const diti_group *group) {
-    diti_group members = diti_vae_members(vae, group, height);
+    diti_group members = diti_vae_members(group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
     if (group && group->index >= diti_group_count(&members)) return 0;
@@ -53189,7 +53238,8 @@ struct dit_context {
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
-    DITI_PART_VAE,
+    DITI_PART_CONTROL, /* one for each control net */
+    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -53240,6 +53290,8 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
+    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
+    uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
@@ -53326,7 +53378,10 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
+    bool keeps_references;  /* keys and values of references are computed once */
+    bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
+    uint32_t controls;      /* bit i: control net i works */
+    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -53338,7 +53393,6 @@ typedef struct diti_job_shape {
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
-    dit_preview preview; /* with an interval never DIT_PREVIEW_DEFAULT */
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
@@ -53405,6 +53459,8 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
+    const dit_image *control_image;                          /* the desc's, while it is there */
+    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -53521,9 +53577,13 @@ typedef struct diti_program {
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
+    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
+    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
+    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
-        preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
+        preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
         decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
@@ -53620,6 +53680,9 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* The part that component `index` alone is. */
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
@@ -53675,11 +53738,7 @@ DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
 /* frames.c */
-/* Rows of the clip's first frame, of planes of x0, as its decoder makes them: a preview. */
-DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph);
-/* The planes of a clip that are decoded. */
-DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
-                                          uint32_t image, uint32_t frames);
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
@@ -53696,7 +53755,21 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
+/* --- control.c: pictures that steer a picture --- */
+DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
+DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
+/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
+   shifted: false: they are scaled alone. */
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
@@ -53785,6 +53858,13 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
+/* A picture in memory, of the size that is made. */
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err);
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
+                                              dit_error *err);
+/* 1 where a mask is white, else 0. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
@@ -53796,10 +53876,7 @@ DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const d
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
-/* Colours of the model's latents; false: none are known. */
-DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out);
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
-DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
@@ -53869,6 +53946,8 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
+/* Frees what families made for their evaluations. */
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
  * ended.
@@ -55113,6 +55192,16 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
     return result;
 }
 
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part,
+                                                    dit_error *err) {
+    memset(part, 0, sizeof *part);
+    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
+    DITI_TRY(diti_model_look(model, want, true, part, err));
+    if (part->checkpoint) model->used[index + 1] = true;
+    return DIT_OK;
+}
+
 /* --- tokenizers --- */
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
@@ -55195,9 +55284,6 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
-        if (component->role == DIT_ROLE_CONTROL)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -55897,6 +55983,51 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+/* Control nets are evaluated with the transformer, and streamed as it is. */
+static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                          dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(
+        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
+    diti_model_part part;
+    dit_result result;
+    options.adapts = false;
+    options.merges = NULL;
+    result = diti_model_locate_component(model, desc, index, &want, &part, err);
+    if (result >= 0 && !part.checkpoint)
+        result = diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
+            "nor in a folder controlnet; name its file or folder",
+            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
+    if (result >= 0) {
+        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
+                                   part.config, part.checkpoint, part.prefix, &options,
+                                   &model->controls[model->control_count], err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    if (result >= 0) model->control_count++;
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++) {
+        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
+        if (!model->transformer)
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
+                (unsigned)i);
+        if (model->control_count == DITI_MOST_CONTROLS)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
+                             (unsigned)i, DITI_MOST_CONTROLS);
+        DITI_TRY(diti_model_load_control(model, desc, i, err));
+    }
+    return DIT_OK;
+}
+
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -55975,7 +56106,6 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
         if (model->vae) diti_model_assume_scale(model, part.checkpoint);
-        if (model->vae && model->transformer) diti_vae_fit(model->vae, model->transformer->traits.latent_channels);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -56001,7 +56131,6 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     }
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
-    if (model->tae && model->transformer) diti_vae_fit(model->tae, model->transformer->traits.latent_channels);
     if (!model->vae) {
         model->vae = model->tae;
         model->tae = NULL;
@@ -56059,6 +56188,11 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
+    for (i = 0; i < model->control_count; i++)
+        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
+    model->info.control_count = model->control_count;
+    model->info.wants_mask = traits->repaint_channels > 0;
+    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -56130,10 +56264,6 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     const diti_model_traits *traits;
     if (!model->transformer) return DIT_OK;
     traits = &model->transformer->traits;
-    if (model->vae && diti_vae_remembers(model->vae) && traits->default_frames)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "the tiny autoencoder decodes the first frame of a clip alone, for previews; give the model "
-                         "its VAE as well");
     if (model->tae && model->vae &&
         (!diti_vae_get_traits(model->tae)->has_decoder ||
          diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
@@ -56168,6 +56298,7 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
+    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -56181,6 +56312,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -56268,6 +56400,9 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
+    for (part = 0; part < (int)model->control_count; part++)
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -56328,6 +56463,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
@@ -57356,11 +57492,12 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
-    if (mask->image)
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err) {
+    if (image->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "mask.image: this version reads masks from memory only; give mask.rgba");
-    return diti_start_check_image("mask", mask, shape, err);
+                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
+    return diti_start_check_image(name, image, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -57379,7 +57516,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
@@ -57526,30 +57663,30 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
+                                              dit_error *err) {
     const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "init_image");
+    if (!pixels) return diti_fail_memory(err, "a picture");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
-   for: diffusers' binarize and nearest. */
-static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
+/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask. */
+/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
+ */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -57561,7 +57698,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -57572,7 +57709,8 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
+    if (!share->assignment.share && request->start)
+        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -58094,7 +58232,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -58130,7 +58268,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -58153,7 +58291,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_given_needs_encoder(model, "references", err));
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -58297,7 +58435,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -58361,6 +58499,12 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
+    if (desc->cache)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
+            "must be NULL",
+            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -58715,7 +58859,13 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
+    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
+                         desc->reference_count ? "whose keys change from step to step with this model"
+                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
+    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -58725,10 +58875,7 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
-                         "the role DIT_ROLE_VAE");
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
@@ -58737,37 +58884,40 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
 
 /* --- ops --- */
 
-/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted) {
     const dit_job *job = share->job;
-    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments =
-        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                        shape->height, shape->width, job->request.shape.vae_tile);
+    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = shape->height / vae->factor;
-    places.width = shape->width / vae->factor;
+    places.height = height / vae->factor;
+    places.width = width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a reference";
+    desc.name = "mean of a picture";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale reference";
+    desc.name = "scale picture";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
+}
+
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const diti_reference_shape *shape = &share->job->request.shape.references[index];
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -58814,6 +58964,293 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     return DIT_OK;
 }
 
+/* ==== src/job/control.c ==== */
+/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
+   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
+   writes. */
+
+/* --- requests --- */
+
+DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    if (!desc->init_image || !desc->mask)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
+            "and mask, which is white in that part",
+            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
+    if (desc->strength != 0 && desc->strength != 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
+                         (double)desc->strength, model->info.family, model->info.variant);
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_check_memory("init_image", desc->init_image, &out->shape, err));
+    DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
+    out->shape.repaints = true;
+    out->start = desc->init_image;
+    out->mask = desc->mask;
+    return DIT_OK;
+}
+
+static dit_result diti_control_request_picture(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
+    if (!wanted && desc->control_image)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
+            model->info.family, model->info.variant,
+            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
+    if (!wanted) return DIT_OK;
+    if (!desc->control_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) follows edges or a depth map; give control_image",
+                         model->info.family, model->info.variant);
+    DITI_TRY(diti_job_needs_encoder(model, "control_image", err));
+    DITI_TRY(diti_job_check_memory("control_image", desc->control_image, &out->shape, err));
+    out->shape.follows = true;
+    out->control_image = desc->control_image;
+    return DIT_OK;
+}
+
+static dit_result diti_control_request_net(const dit_model *model, uint32_t index, const dit_adapter *adapter,
+                                           diti_job_request *out, dit_error *err) {
+    char name[32];
+    uint32_t net = adapter->control, modes;
+    diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
+    if (net >= model->control_count)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
+            "role DIT_ROLE_CONTROL when it is loaded",
+            (unsigned)index, net, (unsigned)model->control_count);
+    if (out->shape.controls >> net & 1u)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
+                         (unsigned)index, net);
+    if (!(adapter->weight >= -100 && adapter->weight <= 100))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
+                         "100 either way",
+                         (unsigned)index, (double)adapter->weight);
+    if ((adapter->first != 0 || adapter->last != 0) &&
+        !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u]: first %g and last %g must be rising fractions of the steps, 0 to 1",
+                         (unsigned)index, (double)adapter->first, (double)adapter->last);
+    modes = model->controls[net]->modes;
+    if (modes ? adapter->mode >= modes : adapter->mode > 0)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
+            "be %s",
+            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
+    if (!adapter->image.width || !adapter->image.height)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
+    DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
+    out->shape.controls |= 1u << net;
+    out->net_adapters[net] = *adapter;
+    if (adapter->weight == 0) out->net_adapters[net].weight = 1;
+    if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    uint32_t i;
+    DITI_TRY(diti_control_request_picture(model, desc, out, err));
+    if (!desc->adapter_count) return DIT_OK;
+    if (!desc->adapters)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: adapters is NULL, adapter_count is %u",
+                         desc->adapter_count);
+    if (!model->transformer->traits.control_by)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) takes no control net; adapter_count must be 0",
+                         model->info.family, model->info.variant);
+    if (desc->reference_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: control nets know nothing of references; give adapters or references");
+    DITI_TRY(diti_job_needs_encoder(model, "adapters", err));
+    for (i = 0; i < desc->adapter_count; i++)
+        DITI_TRY(diti_control_request_net(model, i, &desc->adapters[i], out, err));
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
+   repainted, then the mask. */
+static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
+             channels = traits->condition_channels, masks = traits->repaint_channels;
+    diti_tensor rows, latent, mask = 0;
+    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
+    if (share->assignment.share == 0) {
+        if (masks) {
+            rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
+            mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
+        } else {
+            share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
+            rows = diti_image_in(graph, share->program.condition_pixels, false);
+        }
+        latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
+        for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
+            diti_copy(graph, latent,
+                      diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
+                      "condition");
+            if (masks)
+                diti_copy(
+                    graph, mask,
+                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
+                    "condition");
+        }
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+/* The latent of a control net's picture, F32 [C, h * w]. */
+static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *graph, uint32_t net) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_transformer *model = job->model->controls[net];
+    diti_tensor planes;
+    if (share->assignment.share) {
+        planes = diti_tensor_new(graph, DITI_F32, model->traits.latent_channels,
+                                 (uint32_t)diti_request_plane(&job->request), "control picture");
+    } else {
+        share->program.net_pixels[net] =
+            diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+                                  shape->width, shape->height, !model->traits.unshifted_control);
+    }
+    if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+        diti_broadcast(graph, &share->assignment.all, 0, planes);
+    return planes;
+}
+
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t net;
+    if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
+    for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
+        if (shape->controls >> net & 1u)
+            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
+}
+
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t net;
+    denoise->controls = share->program.nets;
+    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
+        diti_control_use *use = &share->program.nets[denoise->control_count];
+        diti_denoise *own = &share->program.net_denoise[net];
+        diti_tensor control = own->control;
+        if (!(job->request.shape.controls >> net & 1u)) continue;
+        *own = share->program.low; /* the members that all evaluations have in common */
+        own->control = control;
+        own->control_mode = job->request.net_adapters[net].mode;
+        use->denoise = own;
+        use->model = job->model->controls[net];
+        if (use->model->modes) own->text_tokens++;
+        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
+        share->program.net_scales[net] = use->scales;
+        diti_transformer_prepare(use->model, graph, own);
+        denoise->control_count++;
+    }
+}
+
+/* --- host inputs --- */
+
+/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
+ */
+static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    const dit_image *image = job->request.start;
+    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, values;
+    uint32_t x, y, c;
+    float *pixels, *at;
+    dit_result result;
+    values = (size_t)image->width * image->height * 3;
+    pixels = at = (float *)diti_alloc_array(&job->env, values, sizeof *pixels);
+    if (!pixels) return diti_fail_memory(err, "init_image");
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++) {
+            float keeps = 1 - diti_mask_at(job->request.mask, x, y);
+            for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
+        }
+    result =
+        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
+    diti_free(&job->env, pixels);
+    return result;
+}
+
+/* Plane dy * side + dx has pixel (side * y + dy, side * x + dx) of the mask at (y, x). */
+static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t width = job->request.latent_width, height = job->request.latent_height, x, y, plane,
+             side = diti_model_factor(job->model), planes = job->model->transformer->traits.repaint_channels;
+    size_t values = (size_t)width * height * planes;
+    float *mask = (float *)diti_alloc_array(&job->env, values, sizeof *mask), *at = mask;
+    dit_result result;
+    if (!mask) return diti_fail_memory(err, "the mask");
+    for (plane = 0; plane < planes; plane++)
+        for (y = 0; y < height; y++)
+            for (x = 0; x < width; x++)
+                *at++ = diti_mask_at(job->request.mask, x * side + plane % side, y * side + plane / side);
+    result = diti_plan_write(share->program.plan, share->program.condition_mask, mask, values * sizeof *mask, err);
+    diti_free(&job->env, mask);
+    return result;
+}
+
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
+ */
+static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
+    const dit_job *job = share->job;
+    const dit_adapter *adapter = &job->request.net_adapters[net];
+    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
+    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
+    dit_result result;
+    if (!scales) return diti_fail_memory(err, "the strengths of control");
+    for (i = 0; i < steps; i++) {
+        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
+        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
+    }
+    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
+                             (size_t)steps * width * sizeof *scales, err);
+    diti_free(&job->env, scales);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    bool first = share->assignment.share == 0;
+    uint32_t net;
+    if (first && shape->repaints && job->request.start) {
+        DITI_TRY(diti_control_write_kept(share, err));
+        DITI_TRY(diti_control_write_mask(share, err));
+    }
+    if (first && shape->follows && job->request.control_image)
+        DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
+    for (net = 0; net < job->model->control_count; net++) {
+        const diti_transformer *model = job->model->controls[net];
+        const dit_image *image = &job->request.net_adapters[net].image;
+        if (!(shape->controls >> net & 1u)) continue;
+        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
+        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
+        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
+        DITI_TRY(diti_control_write_scales(share, net, err));
+        DITI_TRY(
+            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
+    }
+    return DIT_OK;
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -58822,12 +59259,9 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->adapter_count)
+    if (desc->cache && !diti_equal(desc->cache, "references"))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no control models; adapter_count must be 0");
-    if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version skips no work; cache must be NULL");
+                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -58855,6 +59289,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
+    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
+                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -59263,10 +59700,19 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
+    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
+        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
+               "ring and tensor do not";
+    if (request->shape.keeps_references && diti_patches_used(&request->shape))
+        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
+               "another split, or leave cache away";
+    if (request->shape.controls && split->shard)
+        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
+               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -59347,27 +59793,6 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
-static dit_result diti_request_preview(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                       dit_error *err) {
-    bool tiny = model->tae || (model->vae && diti_vae_get_traits(model->vae)->tiny);
-    diti_colors colors;
-    if ((int)desc->preview < DIT_PREVIEW_DEFAULT || (int)desc->preview > DIT_PREVIEW_VAE)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "preview %d is unknown", (int)desc->preview);
-    out->shape.preview_interval = desc->preview_interval;
-    if (!desc->preview_interval) return DIT_OK;
-    out->shape.preview = desc->preview ? desc->preview : model->tae ? DIT_PREVIEW_TAE : DIT_PREVIEW_VAE;
-    if (out->shape.preview == DIT_PREVIEW_TAE && !tiny)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "preview wants a tiny autoencoder, and the model has none: add its file as a component with "
-                         "the role DIT_ROLE_TAE");
-    if (out->shape.preview == DIT_PREVIEW_PROJ && !diti_model_colors(model, &colors))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "preview wants the colours of latents, and nobody has published those of a model of family "
-                         "%s: take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE",
-                         model->info.family);
-    return DIT_OK;
-}
-
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -59383,7 +59808,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    if (model->transformer->traits.repaint_channels)
+        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
+    else
+        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -59392,10 +59821,10 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed =
-        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
+    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
+                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
-    DITI_TRY(diti_request_preview(model, desc, out, err));
+    out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
@@ -59501,8 +59930,9 @@ DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
                            request->plane_values * sizeof(float), err);
 }
 
-DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
-                                          uint32_t image, uint32_t frames) {
+/* The planes of a clip that are decoded. */
+static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
+                                    uint32_t frames) {
     const diti_job_request *request = &share->job->request;
     uint32_t channels = share->job->model->transformer->traits.latent_channels,
              area = request->latent_width * request->latent_height;
@@ -59510,12 +59940,15 @@ DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *g
                             frames * area);
 }
 
-DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph) {
+DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_clip_decoder(share, graph, 1, &clip)) return 0;
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
     rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
-    return diti_vae_clip_all(&clip, rows);
+    rows = diti_vae_clip_all(&clip, rows);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
 }
 
 /* The list of chunks, and how large they are at most. */
@@ -59818,57 +60251,14 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
                            job->request.shape.vae_tile, group);
 }
 
-DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out) {
-    const diti_latents *latents = &model->transformer->traits.latents;
-    const diti_pipeline_class *pipeline = model->pipeline;
-    bool clips = model->vae ? diti_vae_get_traits(model->vae)->video : model->transformer->traits.default_frames > 0;
-    float scale = pipeline && pipeline->latent_scale > 0 ? pipeline->latent_scale : latents->scale;
-    return diti_colors_find(model->transformer->traits.latent_channels, scale, clips, out);
-}
-
-/* Colours of the latent's pixels, between which straight lines lead to those of the picture. */
-static void diti_decode_emit_colors(diti_share *share, diti_graph *graph, diti_tensor planes) {
-    const dit_job *job = share->job;
-    uint32_t height = job->request.latent_height, width = job->request.latent_width;
-    diti_colors colors;
-    diti_tensor rows;
-    if (!diti_model_colors(job->model, &colors)) return;
-    share->program.preview_colors =
-        diti_tensor_input(graph, DITI_F32, colors.channels + 1, DITI_COLOR_COLUMNS, "colors of the latent");
-    rows = diti_latent_colors(graph, planes, height, width, colors.patch, share->program.preview_colors);
-    diti_enlarge_out(graph, rows, height * colors.patch, width * colors.patch,
-                     diti_model_factor(job->model) / colors.patch, share->program.preview, job->request.shape.swap);
-}
-
-DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err) {
-    float table[(DITI_VAE_MAX_CHANNELS + 1) * DITI_COLOR_COLUMNS];
-    diti_colors colors;
-    uint32_t i;
-    if (!share->program.preview_colors || !diti_model_colors(share->job->model, &colors)) return DIT_OK;
-    for (i = 0; i <= colors.channels; i++) {
-        memcpy(table + (size_t)i * DITI_COLOR_COLUMNS, colors.values + (size_t)i * 3, 3 * sizeof *table);
-        table[i * DITI_COLOR_COLUMNS + 3] = 0;
-    }
-    return diti_plan_write(share->program.plan, share->program.preview_colors, table,
-                           (colors.channels + 1) * DITI_COLOR_COLUMNS * sizeof *table, err);
-}
-
-/* A preview is the first picture, or the first frame of a clip. */
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_vae *vae = shape->preview == DIT_PREVIEW_TAE && job->model->tae ? job->model->tae : job->model->vae;
-    diti_tensor planes = shape->clip ? diti_clip_planes(share, graph, share->program.x0, 0, 1)
-                                     : diti_decode_planes(job, graph, share->program.x0, 0);
+    const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
     diti_tensor rows;
-    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
-    if (shape->preview == DIT_PREVIEW_PROJ) {
-        diti_decode_emit_colors(share, graph, planes);
-        return;
-    }
-    rows = shape->clip && vae == job->model->vae ? diti_clip_emit_first(share, graph)
-                                                 : diti_decode_rows(job, graph, vae, planes, NULL);
-    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+    rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
+    share->program.preview =
+        diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
+    diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
 }
 
 DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
@@ -60118,6 +60508,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
+    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -60130,6 +60521,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
+    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -60269,8 +60661,9 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
+    diti_control_emit(share, graph);
     diti_guard_judge(graph);
-    share->program.decode_timestep = share->program.preview_colors = 0;
+    share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
@@ -60291,7 +60684,10 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     guards = graph->guards;
     if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
-        diti_decode_emit_preview(share, graph);
+        if (shape->clip)
+            diti_clip_emit_preview(share, graph);
+        else
+            diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
     share->program.decode_segment = share->program.last_segment =
@@ -60392,6 +60788,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
+        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
@@ -60429,6 +60826,7 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
+    if (result >= 0) result = diti_control_write(share, timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -60480,7 +60878,6 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
     DITI_TRY(diti_clip_write(share, err));
-    DITI_TRY(diti_preview_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
     DITI_TRY(diti_references_write(share, err));
@@ -60493,6 +60890,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
+    job->request.control_image = NULL;
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
@@ -61129,11 +61528,18 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
+    uint32_t i;
+    diti_free(env, program->denoise.family);
+    diti_free(env, program->low.family);
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
+}
+
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_free(&job->env, share->program.denoise.family);
-    diti_free(&job->env, share->program.low.family);
+    diti_program_free_families(&job->env, &share->program);
+    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -61167,8 +61573,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_free(&device->env, program->denoise.family);
-    diti_free(&device->env, program->low.family);
+    diti_program_free_families(&device->env, program);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -62660,8 +63065,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
              now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";
-    else if (now->preview_interval != then->preview_interval || now->preview != then->preview)
-        what = "preview_interval, or preview";
+    else if (now->preview_interval != then->preview_interval)
+        what = "preview_interval";
     else if (now->resumes != then->resumes)
         what = "resume_on_loss";
     else if (now->vae_tile != then->vae_tile)
@@ -62976,8 +63381,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
-    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
+    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
@@ -65308,36 +65712,35 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/Jf4+a7:DOaFrODXY+l+'RZvF8)dSDDU.0qL2cO3T)m^)6.7W=m+'o<hMPdPT#P>E*xSG*OPEk4d.9,SJ#CmaW.MJ,1]hCc&H42'8N_`UW`=,"
-    "L'*W>'/nw1N&`k,+Qt=roV8y7Mji.^@1M.O$+>]eV,a@vtNjBYq:`:.Ih>hPYXjCEHJJw.VItlZ:R039)96Z=10TVjI:Cwm02Epy/5hZ^7FGM%$W>7(VkS"
-    "UexPGtPU8-],$k'Vd$IqkIQt%4PJ5`[`pCKpH[2J]gIcaL3WpUuHs,Br-q*qqU5@bd4;/^%ntO=bDynlMFOK1LJCe(o')D&STa)W0urYBpLuGkDu0iOHsZ"
-    ")jLSUNqw5a*RtA.1Y7#qNlx#HHRO[X4u5P)Snl7cucME)u*4vW1W8=,%^IdD9gQ'Yk#W[vh=r>+:_#KKrfPL9skcOeN<D6ep,V/=5nfA(L/&`QM$Ii;be="
-    "#WmcYPKZflHl8dgKnJ]'=^&DGnIo*,U9dIem0VmVcY'7rX4d:U^6@03B1bmShb&r@8Q69Zo<0Yg>J3[]5=._0OL*@pWmaD[7GqV9pJR%u-CgkIIhf_jE$^"
-    "Of%%^8nU3Kg#lZ%R3P(5%beNZKx/EG&7FRL<m3h;M([>$FvMe1kCAhGm,:.B[t*vEy;EGjO-R)nxGqlr$G)m^h2WM+`10`RjeLHF8kQx6(vrH9;cRV`x2Y"
-    "bJpH0a&@g*.Cgst^)+5<J<ig_u,sE;iXaj0FR`rIQ7u6kqj0Y3gQ60Dq*8+DOjX+tRJ6g]LmC49-HVIVH/BTF8-Df^3Zh^7jdZLwfBA^h.:e6]G3vwt'Ml"
-    "d7,[$g,8:j%k&sm+igvBj4q&c/fp0<E40,jmJmF(3T@<s`:6^p4rb&Z1psW6hvLl74B6G''26Pq@:B0+s7%@g+T6D1A+g_l:KKe=A82u&pV+J&yH^ioyA="
-    "BPTK*=lI4_A9mXg(hC#,JpLB*E;v[ORm/)DNK<F<5bZFmm=rF-@jP)8fI-;ad8%(].OLn-RHrAy&:xUh9M.<E;$Hw.M`<p']O]mH>MjO=>hiEJk/<s'e]B"
-    "D)3O7j`OrBS,h2/JVS7['s*=ZIx,Ho+xV*vTbH-G9+2+7'jJ-meAou',.a1F+i8M96ia^Q3YDq:w5&EB.rCrZnBMr#AnI1As(:HOU%[3yp<]R1Wi_tv$tE"
-    "xt+X.iU*iTx96tZ'BdV1[x&d+U($`<Ohj&GL2C0dx>>$T<ARye%DPq./(hMhmfW'R_Vs,6Kp:A:8mes1bp4&9=8mvr#(3TEE+I-gE6kZgi/Y+0E)mo1ZiG"
-    "cCU6B]Z#5ouSxw]H7Z4]H%0PXJ:n0`av809AXJ*unjt@f2/N&l@mTU;HPm<xoSc-iH9Se7qA*^bNG.RghQ*:Y@hFwF=8g@;s'kA6Gt5;H.Vo]m^,'#jA##"
-    "hiWC&Fxj607TU)T(UIQM960OS/SqWG9+5n^4>%AJiu,O49S4u`-'Z(4p2fp$>fAkMhMAcEu@=8L7ufU9K+D*%ZN_aF%B^->pfa_#IBnd<;%r[u8+c.V&N4"
-    "+-Vth/%#u66w1:fl+MBnQYauY6LCbu&3Hg*LG`-49BF]].l''%CJ)rR=fp/;[ZDWEnkl7r^=@&2FR$46j<^h(iScHE>G/pwu[Nx2_ZuIeHxa&-V-5IH=&G"
-    "n(U(aF%@],>hEmCJ(5_#w4[4N0OFL0>+@v)dC3=ps4a]C'_FI<ij)+)_<3BtwMf_>;7)94qB+X[O+9x#Cov9_/TLPETmNybEgsYq*hge,HG2yqgVT`f@f]"
-    "p[;Y@KnxOXZ^GT#w_=S64q.YN$F+*,DG1DplBheWbQ+I&Uw9[6*HV(TEVX4TYL@#UHkTf],%9.%F,,7<<p_RXgFn2aLM9fZ_uerN(Nm/pJn+HboM-8[kT5"
-    "l%yF]4*XUj0,)2wpku^/RAJcK&@CkjC(Ye0,6u<R:;A7)=SMYJhQc399=/<k+^Oj_O/r)sbMr@Af*@*_N.][B7XNsIlj+=J)cN)%*:MaM.`T9Ne-8S^u*]"
-    "#BL&jD(fH`gfx+6'86v[lqs'&MKy91)YAIPKL<:$'9m(=TDZEXZyQY1GK@K.X.26k=h,TDAw)WyHKf(+HsZ]U+38*x[jZ't$C=Zef7PWYLcJ6-s/hDC]$["
-    "6a9-xfB:VLg4CKrpiNAn#_xN]qw9$q(Cpm+=DsjRPPFuWq'qL&L8c(tS=*1&J(W(;.1I%5_6GlNlf38iJ]MjA<ZEmc^NhY:+jq1kd3sx/toMC/M)V3^_uL"
-    "w5j$:4]s*Kb5+y0(GUIabLa)T/edb*7:1rfGb>3A-#JBqT#c8KBufDKTa@R'[xc$W5^^f]XX2`4L%M+MU$P46@b/0nE1jK%f]'+mkaGadUpm,9DCsb2<dq"
-    "W]>ed=9n=ikKL]5'WKJO)[y,5;1]2mtk>l]WaCZ%fMw,%h`UM>GBry^8TFLW8)tLfxZp5`q$:D6(JCruYV*5iBlUq/qXpU*A)g.gdGh[%EItVnDG$wHKy_"
-    "[p%c:_cib4CJQ(/l+g&a2dO$&u&P1=N:o4U_0h^C'mkP:=EcU3(h99sj;io1-<M0'/K^x]YNU:9HonuN+[-X015SD3VU<s3ALrqG,$WyRtpG96bYhw+qEY"
-    "QleorfO5Ch#*+_tyX&/d5nwQpjbu:sBAyW5.N4@f`Zfo;G.4I0+.e[D;&$nGWGaHYGOXIEDL8's)2%E0Ty36SBn)i%n%YD8I(Nnrr<HTGD_s_6.H,<'c2("
-    "w/7,we(bD/7]I):b3$mJ'0n$0>c*KSH+x,+fO`p3r:=KC<l7#nJEp6U19pgesjw:Bc;SuDpuCsE7rL=C@t@qmBgdk>pX,DkjV+0FZ2b09%SB(pO%ZYyj[U"
-    "nH[(E%N9E94>guR=YeZ<U^%'C_MYCm>MfLh4VtBX>j(-;QA&lwhw>1JU1He/LtU>Yc,LTN3k#X[xXj3p<<VrLI10<LkfVThqO^(WaTlunIK1jsF&US0:0V"
-    "*d:`:sFhp7JONx+gC/>ud8x,2ke#ND3xu7FGDJ%B%^A)@A6YuO'ml&LIfI.4`]cYC$k:S6tnwXFl6:)od/G2MbE0(p59xOiJEbs,<ds8S(2%ekRZ7l_JGq"
-    "#B)t;#qbOhed1_8(soyOB-B.ni0nYg>l2l;CbyTu)P@]cL+/BC=j%k]`KbgA(PnG^*sm8ah/Faq&bIk4:04Wj%F;%9C#p*As;(i7V7t6BPdq-O)A2pO;6B"
-    "Has&/r%##",
+    "n0C9%1VZI/@a$p][;BOaFrODXx;O(M4wgmC0kj[MPYD-A5l9V_mc/e8'Di_DbH<dmrfY:phl4=E+v/+VHNc]HYr*B2U5Bi-4Y>B2jm>o&Vf%RnppX^:mu="
+    "/TS3:SiD)MSWCg#^Nr$mJ:j-t(2W]ZHTBRGdt=T^/J4qYeb:lOpHC[a]v=-YY*oI9*9$TLM>d-4V,nKbWPpy*urPNKHiF*0%QmKs)Xe^Zj^Z%so#sl0Te2"
+    ".(G<$8].OpNLqbZ*3<pP6r[`*dm%t-k+C3HX81$[W+5I>ja7';1v.3,d=&iu4&4+R;<KC'$O_^1LX=E102nMIofun@k(B/*@Gl9$Xkn)Wa]V_94.cA2-O>"
+    "$y@3+n)@)E<4&yqQh%&AjH_-9n=B0M(yprR:Px2Z4q;8iTXdM$Qwi,Ql`B-^t`IN&vxYIg1=)k9L<(o%s3.7HVX#,:AqIoI+M&Fg]QM[)'Om:J^X+mOG7D"
+    "[elF^GJ4bKStFx3+X9rkUbe:)l+>sQoi#v3Wor$Edu_te5J]q5`nLZj%[)m1j9r-7%jG9cPs1JfGggvg00_#GEkscjgVfg&j).f&Y8%(29f%ruFot@^=9Y"
+    "%GGMh6Ah6vXk/a7L(LbMb7]w/XQdaG:@YmVG9S(J#S/G*9X$4G:&SIly@w>Dqxk0m0'(ouwrmXaJ9$+W[LL8cZU&DtsGi*$+.:IV%S+Od8BsK@E2K(ut,t"
+    "bLXCW^&6M9V@s08Ut25'_&p*#_('f..0ut_>'NTPS'7rNZHBmXFAMT%sdAb/c3>9d6Wc9X=Sqpg5hi=]4U$8H24+Yx-fNEc^AI[DFsp$-^(aS/iPwnI&NF"
+    "n;nnvTW]9Ik9#[*49;hSACFrBq_Q>`]sCJC4FpKI@-)6=jfA'u;SYG8v<7oBr:X76InPKI$8iKwlaT_f2RljUOXerE<8oIEhvw(uuI1JDEZc6]m-'^+3=A"
+    "ogE0Y(0x_1E#LstS;4;&e^N^u&V_jbOjxMUADHk6$oIMSb3KkD2;G--mY:$_ZId=ulIux3`=HrXn)n-;]ybvg#.@OnAnCdq'P4[s-+l5/O@//XYb*NOA8J"
+    "1Y:DPTwR(t^D6a7]QCE3o(_T$0qY1f&,svjm<+Lxo7&M>u6:xXrLd$.3eB8rUZ[NI55Sb.OPX1_2NF%(vKkO`2wCLh=q(gVpbue_XSNN+X,/<FV+H[TWhT"
+    "WL%VCjf_-@,x,;]AWbUv#EpR)Pb+Rl$D0j9jo*1$k.u.u0Y09kK*xT<Os(C49En%nXXo('V/f3EOwb^cAZvGngSy2jm-Sph$/XEbqjne)]BXnVLUm-5Kg$"
+    "OVRKEq4c;k(K0;*LK@RTsXQA./1<HyiKMZZs6aT7r]uT]>O78]rTBFD)vu5gC9[x9>sG;%v$KsT6@CwRMom7a;BgPhVD>w$YNVYG'NNBT<%A<jl-uX2O-1"
+    "DeA,/3KN:wd$&E`)8S<sxam^QQK%]C]6O6TQI+X;</K2jp<]@ORbisa<=S*lmq.2C$E'Oa;#W&_8n`;asEao:>4Iom+h$1i*`*BI1Oio'i-ZAUslk:lI&r"
+    "PMDwCGT83+N<Qt_Mc5R]PN=7uB[.,(V%a$<Z`,r*vdt9-FoRoRg,^olh(>w7V*qi(j:1SquPvv;M;`=fI;oQu-Ouk&TAJhh&Q@XHc28>dAYdqY=SJ0/(tJ"
+    "u.&`w<)psZ(uE>$;;h%KRLWWa31M7sN&Gj4%4N3JiSYoKb:4]mI$o2O-lA1VOr44s1FO1^;)1MV80$s/asUq^L&R9n/1P^)Pf$]%y/&YNWQYFR]&&O3QM]"
+    "r]E`Q&ysvS8p__lm/vcTe]R(k[@[#k>IShiHuLC<Iu&al1PSapv=)8;J6[*MZ%Qni2ik7bHFNfHkW^uS$A0pk:B@K6I_mLnjjv7Fn1GsU;2yF3cr`$jHlE"
+    "S1+iArB/`'m=1H-)<GKL^px+)0B.D^AaNw;`]osBECM0D;*wiB:@=*@Q>=XSsSvP>='.k$.O(G>f6l.Y-B3>jTHJVsJqaMg95WQowQRV2ujW&JHY3`ge0c"
+    "c;;ahM7vv3nW,9si+W>(i;,X`#/V@-1.iZ$1QiK(gSd5_H>5FSE@rrK.=nlb4/fba3V]7e&qQt6'0jACoZ*>7[*'6`Br3XI+8Vef+gF0MMDi+='`2tY^/i"
+    "0e404p>)ZoKqs)B,JQOBXPSe1MBPEYk(`19;pevyhC7Q%%TWeGtWwTd##(C8gxQJ$4y0;RE$MXx/8$T)p-LnmiN,)0La-I7mtMjynyi,H^c4=q'*Z+Rf<h"
+    "]0pLXt16I5PIU<4L#m3)yO$GYT5Yc5w_&Z2L@QaYx`MXlj1=jv2Gn>'3]U$E[xo09W85LPrq/wk#@S3F.^((hndJ$w8<1y]S.1a`E,(CukT+@y6OKcHH)%"
+    "^LUnoyBA=#%KL_=Bowcqj^+-Hx(p:SqqCw*Vk>93*#f5nXY0rH^_W.f$&Kb+AxLhPgq]u$78L<U-x:Pb2BDVpF-Z5&tTpaq@Ns1[/o+W72T$v**eR-<t>d"
+    "LVI&':j08@e0EKCa=Wx$UJn>.vk%<&7i:55NV:dR>s1w`h#;)-v*LE@F5uHP`e<0fPiSY,k`0j(%LjFnr`n[gW9C8qJDqmQRsa<+,DZ63jtsL<UU:O.d`E"
+    "q2P^lLVVm8pZLCvmK&^Hr+;R5j^ml_`ubYnh,Cvlq+q>TH9UX,v:5ecsnAk6sG08y8nBkr0oQ>:/[F&2;@u,eI[2ljk-&v.xv%Z'O/r&FGF^nT>fO9TLq("
+    "w`y6_ISV5W8,T4if)7lEPros@:gam<Md$H%Hv$besrV>yHp4;VPC$VPaHw_[S>#AP'S9)'@sWC9G^)GxqAF/&/0p@yjJXK(QX,mylmik88nw%&RYtd^:rr"
+    "vN9]S&6THss-]S:$Q_<Q744s-l$i87/Y=&[5^l$gER]r+fQuC0b)v''PYAc#oa3hnN5(VB]A*5-F0'0Q6)X0Ht@[MYUr5*,C,;V=T#LsY-lG;84;Y_0bUq"
+    "qq#ZsQFbV@&Q2oi<WE;3kF$q7ZDL:f;x#n4_3#,&xu2S%yUY`.pP/HEsrX.m`VOHHg:[vbi-b*kRmAGiAj7V<5>2#+TwvdM7r6j^v,MYvEHma2LGi/mr=+"
+    ",88sZUjF1Y0j&XR#'/qSv1P*NZf#LlPFo):o8J-SEJKj&sU[Rvq(el35S.Uoyt[7SWFr)['<:x'##",
     0};
-#define DITI_SPIRV_SIZES_map 2677u, 4943u
+#define DITI_SPIRV_SIZES_map 2640u, 4870u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -65350,55 +65753,55 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
-    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
-    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
-    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
-    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
-    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
-    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
-    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
-    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
-    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
-    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
-    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
-    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
-    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
-    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
-    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
-    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
-    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
-    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
-    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
+    "n0C9%1VZI/qh>=miXrWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z42+7oaRy7X<0oOUf#fKrTf.g7O2d`VWWW%=pv@oCGx=&(l$*[::M6=f;(yv"
+    "^=(/^bYw5k1n;h`y/.S(^LieVSq-wfX<*uvUVu&K#7k>&<%&RZ:c.iM&Q+T+4]r>+@HL0@X&Sh)8uK1O7.l.E*>OEon8T<m;1Q3^48*^`S1dF[OWZ4K+As"
+    "EjxsC>GeghEADiyyF@SQ4M>1lmk4)8R*JRmh$/1#e^8pQ1>u'[v,y(Vmu4F[pVv8wsXp6954-FRyI%_XjRs&#bR:nhK0h%:PRG@THwkvjfCxgB-N<kdLD1"
+    "q75X/#)f+BP4eTVI)s2L@nHZ%jXjMA3AjZO>BIj]n)IwP(C,-SC.a^$NmpOMF'M+<6_@FQQg:_UD;EXJYB/fR4F;+n27r-0>G](Fply<2jV5=)Gp=<GZV["
+    "dm]m7k<=@;Xr60GqooqA#8JOT]Zn1o]7QGn^gS_f.)o^kvgh9Pm%2Y5-Xg_YxREcJkB-A%sfm6cIO1nAK/KwfEXasUBe@bG^V2vrly;njFJLs`n%v+gB6o"
+    "EwEL_a404&p2$9v)PkTN5NwWrx[66qjMy&q$kl61=Gm:_Ua9<FfQ,Z*DT,/ZDmF2TWvEmOBjVcS@=IX<Q#.5:7gYN>i00b_]uiLmR'[*RlM`s5)%#u1b'D"
+    "j*cYE&5[VN]o%V/%s0^s9(hJ9,$O9=g^LoTt8$9*58qc+BBo/bTNd848;qxTJ;FDGt-G,q@m:O#5ffa'Df=w9JNpX[5S^P&-bpjWBPfXJob8Ou$tXKlJ'T"
+    "j<bb/hk1Dwp,c$cP)$fWUjuZS<j9'kUlSCJdXR[r_VE4Ri@yJB*N3hKLvN&QP&y_E'4Bia6QY0V=ZOL8bFBN=+Sy4pdXWSQeLJ1MEB>5%Oy$>@Hai&VpXC"
+    "vxW,DY6)/9j#S$$ujPn%uA>Pmk4+X%F'Kgb&if^tp:hg)c:GS<J$O>c0&DeG;Dg)(UtKKI)03DV4N75BkX4520G(rE/7]TT*P$<nrCStW56+$jU+VX)dch"
+    "v8bWePd:GaJo8M=G<2o,6'0doa`/bk<3$ang$P#:iNQecBrd9*1=/HgUyJ*InLuhDx]0eJ+mk*o2A^sARrPjR.uR_H&ea@>yV<Yjb/8;o[kUIQJkug;HXt"
+    "nkxgJ[m^HF6`:%RD(:jQYRx`+Fe`&Hwbt=SgTFT>S/e`f7v^vkk_pNB.y--Y&^ur1ZUw=TxJ]jEZ.#m6J)Dj1w:FcV3OoxS33pW%1S7QG_#Fm7fWcG2S]x"
+    "#=L^;]2k;OS>[-m#ZF>XiXM+TGH9l$/ik#,6C/6KA,v_YI6wk'e=:+S1iq=nV(4S9XOgViF8McoIE8or%&x`s6fnLg_5jmZD<2m.LcWfSG]AoaWFb]1Y:T"
+    "`9`Rpu&8aOTUYo3K5_eVYMh>+sGGL#UG5'W$FH$)BHN^YDQALP.`#1DKIjUv0gG[0cSr9UXPCi2>8)59<67*dlN+[B,WUi3Bj]-D03g>iINLT_DN_um'.,"
+    "5624]tlLmmt'@g]`aa.c_g7aF]FaXLL,*GP^TbPRvvB>t0P<%wG_P_5KbO>p;totI#W=/m9918roT[J)6dh-hUs&&Xdw$1C[Acu;puNcW$a-Kb(:J)2%TV"
+    "EvuRi+=@7)Tm[&T;y//QsDUsLc/Z5BLr^54.Q'U^D6`[(XaG+C5Uq+88U%E1LH,niC9<Rn`,pOeHj0i[c13=tD/(9Q2@UH+kiOr)E<W&Hp%uOxuU/1rVQ6"
+    "Jt'u'1EMI(y<*@[.Q1)Tk@su1AvZiac.$kr]>)$pWQ:&:P/>)g;V-(.TDmi4g2<)[3*imhn-RSXU$Grk*27;CD6ad8hC%@Ae;6q=tdE=33b_4QOOY-m3q_"
+    "BT$WQK_0EtiM:xe8VeHDMf_+$R#=q`D/$Q-lMiV+1i@YQiMcdE[<16M/OEHJ#9K;>rbaY6VN^9;3I1P.,j#Q+Di4n:OK]Bj4:08$g$KGe#-7kFr=nEd;--"
+    "<23n'2iPCB%%t=]7WRq:pk%)nfWu2REq%,4sfc3(k`[s3(QYdr#ne3&s;BZK%A9`<0bqhg:R'Qm13(d^Q`5rgG*MZYZd#GRWSVaniuiMEMU&0-KDlvWI]e"
+    "o&ol='Ci+-k`nZUVG<y0h&G$YNPji>POu0)%BaqH+Kt:9#>=&F4t[g:W&^[rW:r*gkXAKbn:aKf;u$f-I5ZbkUi3_][Lp%Ria-9,)T@jMHHxAIK2XHC0uB"
+    "L[cWeZT,DPgWMaBe+L*hZqHno*guC:@4w_53eK<b$6a*<UjBnh'WPYtbC8mK`3qPN),fDh/=Dj*/QZ:bO0K4fSD+Xh#_j382_<Kw(-VVUL5`YxGw57G)##",
     0};
-#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
+#define DITI_SPIRV_SIZES_guidance 1970u, 3496u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
     ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
-    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
-    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
-    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
-    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
-    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
-    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
-    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
-    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
-    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
-    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
-    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
-    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
-    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
-    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
-    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
-    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
-    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
-    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
-    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
-    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
-    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
-    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
-    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&>ux5Zp2os=deJFI6%Fb=OrV(8f'"
+    "3ctS;$cHw0_tEV3f.I'pVY2.sE74U0+p>)k,,'FEW<>A9a@#kY0Q'KVaAS5n^X2k+YaB`+T2a2aD)ZAiWMo]e`ml,Qr9bS=C9Qb=H5=cyyiAdjN5/13-Wp"
+    "S(tP8p$s@'5uVZ4:$v&Q$<;-70p>cd>ao0,O3&l[UT`6BrJGLZ1@Xq_XN:R@51ua$CbtOc9;:&0qA:3Vg&3K)Ji-J+UD3G'@uHNek+AfZc9/dDgputpO[i"
+    "2O(me.*vXuh;H;tnOa'kBSv]PS0[t^Yqb8je%&gW^4OGMQP&fUisi*4yZUQSFQEg$r2r17/rNv.KIL&2E3`QG`XyyYa0=6O&p_0s1gvgoXe]7afm7xQ<_%"
+    "iu&Ti%]brioP1JbA:g0`/J@li*Z<fDCSS:C7F-+Z1Fta%hp)sieYB=yxm<K.N@Y#tHHIH_nY8EF+3F6Nd'pVP]l6cL>/F='KpQ&x:^=-_3rUkRTbf4uk#a"
+    "VL'Jj02cMBFLCx<^H@3o*AZ6Hg*B[pjog%U+l`=gOSX@sPe_&Z4pVo<;Y/&/&;;.&8I&P8Oi8_..sjuYqeDp$kdv::VR&:%w;w*cL%[bjBBDK/4P6Fsq7S"
+    "PrJvbjynu-70'S`G`Mq0;<gk+g^lA+y94C_HtGWGjyq:vsSM&),nugd,LCNV1SE=M[d:eehVCxTr4lGhF+-c[[q`.Qpb-r@cp++F$SbI/N3#8bMTvvuuEA"
+    "pe$o4I072Mw%e5;oFr#dWc(Ms`K&v5;1xYnR@1P3<k-WEy$9.HkS5dv<1RD';qSZ:au':@`rx3EE@Y91HK<xJ0T]/[XG1=F#HuqvgsV$mqoY&KU1Gk6I'Y"
+    "J$Y<hBVZm7&.PgK+ISKglmLrTyr$@n6wi9UyYHbq7c)v'Vl>$&oiJG.ptRN+PuuU0kBT.TL**0=/o])Pmrvb2K6d:(sga`ZI)Gk90c@[TtC$@`,_OoHDT-"
+    "iZi.g,(a.)_eH1YP^i,+SgT'0uF1cfw`2:hGa+0XGbiW09NW=aXfh36k6;:[NKBZ'eK4Qu<5)D_=bu&Y,>:h,jf.aLQ0E/mxyjsCDor]XFf=#2npkL+j(k"
+    "MO-_wn8#i,KDk[E<N^bBKbc3$2CTCGcX&Y#M_7qRNKs`lDaD&m&N_13B:@'KUoeoq/awj]=TjB1Ii;TSU+y9pE-Y1l'5,2^[R[km:wShA</F0eanh3Qq2q"
+    "fD's<t;3R-G.MRrpjOCt4*/uZ+rsYMCp9C939W/B,ZVBwOuSM#$Ap:E=98Efpj;'v&8)K/50;/AmDm0:-;h:T3r.k2Pg4egR[@:eC^*t/_L:i;aMX$pt::"
+    "(i@d+)0/c]vF=7=S98/nN-NF91)Qr/5w=+S4U21`q.B3g299wC0^O2F6qqvmRLH1UI<^wE,&CZMG[GS/s[ug^nf0@E1]ZtYXL+77Oc[XA`1MAdZy^V8+&n"
+    "P`rbQ-]cx@FZe*UP]*&%=joN10*UOc;[FQUBJ^%N`'=R%5$txIBoXwoZ#/D8Q4$4ArSkor62<@m/>by<16S+s336d+giex=C`rs`f14CX]TvkQRk9i`ym`"
+    "gKL`i,syGrDAF7/F(5[G8Lo5NI=*8#.xf&'lsefCsiO,%Z,&9:`05e.gAZQBsq8#'Smh:fesIlsQ$D%TZ7E9IhFm(XDsrQ+:='^g7sl4RZ&CNW]tse#I^T"
+    "[42(EpS#7F6Pv-]f<kFa%4q^pc0>'mSt`[Tcx-.44g)#cUN<C,(Kr<dqhCn@qGAK^jpT9PkGd70S^BsJpqtKFaavN22V;n6bcP7`&(%D9SfBDu,A2&A*WP"
+    "*hS;E(jr]+UfrfEyfTOFDed`_ua'yPo0FR4yCEyVJMA((o-#A$SKONZdfW:^mR]n7-U=T*8[%hSES8:uO:SGt,OI#CErksAo(`k7GtO%BK#1R+yR(LMR_q"
+    "<]M7oQ$GLgg]btDp/JpGeLX3>w/)7M=Sr99dNuqC^Udi,Kjg^Wab5<tKNU7(RejOjs(0UvYbLC>WI3xIy,bM>V#C#*jo-LZ^>*q3.Meh)tO7pdOCN0Q%7["
+    "iZtLU'X=lfsS;(7:8ID5daAdmKiujt4+LYRpPqUV>M>JK/g`8JvNVgn<rYAI7r%.tDBQ<o(bb,68cYK7h[^kXw;>AbotR&Bt3jeR%B=G$^FA6(d;ej.sg&"
+    "$gl[yc.(G0:&.aefl/-yqm>i<fv@Y3rsj1mA%DQk=AYVAiAsE[mmM*U7WUo/0Bn6Xf;1o8.LjeOSRw)3N)lg5bkC9)Re$C&43I1A953@=1As3r'%=*H>n@"
+    "m;I+$p+F3hDRHc+*WpNtbOLf=0.bLaWS=b'fr&`q[+J8W90N[)QUS:q6'ZemlN.ap1H$jMp3O6TNIKrvvseh:Ii5&,=gP1(YB7W71hJ/u1LX<4ruClY/&V"
+    "OBR<kLg*>`D&twx%k9(f9U29=SVndCD*./`QfqHy226UmCGvQ<9Y_YT):nm=^=T:LR$okOA<8GpbRfP5/QbdVyY&NE0Fn+hJU;>Et8kdPGc'g`[DiO*^^4"
+    "+%7=md:_PHrI6<CrtS$3I=g8i//M87<nNn@sDHJ-I-uInV_#r3R#2;MMe[kk@OGm%kC>ulL'0;#",
     0};
 #define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {
@@ -65423,47 +65826,41 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
-    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
-    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
-    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
-    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
-    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
-    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
-    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
-    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
-    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
-    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
-    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
-    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
-    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
-    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
-    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
-    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
-    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
-    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
-    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
-    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
-    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
-    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
-    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
-    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
-    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
-    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
-    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
-    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
-    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
-    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
-    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
-    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
-    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
-    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
-    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
-    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
-    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
-    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
+    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
+    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
+    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
+    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
+    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
+    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
+    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
+    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
+    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
+    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
+    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
+    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
+    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
+    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
+    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
+    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
+    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
+    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
+    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
+    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
+    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
+    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
+    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
+    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
+    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
+    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
+    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
+    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
+    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
+    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
+    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
+    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
+    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
     0};
-#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
+#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

@@ -185,7 +185,7 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
         diti_denoise *own = &share->program.net_denoise[net];
         diti_tensor control = own->control;
         if (!(job->request.shape.controls >> net & 1u)) continue;
-        *own = share->program.low; /* what all evaluations have in common */
+        *own = share->program.low; /* the members that all evaluations have in common */
         own->control = control;
         own->control_mode = job->request.net_adapters[net].mode;
         use->denoise = own;

@@ -785,7 +785,7 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
-/* What families made for their evaluations. */
+/* Frees what families made for their evaluations. */
 DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are

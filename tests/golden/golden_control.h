@@ -65,6 +65,106 @@ static inline void golden_control_call(golden_pipe *p, const char *base) {
     diti_checkpoint_close(golden);
 }
 
+/* --- what the blocks of a net add in the first step --- */
+
+/* The first step's evaluation of a net: its inputs, recorded or of the pipeline beside it, items of them. */
+static inline void golden_control_inputs(golden_case *c, const diti_transformer *net, const diti_checkpoint *texts,
+                                         uint32_t items) {
+    static const char *const names[2][2] = {{"negative_prompt_embeds", "negative_pooled"}, {"prompt_embeds", "pooled"}};
+    const diti_model_traits *traits = &net->traits;
+    diti_denoise *d = &c->denoise;
+    uint64_t count, width;
+    uint32_t i, k, plane, size = traits->latent_channels * 96;
+    float *values[2] = {NULL, NULL}, *sigmas, *latent, *picture;
+    d->batch = d->steps = 1;
+    d->branches = d->text_batch = items;
+    d->height = 8;
+    d->width = 12;
+    d->guidance = 3.5f;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < items; i++) {
+            float *one = golden_floats(texts, names[items == 1 ? 1 : i][k], &count);
+            values[k] = (float *)realloc(values[k], (i + 1) * (size_t)count * sizeof(float));
+            memcpy(values[k] + i * count, one, (size_t)count * sizeof(float));
+            free(one);
+            if (!k) d->text_tokens = (uint32_t)count / traits->text_columns;
+        }
+    d->text = golden_give(&c->m, DITI_F32, items * d->text_tokens, traits->text_columns, values[0]);
+    d->pooled = golden_give(&c->m, DITI_F32, items, traits->pooled_columns, values[1]);
+    latent = golden_floats(c->m.folder->golden, "case0.in.latents", &count);
+    picture = golden_floats(c->m.folder->golden, "case0.controlnet_cond", &width);
+    if (!golden_control_sd3(c->m.folder)) {
+        latent = golden_pipe_unpack(latent, count, d->height, d->width, 2);
+        picture = golden_pipe_unpack(picture, width, d->height, d->width, 2);
+    }
+    plane = size / traits->latent_channels;
+    d->latent = golden_give(&c->m, DITI_F32, traits->latent_channels, plane, latent);
+    d->control = golden_give(&c->m, DITI_F32, traits->latent_channels, plane, picture);
+    d->step = golden_give_u32(&c->m, 0);
+    sigmas = golden_floats(c->m.folder->golden, "case0.sigmas", &count);
+    c->timestep = sigmas[0] * 1000;
+    free(sigmas);
+}
+
+static inline void golden_control_net(golden *g, const golden_folder *folder, const diti_transformer *net,
+                                      const diti_checkpoint *texts) {
+    golden_case c = DITI_ZERO;
+    diti_control_use use = DITI_ZERO;
+    uint32_t i, width = net->traits.width, doubles = net->traits.layers - net->traits.single_layers;
+    float *scales = (float *)malloc(width * sizeof *scales);
+    golden_graph_begin(&c.m, g, folder);
+    golden_control_inputs(&c, net, texts, golden_control_sd3(folder) ? 2 : 1);
+    for (i = 0; i < width; i++) scales[i] = 0.7f;
+    use.denoise = &c.denoise;
+    use.model = net;
+    use.scales = golden_give(&c.m, DITI_F32, 1, width, scales);
+    diti_transformer_prepare(net, &c.m.graph, &c.denoise);
+    diti_graph_segment(&c.m.graph, "step", true);
+    diti_control_begin(&c.m.graph, &c.denoise, &use);
+    for (i = 0; i < net->traits.layers && !diti_graph_failed(&c.m.graph); i++) {
+        diti_pass p = diti_pass_at(net, &c.m.graph, &c.denoise);
+        char name[48];
+        use.x = diti_transformer_block(net, &c.m.graph, &c.denoise, i, use.x);
+        use.done = i + 1;
+        diti_control_make(&p, &use);
+        diti_format(name, sizeof name, i < doubles ? "call0.block_samples.%u" : "call0.single_block_samples.%u",
+                    (unsigned)(i < doubles ? i : i - doubles));
+        golden_case_expect(&c, name, use.added, GOLDEN_BLOCK);
+    }
+    golden_case_run(&c, net);
+}
+
+static inline void golden_control_blocks(golden *g, const golden_folder *folder, const char *base) {
+    char path[2][1100];
+    diti_checkpoint *files[2], *texts = golden_open_checkpoint(&g->env, base, "golden.safetensors");
+    diti_json *configs[2];
+    diti_transformer *model = NULL, *net = NULL;
+    diti_load_options options = DITI_ZERO;
+    dit_error err = DITI_ZERO;
+    int i;
+    diti_format(path[0], sizeof path[0], "%s/transformer", base);
+    diti_format(path[1], sizeof path[1], "%s/controlnet", folder->path);
+    for (i = 0; i < 2; i++) {
+        files[i] = golden_open_checkpoint(&g->env, path[i], "diffusion_pytorch_model.safetensors");
+        configs[i] = golden_open_json(&g->env, path[i], "config.json");
+    }
+    if (golden_open_device(g) &&
+        golden_require(g,
+                       diti_transformer_load(golden_shared.device, &g->env, configs[0], files[0], "", NULL, &model,
+                                             &err) == DIT_OK &&
+                           diti_control_load(model, golden_shared.device, &g->env, configs[1], files[1], "", &options,
+                                             &net, &err) == DIT_OK,
+                       "loads %s", err.message))
+        golden_control_net(g, folder, net, texts);
+    diti_transformer_destroy(net);
+    diti_transformer_destroy(model);
+    for (i = 0; i < 2; i++) {
+        diti_checkpoint_close(files[i]);
+        diti_json_free(&g->env, configs[i]);
+    }
+    diti_checkpoint_close(texts);
+}
+
 static inline void golden_run_control(golden *g, const golden_folder *folder) {
     golden_pipe p = DITI_ZERO;
     dit_component component = DITI_ZERO;
@@ -75,6 +175,7 @@ static inline void golden_run_control(golden *g, const golden_folder *folder) {
     diti_format(part, sizeof part, "%s/%s", folder->path, net ? "controlnet" : "transformer");
     component.source.path = part;
     component.role = net ? DIT_ROLE_CONTROL : DIT_ROLE_TRANSFORMER;
+    if (net) golden_control_blocks(g, folder, base);
     if (golden_pipe_open_with(&p, g, folder, base, &component)) golden_control_call(&p, base);
     golden_pipe_close(&p);
 }

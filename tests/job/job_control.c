@@ -238,7 +238,7 @@ static void test_fill_refusals(dit_model *model) {
     refused(context, &a.desc, "cache \"everything\" is unknown");
 }
 
-/* What the mask hides of the picture is unknown to the model; and a mask may change from run to run. */
+/* The model knows nothing of the picture where the mask is white; and a mask may change from run to run. */
 static void test_fill_mask(dit_model *model) {
     uint8_t kept = picture[10][60][0];
     float second[LATENTS];
