@@ -12703,10 +12703,10 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* What a type of elements takes: two capabilities, an extension, and how a type says which float it is. */
+/* A type of elements takes two capabilities, an extension, and a number that says which float it is. */
 typedef struct diti_spirv_float {
     uint32_t capabilities[2], extension[5], extension_words;
-    uint32_t bits, encodings[2]; /* of the first operand, of the second */
+    uint32_t bits, encodings[2]; /* numbers for the first operand, and for the second */
 } diti_spirv_float;
 
 static const diti_spirv_float *diti_spirv_float_of(diti_matrix_kind kind) {
@@ -17319,7 +17319,7 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
-typedef struct diti_late_copy { /* what a segment leaves for its next run, and the state that keeps it */
+typedef struct diti_late_copy { /* a result for the segment's next run, and the state that keeps it */
     diti_tensor from, to;
 } diti_late_copy;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
@@ -17397,7 +17397,7 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-/* The same of a type whose elements are bytes, as rows of those. */
+/* A part of a weight whose elements are bytes, as rows of those. */
 DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
@@ -17467,8 +17467,8 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
 /* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
-/* The same where this device has no such values: they come with the exponent of the op of that name, and in the scope
-   at hand, on the device that makes them. */
+/* Stores values received with the exponent of the op of that name, in the scope at hand, on the device that makes them:
+   for a device that has no such op. */
 DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
@@ -19587,7 +19587,7 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
 }
 
 /* A copy takes the exponent over. F32 without one that becomes all of a new tensor of F16 may not fit: that gets an
-   exponent of its own. What has an exponent already (diti_guard_like) is stored with it. */
+   exponent of its own. A result that has an exponent already (diti_guard_like) is stored with it. */
 static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies, bool is_new,
                                    diti_dispatch *dispatch) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
@@ -53657,7 +53657,8 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
                                              dit_error *err);
 /* Finds coop_layout of a device, which has matrices of halves. */
 DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err);
-/* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8 */
+/* probe_product.c: whether a product on the rung that the device is set to is right; type: of
+   its weights (int8 rows, 8-bit floats), else DIT_TYPE_STORED */
 typedef enum diti_probe {
     DITI_PROBE_PLAIN,    /* F32, nothing fused */
     DITI_PROBE_HIDDEN,   /* F16: activation(x W + b) * multiplier */
@@ -53918,7 +53919,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    dit_type type;          /* of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
+    dit_type type;          /* type of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -53953,7 +53954,7 @@ static void diti_product_round_rows(const diti_product *p) {
     }
 }
 
-/* The same of weights, which are rounded here; their bytes. */
+/* Rounds the weights, and gives their bytes. */
 static uint32_t diti_product_store_float8(const diti_product *p, unsigned char *out) {
     const size_t count = (size_t)p->n * p->k;
     size_t i;
