@@ -175,7 +175,6 @@
        jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
 
    - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
-   - Models that repaint (dit_model_info.wants_mask) take init_image and mask as they are, and all steps.
    - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
      below one half.
    - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
@@ -233,7 +232,7 @@
    - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
    - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices: the step, or with pipefusion the whole run. It ends the job with
-     DIT_ERROR_NOT_FINITE in the decoder, with int8:e, and with pipefusion over processes or of HunyuanDiT.
+     DIT_ERROR_NOT_FINITE in the decoder, and with pipefusion over processes.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -686,7 +685,7 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,      /* a control net: dit_job_desc.adapters puts it to work */
+    DIT_ROLE_CONTROL,
     DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
 } dit_role;
 
@@ -778,8 +777,6 @@ typedef struct dit_model_info {
     uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
     float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
     bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
-    bool wants_mask;           /* dit_job_desc.init_image and mask are required: the model repaints (FLUX.1 Fill) */
-    bool wants_control;        /* dit_job_desc.control_image is required (FLUX.1 Canny, Depth) */
     bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
@@ -800,7 +797,6 @@ typedef struct dit_model_info {
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
     uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
-    uint32_t control_count;  /* control nets */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -908,20 +904,17 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic;       /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                           example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale;    /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
-                           the model's default where that is 0, too */
-    float length_limit; /* most lengths of the conditional prediction that a guided one may have; longer ones are
-                           shortened (Z-Image's cfg_normalization, 1); 0: any */
+    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                        the model's default where that is 0, too */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a control net at work */
-    uint32_t control;        /* number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
-    float weight;            /* strength; 0: 1 */
-    float first, last;       /* fractions of the steps in which it works; 0, 0: all */
-    uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
-    dit_image image;         /* required: the control picture, of the size that is made, in rgba */
+typedef struct dit_adapter { /* a control model at run time */
+    const dit_model *model;  /* required */
+    float weight;            /* 0: 1 */
+    float first, last;       /* fraction of steps; 0, 0: all */
+    dit_image image;         /* the control picture; zero: none */
 } dit_adapter;
 
 /* Where noise comes from; the same seed gives the same numbers on every device. */
@@ -986,8 +979,6 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
-    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba:
-                                        required  by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -1004,14 +995,13 @@ typedef struct dit_job_desc {
         *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
-    const dit_adapter *adapters; /* control nets at work, each at most once; NULL: none */
+    const dit_adapter *adapters; /* control models; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
-    const char *cache;           /* "references": keys and values of references are computed once, for models that were
-                                    trained so (FLUX.2 klein 9B KV); NULL: the model's own way */
+    const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
@@ -1626,8 +1616,9 @@ DIT_INTERNAL float diti_half_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_half(float value);
 DIT_INTERNAL float diti_bfloat_to_float(uint16_t bits);
 DIT_INTERNAL DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
-DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits); /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
-DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits); /* OCP FP8 E5M2 */
+DIT_INTERNAL uint8_t diti_float_to_e4m3(float value); /* largest 448 */
+DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits);  /* OCP FP8 E4M3FN: no infinities, 0x7f and 0xff are NaN */
+DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits);  /* OCP FP8 E5M2 */
 #endif
 
 /* ==== src/base/error.c ==== */
@@ -2011,6 +2002,21 @@ DIT_INTERNAL float diti_e4m3_to_float(uint8_t bits) {
     if (exponent == 15 && mantissa == 7) return diti_float_from_bits(negative ? 0xffc00000u : 0x7fc00000u);
     if (exponent == 0) return diti_small_float(negative, mantissa, -9);
     return diti_small_float(negative, mantissa | 8u, (int)exponent - 10);
+}
+
+/* To nearest, ties to even; beyond 448 and infinities become 448. */
+DIT_INTERNAL uint8_t diti_float_to_e4m3(float value) {
+    uint32_t bits = diti_bits_from_float(value), sign = bits >> 31 << 7, exponent = bits >> 23 & 255u, code;
+    float steps = diti_float_from_bits(bits & 0x7fffffffu);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint8_t)(sign | 0x7fu);
+    if (exponent < 121) exponent = 121; /* 2^-6: below, steps are 2^-9 */
+    if (exponent > 136) return (uint8_t)(sign | 0x7eu);
+    steps *= diti_float_from_bits((257u - exponent) << 23); /* of an eighth of the power of two below */
+    code = (uint32_t)steps;
+    steps -= (float)code;
+    if (steps > 0.5f || (steps >= 0.5f && (code & 1u))) code++;
+    code += (exponent - 121) * 8;
+    return (uint8_t)(sign | (code < 0x7e ? code : 0x7e));
 }
 
 DIT_INTERNAL float diti_e5m2_to_float(uint8_t bits) { return diti_half_to_float((uint16_t)(bits << 8)); }
@@ -6312,6 +6318,7 @@ typedef enum diti_class {
     DITI_CLASS_FP16,                /* all other kernels, with halves in memory */
     DITI_CLASS_COOP_CONV,           /* convolutions on matrices */
     DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
+    DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
     DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
@@ -6346,6 +6353,8 @@ enum {
     DITI_FEATURE_COOP_PER_ELEMENT,
     DITI_FEATURE_BF16,
     DITI_FEATURE_BF16_COOP,
+    DITI_FEATURE_FLOAT8,
+    DITI_FEATURE_FLOAT8_COOP,
     DITI_FEATURES
 };
 typedef struct diti_features {
@@ -6401,7 +6410,8 @@ typedef struct diti_portions {
 typedef struct diti_coop_shape {
     uint32_t m, n, k;
 } diti_coop_shape;
-enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
+/* Elements of matrices; sums are F32, those of S8 S32. E4M3_E5M2: of the first operand, of the second. */
+enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_E4M3, DITI_COOP_E4M3_E5M2, DITI_COOP_TYPES };
 typedef struct diti_coop {
     uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
     bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
@@ -6440,10 +6450,21 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
-#define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
+#define DITI_CONSTANT_KIND 22u  /* a diti_matrix_kind: what float16 of matrices becomes */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
+
+/* Elements that stand in matrices in place of float16, in gemm_coop. */
+typedef enum diti_matrix_kind {
+    DITI_MATRIX_HALF,
+    DITI_MATRIX_BRAIN, /* bfloat16 */
+    DITI_MATRIX_E4M3,  /* both operands are rows of bytes */
+    DITI_MATRIX_E5M2,  /* the second operand is; the first one is E4M3 */
+    /* those two once more, whose bytes become halves when they are loaded: what other devices have for tests */
+    DITI_MATRIX_E4M3_HALVES,
+    DITI_MATRIX_E5M2_HALVES
+} diti_matrix_kind;
 
 typedef struct diti_pipeline {
     diti_kernel kernel;
@@ -6633,6 +6654,8 @@ typedef struct diti_device {
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
+    uint32_t coop_float8;       /* override, after the self-test: 1: products of F8 weights are on such matrices, 2: on
+                                   those of halves; 0: such weights are expanded */
     bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
@@ -6720,8 +6743,8 @@ typedef struct diti_feature_chain {
 } diti_feature_chain;
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
-/* Leaves out what no hardware has proved yet, which the override unverified=1 is for. */
-DIT_INTERNAL void diti_features_proved(diti_features *f);
+/* Leaves out what no hardware has proved yet, but where overrides ask for it: unverified=1, float8=1. */
+DIT_INTERNAL void diti_features_proved(diti_features *f, const char *overrides);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
@@ -7035,8 +7058,9 @@ typedef struct diti_spirv_module {
 /* One module for each diti_kernel; defined at the end of spirv.inc, which stands last in dit.h. */
 DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* hash of all modules */
-/* Makes every float16 of a decoded module bfloat16. */
-DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
+/* Makes every float16 in matrices of a decoded module another type. */
+DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kind kind, uint32_t **words, size_t *count,
+                                            dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */
 DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count); /* without DITI_FEATURE_MIXED_DOT */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
@@ -7108,23 +7132,25 @@ static const char *const diti_override_keys[] = {
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
-    "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
-    "layout",        /* coop_layout of a diti_device, in place of what the self-test finds */
-    "rounding",      /* 0: as on a device that cannot be told how to round F16 */
-    "fold",          /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
-    "decode",        /* 0: packed weights are always expanded before a product */
-    "guards",        /* 0: fp16 may overflow unseen */
-    "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
-    "gflop_ns",      /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
-                        bytes, … */
-    "launch_us",     /* … and so long for each dispatch */
-    "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
-    "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
-    "selftest_fail", /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
-    "selftest_lose", /* rung or class that loses the device in its self-test */
-    "fail_submit",   /* the n-th submit loses the device */
-    "fail_device",   /* number of the device that fail_submit is about, counted from 0; absent: all devices */
-    "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
+    "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
+                 driver has such matrices; 2: the same with those of halves, for tests */
+    "half_matrices",   /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
+    "rounding",        /* 0: as on a device that cannot be told how to round F16 */
+    "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "decode",          /* 0: packed weights are always expanded before a product */
+    "guards",          /* 0: fp16 may overflow unseen */
+    "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "gflop_ns",        /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
+                          bytes, … */
+    "launch_us",       /* … and so long for each dispatch */
+    "quirks",          /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
+    "selftest",        /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
+    "selftest_fail",   /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
+    "selftest_lose",   /* rung or class that loses the device in its self-test */
+    "fail_submit",     /* the n-th submit loses the device */
+    "fail_device",     /* number of the device that fail_submit is about, counted from 0; absent: all devices */
+    "transport",       /* between devices, this one alone: group, fd, dma_buf, host, staged */
     "break_transport", /* transport that fails its self-test; bridge: the waits of the override below fail */
     "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
                         only on queues of their own for copies */
@@ -7192,7 +7218,7 @@ static bool diti_override_is_text(const char *key) {
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-    char known[460];
+    char known[480];
     size_t i, used = 0;
     for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);
@@ -7452,6 +7478,7 @@ enum {
     DITI_STRUCTURE_BF16,
     DITI_STRUCTURE_MAINTENANCE4,
     DITI_STRUCTURE_MIXED_DOT,
+    DITI_STRUCTURE_FLOAT8,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -7466,6 +7493,7 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
     {1000673000, 4, "VK_VALVE_shader_mixed_float_dot_product"},
+    {1000567000, 2, "VK_EXT_shader_float8"},
 };
 
 typedef struct diti_feature_place {
@@ -7478,7 +7506,7 @@ static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},
     {DITI_STRUCTURE_COOP2, 0},        {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},
     {DITI_STRUCTURE_COOP2, 3},        {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},
-    {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_BF16, 2},         {DITI_STRUCTURE_FLOAT8, 0},       {DITI_STRUCTURE_FLOAT8, 1},
 };
 
 typedef struct diti_feature_version { /* a feature bit that a structure of a Vulkan version has, too */
@@ -7627,10 +7655,16 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
            has[DITI_FEATURE_MEMORY_SCOPE];
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
+    has[DITI_FEATURE_FLOAT8_COOP] = has[DITI_FEATURE_FLOAT8] =
+        has[DITI_FEATURE_FLOAT8] && has[DITI_FEATURE_FLOAT8_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
 
-DIT_INTERNAL void diti_features_proved(diti_features *f) { f->has[DITI_FEATURE_MIXED_DOT] = false; }
+DIT_INTERNAL void diti_features_proved(diti_features *f, const char *overrides) {
+    bool *has = f->has;
+    if (!diti_override_number(overrides, "unverified", 0)) has[DITI_FEATURE_MIXED_DOT] = false;
+    if (!diti_override_number(overrides, "float8", 0)) has[DITI_FEATURE_FLOAT8] = has[DITI_FEATURE_FLOAT8_COOP] = false;
+}
 
 /* ==== src/vk/cores.c ==== */
 
@@ -7860,6 +7894,8 @@ enum {
     DITI_COMPONENT_S8 = 3,
     DITI_COMPONENT_S32 = 5,
     DITI_COMPONENT_BF16 = 1000141000,
+    DITI_COMPONENT_E4M3 = 1000491002,
+    DITI_COMPONENT_E5M2 = 1000491003,
     DITI_SCOPE_WORKGROUP = 2,
     DITI_SCOPE_SUBGROUP = 3,
     DITI_STYPE_COOP_PROPERTIES = 1000506001,
@@ -7867,12 +7903,14 @@ enum {
     DITI_STYPE_COOP2_PROPERTIES = 1000593002
 };
 typedef struct diti_coop_types {
-    uint32_t operand, sum;
+    uint32_t a, b, sum;
 } diti_coop_types;
 static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
-    {DITI_COMPONENT_F16, DITI_COMPONENT_F32},
-    {DITI_COMPONENT_S8, DITI_COMPONENT_S32},
-    {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_F16, DITI_COMPONENT_F16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_S8, DITI_COMPONENT_S8, DITI_COMPONENT_S32},
+    {DITI_COMPONENT_BF16, DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E4M3, DITI_COMPONENT_F32},
+    {DITI_COMPONENT_E4M3, DITI_COMPONENT_E5M2, DITI_COMPONENT_F32},
 };
 
 /* The type that dit computes with, as an index of DITI_COOP_…; -1: something else. */
@@ -7880,8 +7918,7 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
     int i;
     for (i = 0; i < DITI_COOP_TYPES; i++) {
         const diti_coop_types *t = &diti_coop_type_list[i];
-        if (p->a == t->operand && p->b == t->operand && p->c == t->sum && p->result == t->sum && !p->saturating)
-            return i;
+        if (p->a == t->a && p->b == t->b && p->c == t->sum && p->result == t->sum && !p->saturating) return i;
     }
     return -1;
 }
@@ -7982,6 +8019,8 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
     if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
     if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
+    if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3);
+    if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3_E5M2);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
@@ -10362,9 +10401,11 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     if (!device->has_dot) diti_spirv_no_dot(words, &count);
     if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
     if (!device->rounds_halves) diti_spirv_no_rounding(words, &count);
-    if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+    if ((key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 || key->constants[DITI_CONSTANT_KIND]) &&
+        diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
+    result =
+        diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
     if (result >= 0 && device->folds)
         result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);
@@ -10502,6 +10543,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "fp16",
                                         "coop_conv",
                                         "coop_i8",
+                                        "coop_float8",
                                         "dot",
                                         "broadcast",
                                         "coop2_attention",
@@ -10525,6 +10567,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_FP16: return device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
     case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
+    case DITI_CLASS_COOP_FLOAT8: return matrices && device->coop_float8;
     case DITI_CLASS_DOT: return device->dot;
     case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
@@ -10541,7 +10584,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
 static void diti_class_leave_matrices(diti_device *device) {
     device->rung = DITI_RUNG_HALF;
     device->coop_convolutions = device->coop_i8 = device->coop_attention_khr = device->coop_attention_i8 = false;
-    device->coop_attention = 0;
+    device->coop_attention = device->coop_float8 = 0;
     if (!device->half_products) diti_class_drop(device, DITI_CLASS_HALF);
 }
 
@@ -10570,6 +10613,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
         break;
     case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
     case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
+    case DITI_CLASS_COOP_FLOAT8: device->coop_float8 = 0; break;
     case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
     case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:
@@ -11116,6 +11160,10 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_convolutions = device->rung >= DITI_RUNG_COOP && device->portions->conv_step;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
+    device->coop_float8 = (uint32_t)diti_override_number(overrides, "float8", 0);
+    if (device->rung < DITI_RUNG_COOP ||
+        !coop->subgroup_shape[device->coop_float8 == 1 ? DITI_COOP_E4M3 : DITI_COOP_F16].m)
+        device->coop_float8 = 0;
     device->coop_attention = diti_device_coop_attention(device);
     device->coop_attention_khr =
         device->rung >= DITI_RUNG_COOP && device->portions->channels && coop->subgroup_shape[DITI_COOP_F16].m;
@@ -11285,7 +11333,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
     DITI_TRY(diti_device_select(device, desc->devices, err));
     DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
-    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
+    diti_features_proved(&device->features, desc->overrides);
     DITI_TRY(diti_device_describe(device, desc, err));
     DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
@@ -11400,7 +11448,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     }
     device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
     if (given->device_info) diti_features_enabled(given->device_info, &device->features);
-    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
+    diti_features_proved(&device->features, desc->overrides);
     if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
@@ -11818,7 +11866,7 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     DITI_TRY(diti_instance_functions(&vk, instance, err));
     DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
     DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
-    diti_features_proved(out);
+    diti_features_proved(out, NULL);
     DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
@@ -12655,35 +12703,66 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* Matrices of halves become matrices of bfloat16: two capabilities, an extension and a type beside float16, which
-   results still need. */
-DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err) {
-    static const uint32_t capabilities[] = {2u << 16 | 17u, 5116, 2u << 16 | 17u, 5118};
-    static const uint32_t extension[] = {6u << 16 | 10u, 0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0};
-    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, brain = (*words)[3];
-    const uint32_t *from = *words;
-    uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out), half = 0;
+/* A type of elements takes two capabilities, an extension, and a number that says which float it is. */
+typedef struct diti_spirv_float {
+    uint32_t capabilities[2], extension[5], extension_words;
+    uint32_t bits, encodings[2]; /* numbers for the first operand, and for the second */
+} diti_spirv_float;
+
+static const diti_spirv_float *diti_spirv_float_of(diti_matrix_kind kind) {
+    static const diti_spirv_float brain = {
+        {5116, 5118}, {0x5f565053, 0x5f52484b, 0x6f6c6662, 0x36317461, 0}, 5, 16, {0, 0}}; /* SPV_KHR_bfloat16 */
+    static const diti_spirv_float e4m3 = {
+        {4212, 4213}, {0x5f565053, 0x5f545845, 0x616f6c66, 0x00003874, 0}, 4, 8, {4214, 4214}}; /* SPV_EXT_float8 */
+    static const diti_spirv_float e5m2 = {
+        {4212, 4213}, {0x5f565053, 0x5f545845, 0x616f6c66, 0x00003874, 0}, 4, 8, {4214, 4215}};
+    if (kind == DITI_MATRIX_BRAIN) return &brain;
+    if (kind == DITI_MATRIX_E4M3) return &e4m3;
+    return kind == DITI_MATRIX_E5M2 ? &e5m2 : NULL;
+}
+
+static bool diti_spirv_is_one(const uint32_t *words, size_t count, uint32_t id) {
+    size_t i;
+    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16)
+        if (words[i] == (4u << 16 | 43u) && words[i + 2] == id) return words[i + 3] == 1; /* OpConstant */
+    return false;
+}
+
+/* Matrices of halves become matrices of another type: two capabilities, an extension and a type, or two, beside
+   float16, which results still need. */
+DIT_INTERNAL dit_result diti_spirv_elements(const diti_env *env, diti_matrix_kind kind, uint32_t **words, size_t *count,
+                                            dit_error *err) {
+    const diti_spirv_float *to = diti_spirv_float_of(kind);
+    const uint32_t capability = 2u << 16 | 17u, float16 = 3u << 16 | 22u, first = (*words)[3];
+    const uint32_t *from = *words, types = to && to->encodings[0] != to->encodings[1] ? 2 : 1;
+    uint32_t *out, half = 0, k;
     size_t i, used = 5;
+    if (!to) return DIT_OK;
+    out = (uint32_t *)diti_alloc_array(env, *count + 18, sizeof *out);
     if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
-    out[3]++;
+    out[3] += types;
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
         uint32_t length = from[i] >> 16;
         memcpy(out + used, from + i, length * sizeof *out);
-        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) out[used + 2] = brain; /* OpTypeCooperativeMatrixKHR */
+        if ((from[i] & 0xffffu) == 4456 && from[i + 2] == half) /* OpTypeCooperativeMatrixKHR; use 1: second operand */
+            out[used + 2] = first + (types > 1 && diti_spirv_is_one(from, *count, from[i + 6]));
         used += length;
         if (from[i] == capability && from[i + 2] != capability) { /* the last one; extensions are next */
-            memcpy(out + used, capabilities, sizeof capabilities);
-            used += DITI_COUNT(capabilities);
-            memcpy(out + used, extension, sizeof extension);
-            used += DITI_COUNT(extension);
+            for (k = 0; k < 2; k++) {
+                out[used++] = capability;
+                out[used++] = to->capabilities[k];
+            }
+            out[used++] = (to->extension_words + 1) << 16 | 10u;
+            memcpy(out + used, to->extension, to->extension_words * sizeof *out);
+            used += to->extension_words;
         }
-        if (from[i] == float16 && from[i + 2] == 16) {
+        for (k = 0; k < types && from[i] == float16 && from[i + 2] == 16; k++) {
             half = from[i + 1];
             out[used++] = 4u << 16 | 22u;
-            out[used++] = brain;
-            out[used++] = 16;
-            out[used++] = 0; /* BFloat16KHR */
+            out[used++] = first + k;
+            out[used++] = to->bits;
+            out[used++] = to->encodings[k];
         }
     }
     diti_free(env, *words);
@@ -17138,6 +17217,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
@@ -17239,6 +17319,9 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
+typedef struct diti_late_copy { /* a result for the segment's next run, and the state that keeps it */
+    diti_tensor from, to;
+} diti_late_copy;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
     const struct diti_lora *lora;
     uint32_t column; /* the first of its scales in lora_scales */
@@ -17267,9 +17350,11 @@ typedef struct diti_graph {
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
-    bool guard_bare;  /* tensors for other devices must have no exponent: every device knows only its own */
-    bool guard_alike; /* exponents are raised together, on all devices of a sequence */
-    bool guard_blind; /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
+    bool guard_bare;       /* tensors for other devices must have no exponent: every device knows only its own */
+    bool guard_alike;      /* exponents are raised together, on all devices of a sequence */
+    bool guard_blind;      /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
+    diti_late_copy *lates; /* copies that wait for the segment's verdict */
+    size_t late_count, late_capacity;
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -17312,6 +17397,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* A part of a weight whose elements are bytes, as rows of those. */
+DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor);
@@ -17380,6 +17467,9 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
 /* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
+/* Stores values received with the exponent of the op of that name, in the scope at hand, on the device that makes them:
+   for a device that has no such op. */
+DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
@@ -17458,12 +17548,11 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)                                                                                               \
-    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
+    MEMBER(27, shown_x0)
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 29u
+#define DITI_COEFFICIENTS 28u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -17549,6 +17638,8 @@ DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_te
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+/* x F16 or F32 to rows of E4M3, the largest of a row to 448. */
+DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name);
 /* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
 DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
@@ -17950,6 +18041,7 @@ typedef struct diti_gemm {
     uint32_t out_step; /* rows of out from item to item, of products for the rows of items; 0: those of x */
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
+    dit_type float8; /* not 0: weight is bytes of this type, and x rows of E4M3 */
     const char *name;
 } diti_gemm;
 /* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
@@ -17967,6 +18059,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
    that zeros stand behind the last. */
 DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
+/* Whether the device has matrices of 8-bit floats for this product, x and weight aside (gemm.float8). */
+DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
 /* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
@@ -18000,6 +18094,11 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
 DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
+/* tensor, F32 without an exponent, with that of `like`. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like,
+                                                     const char *name);
+/* Copies, unless a segment must run again. */
+DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
 
 /* --- one transfer (exchange.c); other rooms say what they need in the words of group.h --- */
@@ -18200,6 +18299,9 @@ DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t dev
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
 /* After a segment's ops, and before what must not happen twice. */
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
+/* The tensor to write what a state is to hold for the next run of the segment: it comes there after the verdict, unless
+   the segment must run again. Without guards it is the state itself. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name);
 
 /* --- guards of a plan; all do nothing where there are none --- */
 typedef struct diti_verdict { /* about a segment that must run again */
@@ -18414,6 +18516,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     diti_free(&graph->device->env, graph->dispatches);
     diti_free(&graph->device->env, graph->wanted);
     diti_free(&graph->device->env, graph->guard_records);
+    diti_free(&graph->device->env, graph->lates);
     diti_free(&graph->device->env, graph->exchanges);
     diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
     diti_free(&graph->device->env, graph->events);
@@ -18585,6 +18688,12 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
+    return tensor;
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part) {
+    diti_tensor tensor = diti_tensor_weight(graph, weight, part);
+    if (tensor) graph->tensors[tensor].format = DITI_I8;
     return tensor;
 }
 
@@ -19368,10 +19477,35 @@ static void diti_guard_agree(diti_graph *graph) {
 }
 
 DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+    size_t i;
     if (!graph->guards || diti_graph_failed(graph)) return;
     diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
     if (graph->guard_peers) diti_guard_agree(graph);
+    for (i = 0; i < graph->late_count && !diti_graph_failed(graph); i++)
+        diti_copy_gated(graph, graph->lates[i].from, graph->lates[i].to, "keep for the next step");
+    graph->late_count = 0;
+}
+
+DIT_INTERNAL diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, state);
+    diti_late_copy copy;
+    if (!graph->guards || diti_graph_failed(graph)) return state;
+    copy.to = state;
+    copy.from = diti_tensor_new(graph, info.format, info.rows, info.columns, name);
+    if (!diti_grow(&graph->device->env, (void **)&graph->lates, &graph->late_capacity, graph->late_count, sizeof copy))
+        return diti_graph_fail_memory(graph, "%u copies behind a step", (unsigned)graph->late_count);
+    graph->lates[graph->late_count++] = copy;
+    return copy.from;
+}
+
+DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name) {
+    uint32_t record;
+    if (!graph->guards || graph->activation != DITI_F16 || diti_graph_failed(graph)) return;
+    record = diti_guard_add(graph, name, "");
+    if (diti_graph_failed(graph)) return;
+    graph->guard_records[record].store = record;
+    graph->tensors[graph->tensors[received].parent].guard = record;
 }
 
 /* ==== src/graph/ops_elementwise.c ==== */
@@ -19452,14 +19586,18 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
     return false;
 }
 
-/* A copy takes the exponent over. */
-static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies,
+/* A copy takes the exponent over. F32 without one that becomes all of a new tensor of F16 may not fit: that gets an
+   exponent of its own. A result that has an exponent already (diti_guard_like) is stored with it. */
+static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies, bool is_new,
                                    diti_dispatch *dispatch) {
+    const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
+    const bool plain = from->format == DITI_F32 && !diti_tensor_get(graph, from->parent)->guard;
     diti_guard_use use = DITI_ZERO;
-    if (copies && diti_tensor_get(graph, out)->format == DITI_F16) {
+    if (copies && !plain && to->format == DITI_F16) {
         diti_guard_pass(graph, x, out);
         return;
     }
+    if ((is_new && plain && to->format == DITI_F16) || diti_tensor_get(graph, to->parent)->guard) use.out = out;
     use.operands[0] = x;
     use.binding = 7;
     use.word = DITI_MAP_GUARD;
@@ -19498,7 +19636,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
-                           &dispatch);
+                           !desc->out, &dispatch);
     diti_small_emit(graph, &dispatch, rows, columns, DITI_MAP_PUSH_WORDS);
     return out;
 }
@@ -19510,6 +19648,38 @@ DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tenso
     copy.out_f32 = true;
     copy.name = name;
     return diti_elementwise(graph, tensor, &copy);
+}
+
+DIT_INTERNAL diti_tensor diti_guard_like(diti_graph *graph, diti_tensor tensor, diti_tensor like, const char *name) {
+    diti_tensor_info info;
+    diti_tensor out;
+    if (diti_graph_failed(graph) || !diti_tensor_get(graph, diti_tensor_get(graph, like)->parent)->guard) return tensor;
+    info = *diti_tensor_get(graph, tensor);
+    out = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, name);
+    if (diti_graph_failed(graph)) return 0;
+    diti_guard_pass(graph, like, out);
+    diti_copy(graph, tensor, out, name);
+    return out;
+}
+
+DIT_INTERNAL void diti_copy_gated(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+    const diti_tensor_info *x = diti_tensor_get(graph, from), *out = diti_tensor_get(graph, to);
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return;
+    if (!diti_elementwise_check(graph, x, out, NULL, name)) return;
+    dispatch.constants[2] = x->format;
+    dispatch.constants[3] = out->format;
+    dispatch.constants[6] = diti_op_vector(graph, from) && diti_op_vector(graph, to);
+    dispatch.push[DITI_MAP_X_PITCH] = x->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = out->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, from, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, to, DITI_MAP_OUT, true, true); /* gated, it keeps what is there */
+    diti_small_bind_run(graph, &dispatch, 0);
+    diti_small_bind_run(graph, &dispatch, 2);
+    diti_op_gate(graph, &dispatch, 7, DITI_MAP_GUARD);
+    x = diti_tensor_get(graph, from);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_MAP_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
@@ -19573,7 +19743,7 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
     diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
     diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
-    diti_elementwise_guard(graph, x, out, true, &dispatch);
+    diti_elementwise_guard(graph, x, out, true, false, &dispatch);
     diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_MAP_PUSH_WORDS);
 }
 
@@ -20448,7 +20618,7 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3 };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -20484,6 +20654,7 @@ typedef struct diti_norm_op {
 static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
     if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
+    if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
@@ -20629,6 +20800,16 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
 
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
     return diti_quantize_agreed(graph, x, rotated, 0, name);
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    diti_tensor out = diti_tensor_new(graph, DITI_I8, info.rows, info.columns, name);
+    if (diti_graph_failed(graph)) return 0;
+    graph->tensors[out].e4m3 = true;
+    graph->tensors[out].floats = x;
+    diti_quantize_to(graph, x, out, name);
+    return out;
 }
 
 DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
@@ -21072,8 +21253,9 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
 }
 
-/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment. Over n
- * of them the mean of what was sent is off by a rounding over n, not by a rounding. */
+/* x and what its rounding has lost so far is rounded; what that loses is kept for the next run of the segment, once
+   that does not have to run again. Over n of them the mean of what was sent is off by a rounding over n, not by a
+   rounding. The payload has x's exponent, as its receivers expect; what was lost has none. */
 static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
     diti_tensor lost = diti_tensor_state(graph, DITI_F32, info.rows, info.columns, "lost by payloads"), sum, payload;
@@ -21083,10 +21265,10 @@ static diti_tensor diti_payload_feedback(diti_graph *graph, diti_tensor x) {
     desc.out_f32 = true;
     desc.add = lost;
     sum = diti_elementwise(graph, x, &desc);
-    payload = diti_quantize(graph, sum, false, "payload");
+    payload = diti_quantize(graph, diti_guard_like(graph, sum, x, "payload"), false, "payload");
     desc.scale = -1;
     desc.add = sum;
-    desc.out = lost;
+    desc.out = diti_guard_late(graph, lost, "lost by payloads");
     x = diti_tensor_new(graph, DITI_F32, info.rows, info.columns, "payload");
     diti_dequantize(graph, payload, x, "payload");
     diti_elementwise(graph, x, &desc);
@@ -21613,7 +21795,7 @@ typedef struct diti_gemm_coop {
     diti_coop_shape shape, floats, bytes; /* shape of the fragment that is used, and of both that the module declares */
     uint32_t threads, unit;               /* threads that share a fragment; elements in 16 bytes */
     uint32_t scope;
-    bool bf16;
+    diti_matrix_kind kind;
 } diti_gemm_coop;
 
 static uint64_t diti_gemm_row_bytes(const diti_graph *graph, diti_tensor tensor) {
@@ -21785,18 +21967,29 @@ static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, b
     return shape;
 }
 
-static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_coop *out) {
+/* Matrices of 8-bit floats that the device has for weights of a type, or those of halves that stand for them. */
+static diti_matrix_kind diti_gemm_float8(const diti_device *device, dit_type type) {
+    const bool halves = device->coop_float8 == 2;
+    if (type == DIT_TYPE_F8_E5M2) return halves ? DITI_MATRIX_E5M2_HALVES : DITI_MATRIX_E5M2;
+    return halves ? DITI_MATRIX_E4M3_HALVES : DITI_MATRIX_E4M3;
+}
+
+static void diti_gemm_coop_choose(const diti_device *device, const diti_gemm *gemm, bool i8, diti_gemm_coop *out) {
     const diti_coop *coop = &device->coop;
     bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
-                     coop->workgroup_shape[DITI_COOP_S8].m;
+                     coop->workgroup_shape[DITI_COOP_S8].m && !gemm->float8;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
-    out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
+    int type = bf16 ? DITI_COOP_BF16 : DITI_COOP_F16;
+    out->kind = bf16 ? DITI_MATRIX_BRAIN : DITI_MATRIX_HALF;
+    if (gemm->float8) out->kind = diti_gemm_float8(device, gemm->float8);
+    if (out->kind == DITI_MATRIX_E4M3) type = DITI_COOP_E4M3;
+    if (out->kind == DITI_MATRIX_E5M2) type = DITI_COOP_E4M3_E5M2;
+    out->floats = diti_gemm_fragment(device, type, workgroup);
     out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* real shapes, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
-    out->unit = i8 ? 16 : 8;
-    out->bf16 = bf16;
+    out->unit = i8 || out->kind == DITI_MATRIX_E4M3 || out->kind == DITI_MATRIX_E5M2 ? 16 : 8;
 }
 
 /* Rows begin at multiples of `unit` elements, so that they are read 16 bytes at a time. */
@@ -21852,11 +22045,14 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     uint32_t across[2], fragments[2], step, i;
     uint64_t bytes;
     diti_gemm_coop coop = DITI_ZERO;
-    diti_gemm_coop_choose(device, i8, &coop);
-    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-        !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit)) || (!i8 && gemm->depth % coop.unit) ||
-        (gemm->image && i8))
+    diti_gemm_coop_choose(device, gemm, i8, &coop);
+    if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || (!i8 && gemm->depth % coop.unit) ||
+        (gemm->image && (i8 || gemm->float8)))
         return false;
+    if (!gemm->float8 && (!diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
+                          !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit))))
+        return false;
+    if (gemm->float8 && (gemm->depth % 16 || coop.shape.k % coop.unit)) return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
         return false; /* values behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
@@ -21881,7 +22077,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     out->constants[8] = coop.scope;
     memcpy(out->constants + 9, &coop.bytes, sizeof coop.bytes);
-    out->constants[12] = coop.bf16;
+    out->constants[12] = coop.kind;
     out->constant_count = 13;
     bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
     if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
@@ -21891,15 +22087,24 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     return true;
 }
 
+DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_tiles_coop(graph, gemm, false, 0, &tiles);
+}
+
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
-    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
+    bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8 && !gemm->float8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
     bool half = !i8 && vector && diti_class_is_used(device, DITI_CLASS_HALF);
     if ((graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32)
         half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
+        return;
+    }
+    if (gemm->float8) { /* no other kernel knows these bytes */
+        diti_gemm_tiles_coop(graph, gemm, false, 0, out);
         return;
     }
     if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
@@ -21968,7 +22173,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
-    if (gemm->packed) return;                                             /* measuring takes plain operands */
+    if (gemm->packed || gemm->float8) return;                             /* measuring takes plain operands */
     if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* the kernel has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.kernel = tiles->kernel;
@@ -22115,6 +22320,7 @@ static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
+    if (!tiles.rows) return *across = 0;
     *across = diti_gemm_ceil(gemm->columns, tiles.columns);
     return diti_gemm_ceil(gemm->rows, tiles.rows);
 }
@@ -22126,6 +22332,11 @@ DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
     diti_gemm_tune(graph, gemm, &tiles);
+    if (!tiles.rows) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: no kernel has tiles for 8-bit floats [%u, %u]",
+                        gemm->name, gemm->rows, gemm->columns);
+        return;
+    }
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
     if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.kernel, tiles.group)) return;
@@ -22250,8 +22461,11 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 /* Output columns that belong to rows [first, first + rows) of a part of the weight; column: the first of them. */
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
                               uint32_t part, uint32_t first, uint32_t rows, uint32_t column) {
-    gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
-                              : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
+    if (gemm.float8)
+        gemm.weight = diti_tensor_view(graph, diti_tensor_bytes(graph, weight, part), first, rows, 0, weight->columns);
+    else
+        gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
+                                  : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -22273,12 +22487,19 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
+/* Rows of bytes that a binding can hold. */
+static uint32_t diti_linear_byte_rows(const diti_graph *graph, const diti_weight *weight) {
+    uint64_t rows = (graph->device->limits.storage_range - 1024) / weight->columns / 64 * 64;
+    return rows < weight->rows ? (uint32_t)rows : weight->rows;
+}
+
 DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                      const diti_rows *which, uint32_t begin, uint32_t end) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
-                 most = diti_op_dequantize_rows(graph, weight, part);
+                 most =
+                     gemm->float8 ? diti_linear_byte_rows(graph, weight) : diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
         if (before >= end || before + rows <= begin) continue;
         one.columns = rows;
@@ -22315,7 +22536,8 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     uint32_t gates;
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
-        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+        (info->format == DITI_I8 && !info->e4m3 &&
+         weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -22333,7 +22555,26 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
 }
 
+/* Whether a weight is multiplied as it is stored, on matrices of 8-bit floats: in rows of whole 16 bytes, with many
+   rows of x. */
+static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weight, const diti_gemm *like,
+                               uint32_t first) {
+    diti_gemm gemm = *like;
+    uint32_t i;
+    if (!graph->device->coop_float8 || first % 4 ||
+        (weight->type != DIT_TYPE_F8_E4M3 && weight->type != DIT_TYPE_F8_E5M2) || diti_weight_taps(weight) > 1 ||
+        weight->columns % 16 || weight->rows % 4)
+        return false;
+    for (i = 0; i < weight->part_count; i++)
+        if (weight->parts[i].first_row % 4) return false;
+    gemm.float8 = weight->type;
+    gemm.columns = weight->rows;
+    return diti_op_gemm_float8(graph, &gemm);
+}
+
 static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    if (info->e4m3) x = info->floats; /* diti_linear takes them up again where it can */
     if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
     if (weight->columns > DITI_I8_MAX_COLUMNS) {
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
@@ -22370,9 +22611,15 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
-    if (diti_graph_adapts(graph, whole))
+    if (diti_graph_adapts(graph, whole)) {
         diti_lora_linear(graph, &gemm, weight, whole, desc);
-    else
+        return gemm.out;
+    }
+    if (!diti_graph_failed(graph) && diti_linear_float8(graph, weight, &gemm, desc->first)) {
+        gemm.float8 = weight->type;
+        gemm.x = diti_tensor_get(graph, x)->e4m3 ? x : diti_quantize_e4m3(graph, gemm.x, "quantize");
+    }
+    if (!diti_graph_failed(graph))
         diti_linear_chunks(graph, &gemm, weight, &desc->rows, desc->first, desc->first + rows);
     return gemm.out;
 }
@@ -22507,6 +22754,17 @@ static diti_tensor diti_linear_kind(diti_graph *graph, diti_tensor x, const diti
     return diti_linear(graph, x, &layer->weight, &one);
 }
 
+static bool diti_fused_linear_float8(const diti_graph *graph, const diti_fused_linear *fused, diti_tensor x) {
+    diti_gemm gemm = DITI_ZERO;
+    uint32_t i;
+    if (fused->count < 2 || !diti_element_is_float(diti_tensor_get(graph, x)->format)) return false;
+    gemm.rows = diti_tensor_get(graph, x)->rows;
+    gemm.depth = diti_tensor_get(graph, x)->columns;
+    for (i = 0; i < fused->count; i++)
+        if (!diti_linear_float8(graph, &fused->layers[i].weight, &gemm, 0)) return false;
+    return true;
+}
+
 DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
                                            const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
@@ -22516,6 +22774,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
     if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);
@@ -26357,6 +26616,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
     const bool i8 = dispatch->constants[1] == DITI_I8;
     switch (dispatch->kernel) {
     case DITI_KERNEL_GEMM_COOP:
+        if (dispatch->constants[DITI_CONSTANT_KIND] >= DITI_MATRIX_E4M3) return DITI_CLASS_COOP_FLOAT8;
         if (i8) return DITI_CLASS_COOP_I8;
         if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
@@ -32429,13 +32689,10 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
-                                  and the others are those of the picture without what is repainted; 0: in models of
-                                  pictures all are the picture's that is followed */
-    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;          /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
+    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -32460,12 +32717,6 @@ typedef struct diti_model_traits {
     const char *expert_scheduler;
     bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
     bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    const char *control_by;  /* the tensor by which control nets for the model are told; NULL: it takes none */
-    bool spreads_control;    /* blocks of a control net are spread evenly over those of the model, of which the last one
-                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
-    bool unshifted_control;  /* a control net's picture has a latent that is scaled alone */
-    bool caches_references;  /* diti_denoise.keeps_references is understood */
-    bool keeps_references;   /* the model was trained so */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled; /* guidance that distilled models get by default */
@@ -32536,29 +32787,12 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
-   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
-typedef struct diti_reference_kv {
-    diti_tensor kept[DITI_MAX_BLOCKS];
-    bool fills; /* the evaluation at hand makes them */
-} diti_reference_kv;
-
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
-
-/* Control nets that add to the blocks of an evaluation. */
-#define DITI_MOST_CONTROLS 4u
-typedef struct diti_control_use {
-    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
-    const struct diti_transformer *model; /* the net */
-    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
-    uint32_t done, made;
-} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -32601,13 +32835,7 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;        /* 0 where traits.references is 0 */
-    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
-    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
-    diti_control_use *controls;
-    uint32_t control_count;
-    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
-    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
+    uint32_t reference_count; /* 0 where traits.references is 0 */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -32715,15 +32943,7 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
-    const diti_layer
-        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
-    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
-/* A control net for a model: the error names why it does not fit. */
-DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
-                                          const diti_json *config, const diti_checkpoint *checkpoint,
-                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
-                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -33031,9 +33251,9 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                           diti_tensor text);
-/* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
-   is computed, which takes it. */
-DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
+/* A block leaves a copy of the residual stream [items * image, D], which later blocks change, for block layers - 1 -
+   index, wherever that is computed, which takes it: in the format of activations, since there are many. */
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
@@ -33047,8 +33267,6 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
-/* Patches of a control net's picture, [tokens, C * p * p]. */
-DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
@@ -34500,51 +34718,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
-/* ---- pictures that are referred to, whose keys and values were kept ---- */
-
-/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
-   ones: of `all` heads those from `first` on. */
-static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                          uint32_t first, uint32_t all, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
-    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t lead = diti_tensor_rows(graph, kept);
-    if (diti_graph_failed(graph)) return 0;
-    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
-                         "keys and values");
-    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
-                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
-        for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
-                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
-                      "keys and values of references");
-    }
-    return kv;
-}
-
-static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                   diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
-    if (diti_graph_failed(graph)) return;
-    *kept =
-        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
-    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
-}
-
-/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
-typedef struct diti_attend_references {
-    const diti_denoise *denoise; /* NULL: there are none */
-    uint32_t first, all;
-} diti_attend_references;
-
-static bool diti_attend_refers(const diti_denoise *denoise) {
-    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
-}
-
-/* ---- rings ---- */
-
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
     diti_tensor parts[2];
@@ -34574,10 +34747,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
-   references, and they join its own. rows: of an item with each member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
+   member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
+                                    const uint32_t *rows, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -34600,13 +34773,7 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise) {
-            diti_tensor joined =
-                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
-            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
-        } else {
-            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
-        }
+        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -34775,19 +34942,6 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
-/* Every item attends all its rows, which are here, and kept references. */
-static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
-                                   const diti_attend_references *references, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
-    return diti_attend_keys(
-        graph, desc, q,
-        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
-        0);
-}
-
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -34796,23 +34950,19 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
-    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
-    if (diti_attend_refers(denoise)) references.denoise = denoise;
-    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
-        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
     else
-        o = diti_attend_all(graph, &local, &references, qkv);
+        o = diti_attend(graph, NULL, &local, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -34847,14 +34997,13 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    diti_attend_references references = DITI_ZERO;
-    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_tensor_rows(graph, qkv);
+    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
-    if (diti_attend_refers(denoise)) references.denoise = denoise;
-    references.all = desc->heads;
-    return diti_attend_all(graph, desc, &references, qkv);
+    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -35016,17 +35165,6 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
 }
 
-DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
-    diti_patches patches = DITI_ZERO;
-    patches.batch = 1;
-    patches.channels = p->model->traits.latent_channels;
-    patches.height = p->denoise->height;
-    patches.width = p->denoise->width;
-    patches.patch = p->model->traits.patch;
-    patches.channels_last = p->model->traits.channels_last;
-    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
-}
-
 /* ---- pictures that are referred to ---- */
 
 DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
@@ -35165,8 +35303,14 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
     return i == stages->index ? UINT32_MAX : stages->devices[i];
 }
 
-DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
+#define DITI_SKIP "keep_skip"
+
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
+    diti_elementwise_desc copy = DITI_ZERO;
+    diti_tensor skip;
+    copy.name = DITI_SKIP;
+    skip = diti_elementwise(p->graph, x, &copy);
     p->denoise->inboxes[p->denoise->patch % 2].skips[p->index] = skip;
     if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
@@ -35198,9 +35342,12 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
         if (taker < first || taker >= end) continue;
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
+        diti_graph_scope(graph, "block", i);
+        diti_guard_expect(graph, inbox->skips[i], DITI_SKIP);
         inbox->exchanges[i] =
             1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
+    diti_graph_scope(graph, NULL, 0);
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
     inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }
@@ -35267,72 +35414,6 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
-/* ---- control nets: models whose blocks add to those of another ---- */
-
-/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
-   3.3.1, 3.4.2). */
-static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
-    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
-    bool single = index >= doubles;
-    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
-    uint32_t i = single ? index - doubles : index;
-    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
-    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
-    return 1 + i + (single ? own : 0);
-}
-
-static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
-    use->denoise->first_branch = denoise->first_branch;
-    use->denoise->latent = denoise->latent;
-    use->denoise->input_scale = denoise->input_scale;
-    use->denoise->patch = denoise->patch;
-    diti_transformer_begin(use->model, graph, use->denoise);
-    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
-    use->x = diti_transformer_embed(use->model, graph, use->denoise);
-    use->done = use->made = 0;
-}
-
-/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
-static void diti_control_make(const diti_pass *p, diti_control_use *use) {
-    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
-    const diti_layer *outlet = &use->model->outlets[use->done - 1];
-    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
-    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.bias = &outlet->bias;
-        desc.gate = use->scale;
-        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
-        desc.name = "control";
-        diti_linear(p->graph,
-                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
-                    &outlet->weight, &desc);
-    }
-    use->made = use->done;
-}
-
-/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
-   block first needs them, so that what one of them adds is there at a time. */
-static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                             uint32_t index, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, denoise);
-    uint32_t i, item;
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
-        diti_control_use *use = &denoise->controls[i];
-        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
-        if (!wanted) continue;
-        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
-            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
-        if (use->made != wanted) diti_control_make(&p, use);
-        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
-            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
-            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
-                          "control");
-        }
-    }
-}
-
-/* ---- a patch, or all ---- */
-
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -35340,13 +35421,10 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
-        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
-        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
@@ -35489,7 +35567,6 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
-        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
@@ -37262,13 +37339,6 @@ static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandi
     return diti_layer_spread(p->graph, diti_pass_tensor(p), both, &w->skip, 0, "residual");
 }
 
-/* A copy of x, which later blocks change; in the format of activations, since there are many. */
-static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc copy = DITI_ZERO;
-    copy.name = "keep_skip";
-    return diti_elementwise(graph, x, &copy);
-}
-
 /* HunYuanDiTBlock.forward, docs/models.md 3.5 step 5: x F32 [items * rows, D] is changed in place, or replaced where a
    skip joins it. Nothing is gated. */
 static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
@@ -37285,7 +37355,7 @@ static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
     h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);
     diti_sublayer_add(p, x, DITI_NO_GATE, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
-    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, diti_hunyuandit_keep(p->graph, x));
+    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, x);
     return x;
 }
 
@@ -40443,8 +40513,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
-   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
+   share all weights, and attention and feed-forward are one layer's input. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -40454,12 +40523,9 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
-    bool control;             /* the file is a control net's */
-    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
-    uint32_t text, pooled;    /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
-    bool guided;                   /* distilled guidance is an input */
+    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
+    bool guided;                                       /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -40518,9 +40584,6 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
-    diti_layer control;  /* a control net's [D, 4 * channels] */
-    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
-    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -40547,41 +40610,27 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
-   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
-static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
-                                        dit_error *err) {
-    const uint32_t mask = 64;
-    config->channels = out / 4;
-    if (in == out) return DIT_OK;
-    config->condition = config->channels;
-    if (in == 2 * out) return DIT_OK;
-    config->mask = mask;
-    config->condition += mask;
-    if (in == 2 * out + 4 * mask) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
-        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
-        file, (unsigned)in, (unsigned)out);
-}
-
-static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
+static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
-        !config->pooled || !in || !out || !config->head_dim) {
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
-            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
-            : !config->text                                            ? "context_embedder (txt_in)"
-            : !config->pooled                                          ? "text_embedder (vector_in)"
-            : !config->head_dim                                        ? "norms of queries"
-                                : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
+        !config->head_dim) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
+                         file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->pooled                    ? "text_embedder (vector_in)"
+                         : !config->head_dim                  ? "norms of queries"
+                                                              : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
-    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    if (in != out) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
+                         "depth map or edges, take more than a latent and are not supported",
+                         file, (unsigned)in, (unsigned)out);
+    }
+    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
+        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -40603,20 +40652,17 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
-    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
-    if (config->control) out = in;
-    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    if (config->singles)
-        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
-                                             ".norm.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -40627,24 +40673,10 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
-    const diti_flux_config *config = &model->config;
-    uint32_t i, width = config->width;
-    char name[48];
-    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
-    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
-    for (i = 0; i < config->doubles + config->singles; i++) {
-        bool single = i >= config->doubles;
-        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
-                    (unsigned)(single ? i - config->doubles : i));
-        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
-    }
-}
-
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -40654,10 +40686,6 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
-    if (config->control) {
-        diti_flux_load_control(loader, model);
-        return;
-    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -40666,7 +40694,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
+    traits->variant = config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -40683,14 +40711,11 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
+    traits->default_steps = config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
+    traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
-    traits->condition_channels = config->condition;
-    traits->repaint_channels = config->mask;
-    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
-    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
+    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -40702,14 +40727,9 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (config->control)
-        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
-                                                            sizeof *model->outlets);
-    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
+    if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
-    model->base.outlets = model->outlets;
-    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -40719,8 +40739,6 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
-    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
-    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -40737,28 +40755,6 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
-/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
-   prompt: its denoise->text_tokens count that row. */
-static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
-    const diti_flux *model = diti_flux_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
-    diti_tensor text, mode, joined;
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
-    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
-    if (!lead) return text;
-    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
-    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
-    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
-    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
-        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
-        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
-                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
-    }
-    return joined;
-}
-
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -40766,7 +40762,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor time, pooled;
+    diti_tensor text, time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -40779,10 +40775,8 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    state->text = diti_flux_text(p, state);
-    if (config->control)
-        state->control =
-            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -40824,8 +40818,6 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
-    if (result == DIT_OK && state->mode)
-        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -40840,8 +40832,7 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    const diti_flux_state *state = diti_flux_at(p->denoise);
-    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
+    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -40880,7 +40871,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel FluxControlNetModel",
+        {"FluxTransformer2DModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
@@ -41769,7 +41760,6 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
-    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -41801,7 +41791,6 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
-    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -41828,7 +41817,6 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
-    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -41837,7 +41825,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
+    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -41850,56 +41838,6 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
-static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
-
-/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
-static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
-    diti_graph *graph = p->graph;
-    diti_denoise *denoise = p->denoise, own = *denoise;
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
-    diti_tensor x = denoise->lead_rows;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
-    own.token_range.unit = 1;
-    own.batch = own.branches = own.text_batch = 1;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = denoise->reference_kv = &state->references;
-    state->references.fills = true;
-    here = diti_pass_at(p->model, graph, &own);
-    for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
-                                          diti_tensor_columns(graph, state->modulation[i]));
-    state->here_cosines =
-        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
-    state->here_sines =
-        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        diti_flux2_run_block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    state->references.fills = false;
-    denoise->lead = 0;
-    denoise->lead_rows = 0;
-}
-
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -41908,8 +41846,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -41921,17 +41858,14 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
-    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). References whose keys and values are kept stand behind the image. */
+   0). */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
-    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
-             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -41939,17 +41873,16 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < texts) {
+        if (row < denoise->text_tokens) {
             position[3] = (int32_t)row;
-        } else if (row >= first && row < first + lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
+        } else if (row < denoise->text_tokens + denoise->lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            uint32_t token = row - texts - (first == texts ? lead : 0);
-            position[1] = (int32_t)(token / denoise->width);
-            position[2] = (int32_t)(token % denoise->width);
+            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
+            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -41966,7 +41899,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -42434,8 +42367,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
-   smaller model whose blocks add to those of another; none of them leaves the text. */
+   image attends itself as well. The last block leaves the text as it is. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -42449,8 +42381,6 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
-    bool control;          /* the file is a control net's */
-    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -42519,8 +42449,6 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
-    diti_layer control;  /* a control net's [D, C * p * p] */
-    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -42553,29 +42481,9 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
-    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
-}
-
-/* Control nets that are made another way than those of docs/models.md 3.3.1. */
-static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
-    if (!config->control) return DIT_OK;
-    if (!config->text || !config->channels)
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
-            "SD3.5 large are), is not supported; use one that has both",
-            file);
-    if (channels == config->channels) return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
-        "supported; use one that follows a picture",
-        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -42607,8 +42515,6 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
-    DITI_TRY(diti_sd3_check_control(loader, config, err));
-    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -42679,7 +42585,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -42689,18 +42595,6 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
-}
-
-static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
-    const diti_sd3_config *config = &model->config;
-    uint32_t i, width = config->width, patch = config->patch;
-    char name[32];
-    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
-    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
-    for (i = 0; i < config->blocks; i++) {
-        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
-        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
-    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -42713,10 +42607,6 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
-    if (config->control) {
-        diti_sd3_load_control(loader, model);
-        return;
-    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -42745,21 +42635,14 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
-    traits->control_by = "pos_embed_input.proj.weight";
-    traits->spreads_control = true;
-    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (model->config.control)
-        model->outlets =
-            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
-    if (!model->blocks || (model->config.control && !model->outlets)) return;
+    if (!model->blocks) return;
     diti_sd3_load_weights(loader, model);
-    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -42769,7 +42652,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
+    diti_tensor positions;      /* F32 [tokens, D] */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -42790,17 +42673,6 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
-/* F32 [prompts, D]. */
-static diti_tensor diti_sd3_pooled(const diti_pass *p) {
-    const diti_sd3 *model = diti_sd3_of(p->model);
-    diti_tensor pooled = p->denoise->pooled;
-    if (model->config.zero_pooled) {
-        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
-        diti_fill_zeros(p->graph, pooled);
-    }
-    return diti_embed(p->graph, &model->pooled, pooled, 0);
-}
-
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -42819,13 +42691,9 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
-    if (config->control) {
-        diti_tensor picture =
-            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
-        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
-    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
+    state->modulation.active =
+        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -42922,7 +42790,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel SD3ControlNetModel",
+        {"SD3Transformer2DModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
@@ -43197,11 +43065,6 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
-/* Names that control nets of diffusers have, whatever their family. */
-static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
-}
-
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -43224,12 +43087,6 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
-    if (diti_control_is(checkpoint, from.prefix))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
-            "file as a component with the role DIT_ROLE_CONTROL",
-            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -43237,58 +43094,6 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
-}
-
-/* A net adds to the residual stream of a model that reads the same text and latent. */
-static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
-                                     dit_error *err) {
-    const diti_model_traits *a = &model->traits, *b = &net->traits;
-    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
-        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
-        return DIT_OK;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
-        "text, the model %u and %u; use one that was made for it",
-        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
-        (unsigned)a->text_columns);
-}
-
-DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
-                                          const diti_json *config, const diti_checkpoint *checkpoint,
-                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
-                                          dit_error *err) {
-    const diti_family *family = model->family;
-    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
-    diti_component_source from = DITI_ZERO;
-    dit_result result;
-    *out = NULL;
-    if (!model->traits.control_by)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
-                         file, model->traits.family, model->traits.variant);
-    if (!diti_control_is(checkpoint, prefix))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
-                         "have it, and others must be converted to its names first",
-                         file);
-    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
-        return diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
-            "for %s",
-            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
-    from.device = device;
-    from.env = env;
-    from.config = config;
-    from.checkpoint = checkpoint;
-    from.prefix = prefix;
-    from.options = options;
-    result = diti_family_load(family, &from, out, err);
-    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
-    if (result == DIT_OK) return DIT_OK;
-    diti_transformer_destroy(*out);
-    *out = NULL;
-    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -53238,8 +53043,7 @@ struct dit_context {
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
-    DITI_PART_CONTROL, /* one for each control net */
-    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
+    DITI_PART_VAE,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -53290,8 +53094,6 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
-    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
-    uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
@@ -53378,10 +53180,7 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool keeps_references;  /* keys and values of references are computed once */
-    bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
-    uint32_t controls;      /* bit i: control net i works */
-    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
+    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -53459,8 +53258,6 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
-    const dit_image *control_image;                          /* the desc's, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -53577,10 +53374,6 @@ typedef struct diti_program {
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
-    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
-    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
-    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
@@ -53680,9 +53473,6 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
-/* The part that component `index` alone is. */
-DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                                    const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
@@ -53755,21 +53545,7 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
-/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
-/* --- control.c: pictures that steer a picture --- */
-DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err);
-DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err);
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
-DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
-/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
-   shifted: false: they are scaled alone. */
-DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
-                                          uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
@@ -53858,13 +53634,6 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
-/* A picture in memory, of the size that is made. */
-DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
-                                              dit_error *err);
-DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
-                                              dit_error *err);
-/* 1 where a mask is white, else 0. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
@@ -53888,14 +53657,15 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
                                              dit_error *err);
 /* Finds coop_layout of a device, which has matrices of halves. */
 DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err);
-/* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8 */
+/* probe_product.c: whether a product on the rung that the device is set to is right; type: of
+   its weights (int8 rows, 8-bit floats), else DIT_TYPE_STORED */
 typedef enum diti_probe {
     DITI_PROBE_PLAIN,    /* F32, nothing fused */
     DITI_PROBE_HIDDEN,   /* F16: activation(x W + b) * multiplier */
     DITI_PROBE_RESIDUAL, /* from F16 to F32: residual + gate * (x W + b) */
     DITI_PROBE_CONV      /* F16: 3 x 3 with bias and residual */
 } diti_probe;
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
                                            dit_error *err);
 /* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
    new bit in device->dropped: the device is of no use any more, but would be without that class. */
@@ -53946,8 +53716,6 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
-/* Frees what families made for their evaluations. */
-DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
  * ended.
@@ -54151,7 +53919,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    bool i8;                /* weights are rows of int8 */
+    dit_type type;          /* type of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -54170,12 +53938,46 @@ static void diti_product_fill(float *values, size_t count, uint32_t seed, bool h
 
 static uint32_t diti_product_taps(const diti_product *p) { return p->height ? 9u : 1u; }
 
+static bool diti_product_is_float8(const diti_product *p) {
+    return p->type == DIT_TYPE_F8_E4M3 || p->type == DIT_TYPE_F8_E5M2;
+}
+
+/* The inputs as products of 8-bit floats round them: the largest of a row to 448. */
+static void diti_product_round_rows(const diti_product *p) {
+    uint32_t r, c;
+    for (r = 0; r < p->m; r++) {
+        float *row = p->x + (size_t)r * p->k, most = 0;
+        for (c = 0; c < p->k; c++)
+            if (fabsf(row[c]) > most) most = fabsf(row[c]);
+        for (c = 0; c < p->k; c++)
+            row[c] = diti_e4m3_to_float(diti_float_to_e4m3(row[c] * (448.0f / most))) * (most / 448.0f);
+    }
+}
+
+/* Rounds the weights, and gives their bytes. */
+static uint32_t diti_product_store_float8(const diti_product *p, unsigned char *out) {
+    const size_t count = (size_t)p->n * p->k;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (p->type == DIT_TYPE_F8_E4M3) {
+            out[i] = diti_float_to_e4m3(p->w[i]);
+            p->w[i] = diti_e4m3_to_float(out[i]);
+        } else {
+            out[i] = (unsigned char)(diti_float_to_half(p->w[i]) >> 8);
+            p->w[i] = diti_e5m2_to_float(out[i]);
+        }
+    }
+    return (uint32_t)count;
+}
+
 /* The weights as the device stores them, in out; rows of int8 change the values to what they stand for. */
 static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
     const float scale = 1.0f / 254.0f;
     const uint32_t k = p->k * diti_product_taps(p);
-    const uint32_t pitch = p->i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
+    const bool i8 = p->type == DIT_TYPE_I8_ROW;
+    const uint32_t pitch = i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
     uint32_t r, c;
+    if (diti_product_is_float8(p)) return diti_product_store_float8(p, out);
     for (r = 0; r < p->n; r++) {
         unsigned char *to = out + (size_t)r * pitch;
         float *row = p->w + (size_t)r * k;
@@ -54183,14 +53985,14 @@ static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
         for (c = 0; c < k; c++) {
             uint16_t half = diti_float_to_half(row[c]);
             int8_t step = (int8_t)(row[c] * 254.0f);
-            if (p->i8) row[c] = (float)step * scale;
-            if (p->i8)
+            if (i8) row[c] = (float)step * scale;
+            if (i8)
                 memcpy(to + c, &step, 1);
             else
                 memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
                        p->half ? 2u : 4u);
         }
-        if (p->i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
+        if (i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
     }
     return p->n * pitch;
 }
@@ -54305,7 +54107,7 @@ static bool diti_product_agrees(const diti_product *p) {
 static void diti_product_weight(const diti_product *p, const diti_weight_block *block, diti_weight *weight) {
     memset(weight, 0, sizeof *weight);
     weight->name = "self-test weight";
-    weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    weight->type = p->type ? p->type : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
     weight->rows = p->n;
     weight->columns = p->k * diti_product_taps(p);
     weight->kernel = p->height ? 3 : 1;
@@ -54362,6 +54164,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         bias.parts[0].block = &blocks[1];
         bias.parts[0].rows = 1;
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
+        if (diti_product_is_float8(p)) diti_product_round_rows(p);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
         result = diti_fail_memory(err, "the device self-test");
@@ -54373,21 +54176,21 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
     return result;
 }
 
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
                                            dit_error *err) {
     diti_product p = DITI_ZERO;
-    p.i8 = i8;
+    p.type = type;
     if (which == DITI_PROBE_PLAIN) {
         p.m = 191;
         p.n = 188;
-        p.k = 200;
+        p.k = diti_product_is_float8(&p) ? 208 : 200;
         p.out_f32 = true;
         return diti_product_run(device, &p, agrees, err);
     }
     p.half = p.bias = true;
     p.m = device->is_cpu ? 97 : 1500; /* at least 128 tiles of 128 x 128 */
     p.n = device->is_cpu ? 92 : 1404;
-    p.k = 72;
+    p.k = diti_product_is_float8(&p) ? 80 : 72;
     if (which == DITI_PROBE_HIDDEN) {
         p.gelu = p.multiply = true;
     } else if (which == DITI_PROBE_RESIDUAL) {
@@ -54480,10 +54283,22 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err));
-    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err));
-    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err));
-    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err));
+    const dit_type type = i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_STORED;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, type, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, type, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, type, agrees, err));
+    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err));
+    return DIT_OK;
+}
+
+/* Weights of both types; those of E5M2 where the device has matrices for them. */
+static dit_result diti_selftest_float8(diti_device *device, bool *agrees, dit_error *err) {
+    const bool e5m2 = device->coop_float8 == 2 || device->coop.subgroup_shape[DITI_COOP_E4M3_E5M2].m;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_F8_E4M3, agrees, err));
+    if (*agrees && e5m2) DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_F8_E5M2, agrees, err));
+    if (device->is_cpu) return DIT_OK;
+    if (*agrees) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, DIT_TYPE_F8_E4M3, agrees, err));
+    if (*agrees) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, DIT_TYPE_F8_E4M3, agrees, err));
     return DIT_OK;
 }
 
@@ -54556,9 +54371,10 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
     case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
-    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
+    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
+    case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
@@ -54662,6 +54478,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_FP16,
                                          DITI_CLASS_COOP_CONV,
                                          DITI_CLASS_COOP_I8,
+                                         DITI_CLASS_COOP_FLOAT8,
                                          DITI_CLASS_DOT,
                                          DITI_CLASS_BROADCAST,
                                          DITI_CLASS_COOP2_ATTENTION,
@@ -54713,6 +54530,7 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->half_products = same->half_products;
         device->coop_convolutions = same->coop_convolutions;
         device->coop_i8 = same->coop_i8;
+        device->coop_float8 = same->coop_float8;
         device->dot = same->dot;
         device->coop_attention = same->coop_attention;
         device->coop_attention_khr = same->coop_attention_khr;
@@ -55192,16 +55010,6 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
     return result;
 }
 
-DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                                    const diti_model_want *want, diti_model_part *part,
-                                                    dit_error *err) {
-    memset(part, 0, sizeof *part);
-    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
-    DITI_TRY(diti_model_look(model, want, true, part, err));
-    if (part->checkpoint) model->used[index + 1] = true;
-    return DIT_OK;
-}
-
 /* --- tokenizers --- */
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
@@ -55284,6 +55092,9 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
+        if (component->role == DIT_ROLE_CONTROL)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -55983,51 +55794,6 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
-/* Control nets are evaluated with the transformer, and streamed as it is. */
-static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
-                                          dit_error *err) {
-    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
-    diti_load_options options = diti_model_options(
-        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
-    diti_model_part part;
-    dit_result result;
-    options.adapts = false;
-    options.merges = NULL;
-    result = diti_model_locate_component(model, desc, index, &want, &part, err);
-    if (result >= 0 && !part.checkpoint)
-        result = diti_fail(
-            err, DIT_ERROR_UNSUPPORTED_MODEL,
-            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
-            "nor in a folder controlnet; name its file or folder",
-            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
-    if (result >= 0) {
-        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
-                                   part.config, part.checkpoint, part.prefix, &options,
-                                   &model->controls[model->control_count], err);
-        result = diti_model_name_config(&part, result, err);
-    }
-    if (result >= 0) model->control_count++;
-    diti_json_free(&model->env, part.config);
-    return result;
-}
-
-static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint32_t i;
-    for (i = 0; i < desc->component_count; i++) {
-        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
-        if (!model->transformer)
-            return diti_fail(
-                err, DIT_ERROR_UNSUPPORTED_MODEL,
-                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
-                (unsigned)i);
-        if (model->control_count == DITI_MOST_CONTROLS)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
-                             (unsigned)i, DITI_MOST_CONTROLS);
-        DITI_TRY(diti_model_load_control(model, desc, i, err));
-    }
-    return DIT_OK;
-}
-
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -56188,11 +55954,6 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
-    for (i = 0; i < model->control_count; i++)
-        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
-    model->info.control_count = model->control_count;
-    model->info.wants_mask = traits->repaint_channels > 0;
-    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -56298,7 +56059,6 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
-    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
     model->transformer = NULL;
@@ -56312,7 +56072,6 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
@@ -56400,9 +56159,6 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
-    for (part = 0; part < (int)model->control_count; part++)
-        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
-            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -56463,7 +56219,6 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
-    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
@@ -57492,12 +57247,11 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
-                                              dit_error *err) {
-    if (image->image)
+static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
+    if (mask->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
-    return diti_start_check_image(name, image, shape, err);
+                         "mask.image: this version reads masks from memory only; give mask.rgba");
+    return diti_start_check_image("mask", mask, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -57516,7 +57270,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
@@ -57663,30 +57417,30 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
-                                              dit_error *err) {
+static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
+    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "a picture");
+    if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
-DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
+/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
+   for: diffusers' binarize and nearest. */
+static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
- */
+/* Every plane has the same mask. */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -57698,7 +57452,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -57709,8 +57463,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start)
-        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
+    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -58232,7 +57985,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -58268,7 +58021,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -58291,7 +58044,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_job_needs_encoder(model, "references", err));
+    DITI_TRY(diti_given_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -58435,7 +58188,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -58499,12 +58252,6 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
-    if (desc->cache)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
-            "must be NULL",
-            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -58859,13 +58606,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
-    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
-                         desc->reference_count ? "whose keys change from step to step with this model"
-                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
-    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -58875,7 +58616,10 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    DITI_TRY(diti_job_needs_encoder(model, "references", err));
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
+                         "the role DIT_ROLE_VAE");
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
@@ -58884,40 +58628,37 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
 
 /* --- ops --- */
 
-DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
-                                          uint32_t width, uint32_t height, bool shifted) {
+/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    moments =
+        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                        shape->height, shape->width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = height / vae->factor;
-    places.width = width / vae->factor;
+    places.height = shape->height / vae->factor;
+    places.width = shape->width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a picture";
+    desc.name = "mean of a reference";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale picture";
+    desc.name = "scale reference";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
+        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
-}
-
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
-    const diti_reference_shape *shape = &share->job->request.shape.references[index];
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -58964,293 +58705,6 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     return DIT_OK;
 }
 
-/* ==== src/job/control.c ==== */
-/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
-   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
-   writes. */
-
-/* --- requests --- */
-
-DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err) {
-    if (!desc->init_image || !desc->mask)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
-            "and mask, which is white in that part",
-            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
-    if (desc->strength != 0 && desc->strength != 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
-                         (double)desc->strength, model->info.family, model->info.variant);
-    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
-    DITI_TRY(diti_job_check_memory("init_image", desc->init_image, &out->shape, err));
-    DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
-    out->shape.repaints = true;
-    out->start = desc->init_image;
-    out->mask = desc->mask;
-    return DIT_OK;
-}
-
-static dit_result diti_control_request_picture(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                               dit_error *err) {
-    const diti_model_traits *traits = &model->transformer->traits;
-    bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
-    if (!wanted && desc->control_image)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
-            model->info.family, model->info.variant,
-            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
-    if (!wanted) return DIT_OK;
-    if (!desc->control_image)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) follows edges or a depth map; give control_image",
-                         model->info.family, model->info.variant);
-    DITI_TRY(diti_job_needs_encoder(model, "control_image", err));
-    DITI_TRY(diti_job_check_memory("control_image", desc->control_image, &out->shape, err));
-    out->shape.follows = true;
-    out->control_image = desc->control_image;
-    return DIT_OK;
-}
-
-static dit_result diti_control_request_net(const dit_model *model, uint32_t index, const dit_adapter *adapter,
-                                           diti_job_request *out, dit_error *err) {
-    char name[32];
-    uint32_t net = adapter->control, modes;
-    diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
-    if (net >= model->control_count)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
-            "role DIT_ROLE_CONTROL when it is loaded",
-            (unsigned)index, net, (unsigned)model->control_count);
-    if (out->shape.controls >> net & 1u)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
-                         (unsigned)index, net);
-    if (!(adapter->weight >= -100 && adapter->weight <= 100))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
-                         "100 either way",
-                         (unsigned)index, (double)adapter->weight);
-    if ((adapter->first != 0 || adapter->last != 0) &&
-        !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "adapters[%u]: first %g and last %g must be rising fractions of the steps, 0 to 1",
-                         (unsigned)index, (double)adapter->first, (double)adapter->last);
-    modes = model->controls[net]->modes;
-    if (modes ? adapter->mode >= modes : adapter->mode > 0)
-        return diti_fail(
-            err, DIT_ERROR_INVALID_ARGUMENT,
-            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
-            "be %s",
-            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
-    if (!adapter->image.width || !adapter->image.height)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
-    DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
-    out->shape.controls |= 1u << net;
-    out->net_adapters[net] = *adapter;
-    if (adapter->weight == 0) out->net_adapters[net].weight = 1;
-    if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
-                                                 diti_job_request *out, dit_error *err) {
-    uint32_t i;
-    DITI_TRY(diti_control_request_picture(model, desc, out, err));
-    if (!desc->adapter_count) return DIT_OK;
-    if (!desc->adapters)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: adapters is NULL, adapter_count is %u",
-                         desc->adapter_count);
-    if (!model->transformer->traits.control_by)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this model (%s %s) takes no control net; adapter_count must be 0",
-                         model->info.family, model->info.variant);
-    if (desc->reference_count)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: control nets know nothing of references; give adapters or references");
-    DITI_TRY(diti_job_needs_encoder(model, "adapters", err));
-    for (i = 0; i < desc->adapter_count; i++)
-        DITI_TRY(diti_control_request_net(model, i, &desc->adapters[i], out, err));
-    return DIT_OK;
-}
-
-/* --- ops --- */
-
-/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
-   repainted, then the mask. */
-static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_model_traits *traits = &job->model->transformer->traits;
-    uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
-             channels = traits->condition_channels, masks = traits->repaint_channels;
-    diti_tensor rows, latent, mask = 0;
-    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
-    if (share->assignment.share == 0) {
-        if (masks) {
-            rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
-            mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
-        } else {
-            share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
-        }
-        latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
-        for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
-            diti_copy(graph, latent,
-                      diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
-                      "condition");
-            if (masks)
-                diti_copy(
-                    graph, mask,
-                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
-                    "condition");
-        }
-    }
-    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
-}
-
-/* The latent of a control net's picture, F32 [C, h * w]. */
-static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *graph, uint32_t net) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_transformer *model = job->model->controls[net];
-    diti_tensor planes;
-    if (share->assignment.share) {
-        planes = diti_tensor_new(graph, DITI_F32, model->traits.latent_channels,
-                                 (uint32_t)diti_request_plane(&job->request), "control picture");
-    } else {
-        share->program.net_pixels[net] =
-            diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
-                                  shape->width, shape->height, !model->traits.unshifted_control);
-    }
-    if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
-        diti_broadcast(graph, &share->assignment.all, 0, planes);
-    return planes;
-}
-
-DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
-    uint32_t net;
-    if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
-    for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
-        if (shape->controls >> net & 1u)
-            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
-}
-
-DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
-    const dit_job *job = share->job;
-    diti_denoise *denoise = &share->program.denoise;
-    uint32_t net;
-    denoise->controls = share->program.nets;
-    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
-        diti_control_use *use = &share->program.nets[denoise->control_count];
-        diti_denoise *own = &share->program.net_denoise[net];
-        diti_tensor control = own->control;
-        if (!(job->request.shape.controls >> net & 1u)) continue;
-        *own = share->program.low; /* the members that all evaluations have in common */
-        own->control = control;
-        own->control_mode = job->request.net_adapters[net].mode;
-        use->denoise = own;
-        use->model = job->model->controls[net];
-        if (use->model->modes) own->text_tokens++;
-        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
-        share->program.net_scales[net] = use->scales;
-        diti_transformer_prepare(use->model, graph, own);
-        denoise->control_count++;
-    }
-}
-
-/* --- host inputs --- */
-
-/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
- */
-static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
-    const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
-    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, values;
-    uint32_t x, y, c;
-    float *pixels, *at;
-    dit_result result;
-    values = (size_t)image->width * image->height * 3;
-    pixels = at = (float *)diti_alloc_array(&job->env, values, sizeof *pixels);
-    if (!pixels) return diti_fail_memory(err, "init_image");
-    for (y = 0; y < image->height; y++)
-        for (x = 0; x < image->width; x++) {
-            float keeps = 1 - diti_mask_at(job->request.mask, x, y);
-            for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
-        }
-    result =
-        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
-    diti_free(&job->env, pixels);
-    return result;
-}
-
-/* Plane dy * side + dx has pixel (side * y + dy, side * x + dx) of the mask at (y, x). */
-static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
-    const dit_job *job = share->job;
-    uint32_t width = job->request.latent_width, height = job->request.latent_height, x, y, plane,
-             side = diti_model_factor(job->model), planes = job->model->transformer->traits.repaint_channels;
-    size_t values = (size_t)width * height * planes;
-    float *mask = (float *)diti_alloc_array(&job->env, values, sizeof *mask), *at = mask;
-    dit_result result;
-    if (!mask) return diti_fail_memory(err, "the mask");
-    for (plane = 0; plane < planes; plane++)
-        for (y = 0; y < height; y++)
-            for (x = 0; x < width; x++)
-                *at++ = diti_mask_at(job->request.mask, x * side + plane % side, y * side + plane / side);
-    result = diti_plan_write(share->program.plan, share->program.condition_mask, mask, values * sizeof *mask, err);
-    diti_free(&job->env, mask);
-    return result;
-}
-
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
- */
-static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
-    const dit_job *job = share->job;
-    const dit_adapter *adapter = &job->request.net_adapters[net];
-    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
-    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
-    dit_result result;
-    if (!scales) return diti_fail_memory(err, "the strengths of control");
-    for (i = 0; i < steps; i++) {
-        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
-        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
-    }
-    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
-                             (size_t)steps * width * sizeof *scales, err);
-    diti_free(&job->env, scales);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err) {
-    const dit_job *job = share->job;
-    const diti_job_shape *shape = &job->request.shape;
-    bool first = share->assignment.share == 0;
-    uint32_t net;
-    if (first && shape->repaints && job->request.start) {
-        DITI_TRY(diti_control_write_kept(share, err));
-        DITI_TRY(diti_control_write_mask(share, err));
-    }
-    if (first && shape->follows && job->request.control_image)
-        DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
-    for (net = 0; net < job->model->control_count; net++) {
-        const diti_transformer *model = job->model->controls[net];
-        const dit_image *image = &job->request.net_adapters[net].image;
-        if (!(shape->controls >> net & 1u)) continue;
-        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
-        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
-        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
-        DITI_TRY(diti_control_write_scales(share, net, err));
-        DITI_TRY(
-            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
-    }
-    return DIT_OK;
-}
-
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -59259,9 +58713,12 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->cache && !diti_equal(desc->cache, "references"))
+    if (desc->adapter_count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
+                         "dit_job_desc: this version has no control models; adapter_count must be 0");
+    if (desc->cache)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this version skips no work; cache must be NULL");
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -59289,9 +58746,6 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
-    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
-                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -59700,19 +59154,10 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
-    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
-        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
-               "ring and tensor do not";
-    if (request->shape.keeps_references && diti_patches_used(&request->shape))
-        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
-               "another split, or leave cache away";
-    if (request->shape.controls && split->shard)
-        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
-               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -59808,11 +59253,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    if (model->transformer->traits.repaint_channels)
-        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
-    else
-        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
-    DITI_TRY(diti_job_request_control(model, desc, out, err));
+    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -59821,8 +59262,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
-                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
+    out->shape.mixed =
+        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
     out->shape.preview_interval = desc->preview_interval;
     out->shape.resumes = desc->resume_on_loss;
@@ -60508,7 +59949,6 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
-    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -60521,7 +59961,6 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
-    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -60612,35 +60051,34 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
 }
 
 static bool diti_emit_in_one_process(const diti_share *share) {
-    return share->job->context->device_count >= share->assignment.share_total;
+    return share->job->context->device_count * (share->assignment.folded ? 2u : 1u) >= share->assignment.share_total;
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
    what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
-   can ask of another one, and a HunyuanDiT's skips, which have no exponents, may have made its latent infinite by then.
- */
+   can ask of another one. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
-    if (!context || job->request.shape.int8_feedback)
-        return false; /* a step that runs again would add its error twice */
-    if (diti_patches_used(&job->request.shape) && job->model->transformer->traits.skips) return false;
+    if (!context) return false;
     if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Devices of a sequence exchange F16, whose exponents must be alike: in one process the host raises those of ops of one
-   name together, elsewhere all that travel rise by a fixed amount. Others exchange what has no exponent. Keys and
-   values kept for patches differ when a step runs again, and stages would wait for each other in every step: the job
-   goes back to its start (run.c), and nobody asks the others before. */
+/* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
+   process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
+   exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
+   for each other in every step: the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
-    graph->guard_alike = diti_group_count(&share->assignment.axes.sequence) > 1;
+    graph->guard_alike =
+        diti_group_count(&share->assignment.axes.sequence) > 1 ||
+        (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
     graph->guard_bare = !graph->guard_alike;
     graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
     if (!diti_patches_used(&share->job->request.shape))
@@ -60661,7 +60099,6 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
-    diti_control_emit(share, graph);
     diti_guard_judge(graph);
     share->program.decode_timestep = 0;
     share->program.start_segment = UINT32_MAX;
@@ -60788,7 +60225,6 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
-        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
@@ -60826,7 +60262,6 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
-    if (result >= 0) result = diti_control_write(share, timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -60890,8 +60325,6 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
-    job->request.control_image = NULL;
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
@@ -61528,18 +60961,11 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
-DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
-    uint32_t i;
-    diti_free(env, program->denoise.family);
-    diti_free(env, program->low.family);
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
-}
-
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_program_free_families(&job->env, &share->program);
-    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
+    diti_free(&job->env, share->program.denoise.family);
+    diti_free(&job->env, share->program.low.family);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -61573,7 +60999,8 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_program_free_families(&device->env, program);
+    diti_free(&device->env, program->denoise.family);
+    diti_free(&device->env, program->low.family);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -63381,7 +62808,8 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
+    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
@@ -64937,177 +64365,177 @@ DITI_REGION_END
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/$l<p7vsH9*@ZH*Mk)-;Z`yUsuHbajOMKDY])C9K<7o9rBPJ5@e[)_8K74DbdFnT^1'-xKcGq@CAUbfY(bHm.';S`%F7`K(v4B'FUuAfct%.H"
-    "*e<NgG$PgM9k.*<DG=a9]<@Gmtsk=`MpJVF1LooqL=vQjSf9WG_0$,Elv:IU.IE.YMCKW^ZVO:<8$,15BZl^'>`[yYI+_;Hkjg$qbukSa*uau,/ladhE<;"
-    "Y8h-w..7QNF*6cvyi:LSp%2[K))(]ZLgkmqd0EO%/P15J;dW%%gJ^ekJQ^I`.5sGchyl+qt=5bl#1.A3_pjpKtebaN;f_OQ@30(q[I_6DQl),1wWYfSKU["
-    "XRT(vA]%Jl%itpa-v2SS27/*/vY;M38h2VRLC=:c/fT=XM2l9ghq=0g4*imW<&[_PTBt3/a5btNKg4jf5>q1h/C[vhQ..x9qZR,5[=vG2LqlXq:q4na,N)"
-    "=T+6w^>kfr0ss$6[Z8plok^#4iY9rqOY*&pUl/$[ln^yAKIg-aOhKVFJA_=P`Ab(0-sYA_ya9_Wxp8]=_n;t&(dMTp3[fHRhWb7O/rF2fU*,7#F]8^*4e8"
-    "'GJd*n>-2)L^54m]uW1,ZjLBvm*rYhrZitUu-[-$Zd+7uVIE9mvU3Hf3(jKB6g#xUrxQ5R@<nWvag+b72B.@&$]+[`KxUVG^X);n^#uFD(_(&2aK2DngoC"
-    "(0X%#1k,GlnceF(r*wGl]laC1I3XXttUX1OeU0W(+9Gft$R3/QB-#+0+qmydm%G-IpuDcN$W0jyrIbK1vp]]d^fOA^(+=mVg6<D)-F]edqBoe8tdV22sUZ"
-    "jeWA@QjoKyi>tO,1P&,Yo)X[WR[%g<*YX=b@gDJy)[XSl>r*Kwy6^X6gOSG.ll6uUunhu)hr5%c)e)lg@ZC/Fu)4_NP<@Wey7Y%'f5,/Br+*49dwc.qlv%"
-    "*`b2ktg&o,W->P[hAN3%BBdV7%r@bwSSv+5jIB8m3JB5lZ`g_4hIB<YXc;jO@g:nxd#Sm@71<;(eqt`+a%e2+7A]NMP;G'iAP)dkN86PW#bXv&#)(2L;k*"
-    "1A<7k(v9<'m+4X:#ot5_ZrgwRw.`^R>WA]x`fRL4t87ilfJj_n)Y;p`(#uqrP=<LQ#3Egwl]`sS11RrKO^1S`Wq6hxyH$8k4ThCYu:EI`^IPKsIYbIIjpA"
-    "QNy5H-2-qQ^I_BoSoNK<oIePnCE]h^DlVvKQ<japWn0vsAS[J_qy8;*9#;ZWP)N+gDhecApUu%ApV/bsl@QPd4#@Lkrb&^Gv7ZBp7(Y)pd$ZtGrr)Js$b2"
-    "nKmFR+w+Q<(%_+>xgW7pB%uLhk5y7&)h0Usv#ljgK+w;L9CbUnp(`ke@k]I@huG^Y+*`4Hek3A9Io.;J;Ngr9L5vI70u3FoqV(Kp+`wCGxew'-D^fF>iU`"
-    "7CM.(U*j3V;MX%wp.]a/J`j5[TPyr>R77tFyauVgPnCtVJ<v&b:kQ-FqeVD<wBb7`d;*1gDhGdnL6H2LK3SFb,#4V[Hb_ZpRlfBX%@xZOgvs-XRS@oK6Vy"
-    ",`nVn0DFDTWg]9@>wR':/Y+;E6:f@C+gD@FJW+M74Jri`+<N@6qs#F*p/LBf@4IHgIEW87HYI>tjQaM:rAmtNCg/@I:PN0K%BnKCNd/TALD_f@>[tc>C`y"
-    "oF4VUl0>t8/7gnL#eOwBn:cHW<qHL9;@IlX+LIU9vQD5D8[(bIH[j>Ba]WNs)XVsQ*vED'#_ko=o_s>x#Fe1^%&]>L5o8pVY>h0w/8c+5<Ar:k#wZamlDh"
-    "ysiHVL]58/:^tN`kel2)W#dB<`7,-Y`N7k-JpTNnfpIXQ]CqnvbNwAO]'K*t#wM0*F3lJ<b@KQFfVjhV:6xQRO%/2mtF4^.jFZ&khKS4-&3[;TPDf5J(t9"
-    "0[/)'iD1VR7H9L*E+nLA)Th%LcYD>DfX3Otmd9Fb]D/hNGv:iQqh55@C#R3fF-i&Uqr4.P/aJrnGV5q8)_i%D]]l.XGER-9@]:9S7@kvBBU<[w:L]18J-F"
-    "Iy3ve#wEt674[A,Pre:]cH'X/K$.1yUPcKx>FgbZe09_p1F%_s-T0abI1/)dgvHRsQ^Gep](6G:q.kP9nedJ&QC@:>>w[9^^PVU@:AiV]F7RJ$0t3Q/I.l"
-    "YZJ%7lL#sU+a(p*ZgZ>3q[0=IOA+K6m8[_Ar3R@njvQ$u.UJQ1_5J(Yf:s(Je*%Uw6*)2tgcwX26*Q2tFq2b3l]@S.hf^f`>VxtvZ;y^Ood$]eV=S86/ZK"
-    "#$gq@qa,OnRg:wK(l[j4A&afry$=r2ZDSoL`bbp*hqprwmP)/Sr,YEm0gl4oRxUaIY3'5sOg/0*%2QMpsr4UmwyBff9vv-ryYFTRxpjj=o9Vyt**_Z]wcf"
-    "U<8V)h4'-a3stiL%i/Tb7,;YimbyYspR)u$_mq`m0W)Zq2>$+r1*UZW&*lHSHqoh<tyS;P:y^kq.UENgVv54j^AOkstIe:>7#4A]i6p1qMI1..-MX^-w><"
-    "`T.,q$NDM3986de/8=iH=4pa:=PrN2]//-m(KkKM@YwH,HBwH:+L1<vYsccQ4&SH9/Va*L.BAEhQi;<6;O$pUeSe[o&:7KjLIL]$3oX[hFc*;1Ku;^JjCM"
-    ">W>g)fhfrcdT9l@df>3JRmx6'5kxD$RLsm=Bcmb%(0MK)_MIG0F%knD=o/#w&sYQ>rySKa5nE:ZG<4PX54I(l88WFY`.VAByIF6@4e#mEh0u^):618.mal"
-    ")urd6KN1yW73=scqS@:v-StOT2EXKats=gMEM,^@JX1RljmTMIcNg_DI+_RiT7<yYM7Ir//xYKDBy%.RIiHJo.DLAd&s_&IB@PfZl/iI@1XTWWG3&*7DOI"
-    "4UnYuaTd+rM@RraayW$`>_I$:TK`cL&ITj_W/(AA,9L2j@k_.,xYJNS-XbNV**Z:3C^R5Z/&G/x@IV>8.ja::p)Da,wV#NlwuooHSyh;;V.3JVeS+li6Us"
-    "WW:R'd)'q,)e&-[Ue$%2/jKm<>:t(4M;7oeSj6JG,E)sBo`40SQ/b91v/)D>bU6=9w5Y],l#Tm72jjA$o.5uYfHDEq/U1M(%l^[=:`C`DdVrY,[+6=`3L#"
-    "__9rdS4d1c>4>5D5]xe^Oa7@gJ*'6VkFuW<:2I&iJ-2I:k@WeIZek2%>eJ``ah(H@I=#('7a,ConA/y@$_(.*6SoEIhREe&gCwa,*'`tYU0EZt#*=#Ede6"
-    "]%jJh3jFa`xvBE*>Ru'`DuR4ct;Hg0w&xfV<#.Fsu)1`av_(uA/&J]G(qA8f7<^Kg;k;JdK-n86Z1=O7Ob_b[6iypo>XOO)@`AcbjKHV%Gw.2^ox.56x^^"
-    "i^BeOHFPGW$TG;c+ZVc`E:B:mt+KjqH;+6;&EMjA0t@ZAV9$FPiOB1>Mxm[F1E(&)/3$QNoeRYw<ZP@Lolx8,0sH#'N#&SyngP#r9ppB`&>T3u=HZ3rExu"
-    "K3JAg8e8IUrUap<q`OgjAG_T.Fh0&5r(jF6=q2mgn<FN(/Q<d+^WO,r.]BY>D.@G%*cC[ns9@W7GSHp;L8e&AZpLfiw#D1#&pqsebSmpjGW#XOT;R&qc*%"
-    "'e-SsXp@Ig:u8;[^i$H%cf(A#jO.:D&1W47cOV=j;I3QFHd-E7sdCR)Id`$DJ[$_)p^EpsWbwggxCU5Exw^M/e%bgW`MS)F/'[uQ+Nl+]$U](cYf06E3A9"
-    "/NAOfohVQlMm>S17g,B6^,EH0(gK(Btmq#x95K+>0RaUr'WgH1KnYIEP=O@s'&l_Q98%uZ</63aG40E@9J*lt'274g$Zlmx-/>f6kO<<ypc=1K5mFafTnR"
-    "wIaLae4Rv7)C8ZSr,qPIEjd,8klJ72]pCj1t[jN[DMI^/^>lQ/4<8MZIf:Wfp2KmuW8AS`&pQ&3%-+sbW6tD[J+PVwtNqp+ssih.r+domy-Rhj[5C+<1)g"
-    "i(o,iDV3i9YF6YO%%gjmZjs95p2Z%eTj*ErJ%J>Du,#4#M;L2,PexZT9`[Gu.0N&Q#_7kMu)r1r;MgPXI7BhO0i6Ov)Z&%;exJ6LgBl0a8",
-    "2;`_BC,R3O(CKoo:mLoZL9`57<&EpBt8Jvr1)fy)unvLRB=TcZ$ngN-@IENje%jdGkxqHh)^-2U8%8npZ,`y3(Zq8O/`s7dDlP$7C.]oq8@-$.`<w'H@F*"
-    "y>1w'#9'bn*G3UU>hEIcr6%bhx'MI@u`&Z#:CnOPOL:-p)4uOy:]0K9AZI4o.OBxIT[qY`.I8H$N,&05U7TAHP1S=2ko5U/QNk=-2(_GesBy4gKk9yxqLD"
-    "G][OP6Q#%rMVDb-y,RiEJgM9k()4=hR1@-j2*Zb(9[Z3E%_EVJWA#]SAI>#jxRg.pV<n)^EpVa0<d3)KIq2J:*KOA<'W(Il/n4v7g-e*]$@mde.nP-D>2t"
-    "2EJEXLu0-=Vj)MK`<t&dZc*G]KLA#$q,<&>QkAPFXRB2o;'#iy(e5Wk3>C(210&b)LNK1qg%ejU^G%CSXgFdslsJf%T2Ei<.lCj(c<9HyDFdt(Fty%h$G4"
-    "O^RUw8v+IwGUq3M%%8Mv0M>2YL1T7CYI(uPjw&Q`e+R8W6BGu@ilf9Hwj0OtfX3CBH>/>LmBQOHoR]Z`)YUchLCRevAbZlwh52EWO`$dwl$9W:^XC04D6S"
-    "XEYXZCV&T$wHrA[o(%q@*RH6Fn5GOjG-oR,^'t1G_W&d=1w$P:157E=L-pX-TTbpJr^;9A0$oX#G]XCqCIA$59>EI$ONKY#)F.E(+p8*e5n6odsZBX3_22"
-    "fo6q[#Fs;]xV>x]D>u0'AF0J5nFYDjBu6aIn9-^M8P<ZK4lp:t28'eWdA+LBp#$bPWHosaerAnRYS9[&Q+O7mf8Q5AD.OxG1Xf7K(aq=<6-3Yv0LMR,OUx"
-    "Y-XIW@YO.LUG4]6Xq*wDpn-[.6YY:RkS<,IeD2Xv1L0Sd>]9J)'9-)F8E2ESk,U8YBh$woybp7Q@_HPn>'8u$d-QE0gYygA.NsIy$w;/#Z)>A3r5)L9U)W"
-    "U.1aKvw>oh.b@%>59:E>#(Ib<ZT9HCE9blMPo=+8caSvXVX*)L>6SUCQdyV;'J,f2;sYBl8OI1E*k'$85RkfDPX4+$XY0bNSyX_'o^2k42byw'(^E9AIR5"
-    "+UIecwb&(r^'ppdqJg3A6hJYb6HrMFgBBQ:%X9&QG-RUGNV:ghBFE'3RsL`aM$qdvub7G*NO)S`Eq]40inIt24lEOWA@XL:5@3:[23MgZk.a8<N)6qAa*$"
-    "'ck)Xi7GF>Vd(&W#^+$>n#3bO4AwB>JOC*kmSNY71cx<gB[*9'vMBwU*cZ%Wbn5PseX5@d9S*bG+fZ^W@KkK$*_i@>YbHu,;Dy.aekj@S.bj@6G^PssF#N"
-    ".o(n-l;#O#sqgMiXVmh`jd*w9S_N.mvP<fp-IOmqeqHn&tsH:OssXT6keQTaOQxt&X`4'/1GF3&Nb->V6V>w>TU:6lu_VWLH&^DE]#;>-*mgKj@saW9Y5d"
-    "cBw7uC6T)]*cLJE'.LJrI_C^#>R96xs2*H,pN=&1lu%mSyb6bg[cKL/]1f0.IZr0X5lr4;Sr7$KgqW$c>A%9ppxcncsdLBRPLpo<9eP)L(u1SfFcvNRJ0v"
-    "bIgJoU']<:r>4URH=>ZMH$rYxe=;/uo5`Z2ZAr=gkFG^.C*Ssri12)uZAXQ>`%;hcd[gGT1(h;n+-%VigW,gp`WrgUNQDgQ+_TYL#GxV_7G'Rjd+;(r8O:"
-    "U1.O>V;$1UK,1<rEwEVGN=WTLSxCc;)mShUNhX#R'[CH]Rx2JpS&juVRA5-yYOU@c6U`HGVta^:AuC2tmX-&W2o_)3)G8VUm<8='<F/ndShUT%ACE--R5K"
-    "4,w^^xCJS,,W]V74y:%rFw/[0'IV+PDi7XG+P6IooUOWmw.$Q]O&/-N$1v2nnN)l)`<0c'8KVo))xP3@]l>y_a;qtp&[C]g_C`Gi9%76-a^h<UHps04ov1"
-    "RU[mU4I237gtwbN2:$khX-t+w:&8u)4m2q%ySBDuT]tA&t2[xfjNp<q'`>WZ1nHq'CBl.Zp%w0tBrcN/p2BYvYku0tVkZ2CBqeEa.9@8D320p3+Oldvf56"
-    "6f,kH66iLC$nv/PiLw8QDwlOj9l5(#LScB#tnAij`W$Aw67(:9:w6)F&r]9wACyaXgsBPM4qipOQ1,BoKcj%c'/(>wjvU&#0YHYZv/i1ghJ;9hm#U8f]Al"
-    "mQ2O)fCFMxUKpL^=3ad@2.ZB2F7E'.KgI3c*s;.i[EkocbepP@n=s]Q_1gya$qqrp=JGNdNw1qTF3R:&uarcH-&Jsp._SkYPt2teqxJtA]d,wxi&kewU+B"
-    "=-^PU(oJ276p482[%`sfP+EiU-n1OiQBCnD.&ut[',P>-6.2$7)e8U2/o9$i%RFK88v)bD#fKjO.(t^5(s;]Nu#$kx.Rv:0a/KLr6bOXy+oZl3Q'uA@hst"
-    "KrGdH`=TBmG=MKJoxULBhX6.D/8b866_U<q]%w7<OTOf])9F#T0@[K&nZ5Xshbu'Uu2yhZi#(7gWsuD(2Gl#VDy`jQr3sXgJyK+bAu*o%TTq;b8.Mx/-5*"
-    "8^E.Yy5L)84_[#5VpVi#kClwtoT#lekFt5*gouCL9<smEjqo616Jpx1dHyp$rn#EK7iMPR4gp/^>4+vc8S@d;f`oc,>HSt,k7(x=tBk<IrlFbO#TlG>RJ]"
-    "=Mg`69M0FsYIr4k.axpf(oZ%WLWa4cZPx($-2@*:Z;225KlMn;@F<QaLnA^:cOQTiavkU_[R0J;r&W4#Os>Ft#anGKBdNnS62q)0_0bX9/%^9A1X1<fA3Q"
-    "N6st%C8cmh92OocL:Q['0y,OhHTVC/vuNh98i-EoWO=NB3>6;9(5_EIOuUrjFeMKcZ(e+3aHJL7bi,+O/mGvtWfQL;TV(^#sYXub)T9oZKPXcR-pOkV&<0"
-    ">IrDJw>YrIKq$3nqsKyXkHTGy:@PG.teAdYA2V9LUc.wmVTUWtmNmu%Sf=^_@-QT1TfX[p>K)W,Qi&vBN<'AJt^CX`;ZQ]%[bG'cg:aINr68hEaICW<pDK"
-    "2b2b6%J$0QQ0A-`Lc5,kD)-n'43+xS-:$svr>*6&-5(uvF8(qkueNrEPlxf5>@DcoM_GqJ=uGGl;0$LB^Ck$@f:tjg^o>[r3r:SdDkGsJ=rAXg<aAf0_<."
-    "X:x#Xu,x=n=Jh,M,YvXBl4G'G@0c;>a9[5RelqFlbZ48xP8+=YQfMCrm8_/9h-A#JO1AQC+mP*C%JwH&U.Y5xGUIMGTku+2CsImfs&+Kn>s'/2SK98PQ>N"
-    "f4(hT@TZ>o0y'$)[T$LH1+DkVS^C8Xh_6Io^a;,j@ZN$sC@+e$V0ThP036DQsmHlaWZY+pqV(HHKdV&W<$`f0'ZZ6t[4b>,65S3u=2x2GCf0&E/;V`HOg>"
-    "W3'(,VK#x+A5J>_9rO9Xd^*Xsd]=IL[hEbaH&k#cv=cNi@C14oFD/;+C0U#Ea)yc/tUSFH]#m@VnHJ<$T%Hc.]FHCf2)M_[M.1A1VMLDmadll3*aYf$0;w"
-    "A3WVsAJ&hA6LpbaGQjYuQiJk_mZLx3/p:+[TQ7x,0G92'iWa*LJ<cN*3*=I@Ph%[q#.L%WP=qfNm9@=M>RsPHYd_B%Y<`]x1ZraYF%B-MwqJTMcg0)4S%>"
-    "CwRefV^mJEKES'&X):rnSZ)A0J+*-idtS]%$O,NpF1l6Uk6p:>L(bV*cpSr@m:q^p1_WiKg0^&`v`N'o[[hFUP6Yh:x_8IY7qkc.v_lPH.uvwLi]5C:h7k"
-    "JM@ff0Q9THVSaH[HcBfNVt.qdcl`4nv]f*q@DJJ4m$F5lGd&V`mVulmxpKO7e@y+E/;CYu<<WuyyYIm]i++k)-wo)Na<oSU07tm+KbHb)yVT+VxfsUw7q8"
-    "E1*<#pYQTROFP>.TDh=)Wki;Z(xUXM4cHH_l53#",
+    "n0C9%1VZI/$l<p7vsH9*@ZH*MIQ:&3@n$EGJvmU#>8+C8suW^aocp0(QytwiE$=7hAp=[Uy*cjQcoMe..&#H>5ayj>8L:$-d6>]<Rj[5o$+T's=DdPZysb"
+    ",ObwcB.(77F2g<.uIm'cYe+@BQ>jG7Fc+.45voFAmK<s<MrOHPeo_'ult7JvV=LwRtu0(uY+<*0J'E)u8>@uICW`j+qF4=L#$La%`Vkaw]hvxM>9$g&ia,"
+    "s_Y:hO5#Sat`i^_'xke_,oi]StAM8$X;_h:ME&s:w'3+Egp8n(kK)Wo'5*#T*`FQRP&`_4B:yTs+cvR$)qb7,bgNAvO*)H;@WOp/r+rd$*X$BE5M]^H]Dt"
+    "<9pRkAjl1s-fF6uW=tKu>L5/L6`iRNDc]'LavsU2OrG;i=WS&>O+T'bh8VisFjDI;f;%`A9tRw7#]ImZ:V1r2LT,ToroR,VOu:d2K:lsx&U.3M>:Hk^G,m"
+    "k/XERJZI0AiW1YSAGPKa:#$P$h(P64-5D&U6/v0BlGssf(TtxH^UDyPb%R_Q5h`MIu*Zx*&qaG[=@&>Arpi2<ZhgVdNXsPGK1n=w+&bK,gVtCO]&m-A>Fd"
+    ";/<3msl/<ThO;34aH[)RgwSe-i$XD<EKhmoJU^,B$':=.U^Pio[T2Y_]GCfoCNj.&xAnI)8s&((cZ>n7@C.ebmfg1FEZM1KfVR=r#faT;W9ph51@CJq&aE"
+    ",QHvk@0:edeDr$QrYQ>P#;$@edX+$<nSM9e>Gn5;h4JL<KoV2TcpNcb$<Aj54e$/6Ds,om(:vBaJdBB0Ol+8F%5m9+j$-Ny'hkHI5AhH6<Z+l*Ig<<,)i]"
+    "`Rc#mWl][u9A(Es>k%mc,3gPCwiJZs%;P7Xut-e)FAl[/,u4;9378#gqcb<YrK4&l&O=pDh.4irRT)kM9i<&*3GsRHWag#MHg@;tf7,wg;5g;7X+6LP/N$"
+    "0r@tBRo6k:mHbWdW:0n$Mn<-d`UV(u6(cm<,i7r'5n4hB%GjK`GUcFWijxC8SxhdaWiVgg8R5/Ee-:b)L*+Ry(Ze4,ijw;(ogA&su3dk4W's<jo(-xr+>w"
+    "ulLnUWTqgSwHBM@yB2p,P:EupeYgBZ2K`.sWDLj$Ob^CiZ&4E39/Ju;=9Zd3e:%F``N^i=#'O$+7deE$f8.kE0COHp&+]4awLB>qV((:YxY&EF=1Y[b#M9"
+    "Kr,Ns$kJX'CUR$Dex8dW$<rL>09p:Pads`13Y;s`)fRW#p/0&gahw.6%VryBo7xI%+PQRZ+rV.;QsNCH=nX=iNR8qu<'y87]WRDgBW$b[LSBN@xdi>$=qO"
+    "_n9O/X2IZ.tr8m:*=%pN+vY9cT;[M(YPXr=qFF7Ux=:vXE(NCS5NeoW`)D2w9]8nue49)5Ntoe*Gtxi:;O/E[_f.EHNnE%B12S_($5F9o2rSyEwaB8_K^s"
+    "q+(#sBAaM4yo,Qp*`wmqeA4J]<XRJ(CwA,gj8U=5CCMXo^OE-fE$9@/=)m6w[JR[*9fxmA8A8RS4Vdi<qjTXDy=.$@yv)6Yn)y_6%(cN`V=r54**kHo=Fo"
+    "tEI<H)BiIXf5Z5Y]kslg>,KkFKd%HXa-ulU%^tf,axIDN;WS$D9UnKEf>(6X8N]kp1,fvuXYpLoarPZduB8YO;CBROJrw5]`*u2<Sgjl474n#oMDhTH*M9"
+    "%LMj,H,j6>t'g/Ee7q6CJBqb82$o/W5(&>Zv5W1q,qnLd6dpq'jLABe4F7'54.LQQ7$8tiPvM=k%wOr*i9e*<D=sou`Nm.I91LdHg8JR9pT'eJ*NM[>3$8"
+    "$ltx/g:QL+5f(ERijmgqyx,%-y>Zk]>+$R_SuB:,fIM@VB.p-#gNq6V5GM_a=EP_:`Yphr-'d/oF&[(%I$ij:K);&8#IR*fl*,Qn%%JG2^h$4AFQ6/F7I5"
+    "%1gFP'gT,7cs/l69A2)-Lq],`g`g4;m7H'8A6k=+M-$AEJ<v]x416+D+3sO3#Z<[MXv^)3;_2d#Ne8=p,F^/h=B8uE1MU&6TT@u<mO^Lv<@>A)L-vTQw$l"
+    "EE&2XvRM@g#h8mrcA-HO2:N8HaQ;LaZHP[/=rN-Ma'hqQLmC%Jt#<':5,QC@L`lq]Ws%Z]Q@<:/]143dtu#0e/xG*0J)%#IFLiB6Q:@l%<M/&+)<W0yx4Y"
+    "`Z%+^S5NfOKH*w+_<L)^]pS>+X,a]Hcs<$Cli+pU>,S8f4d6;;$MB(AU>EUcP]q&_g^RB+knG_](//uyg9ct%#``AL`L/psRwYGLE]e'wN[x*D9O0<AW#$"
+    "FB#,Dqj(#;Q(OnQ4H,@&RO+y`HIu,-:>/]ADdXVU:M.(]i43th*/,5K#T0o^w;)`T_>*ER&$[<h;2HeBr^_md9L=wxFH*vC_BWTuWLc[tkr%S7+OYO^bD."
+    "FGFS4Bh[E%DOAOlE1Udk*ffc=0>5v6cI^sh-;P9=k7ij[R`/G6B:P.@uvu4YH7Np/$W1U$RnSV_[T1d`F1OrL8F^S-x`2j[^B5YL0l(dof<l.nYHysc@'P"
+    "EKqDEqU[_1(+pV5COA50Z95&Q/TPglDC:kCUjQ-*uFK:6$R2(E5I8-dbmE:v0tgp>udMe`O3k8XwXmm=gT*k^lnKMW>I#X0apAO<m,Rg4.SM$L3^5h.WN*"
+    "c/4g)6npWx,B&1xY#:@Zb<R]=23-N#PMPV)6BE[B59Q5^7cHVqOU0,5]^A85oKVIFI&t(l+x2'llU9WNj>qO^^59AttJ8p1Fu,WBo1952b[$`b+hZCgd8j"
+    "1-;Db8#(Pc74L.p:qivLktcwV2M]%3FXB5(T>Q*KJguLf/H@gcZC_a4'J9q2dZ1)UP+ec,<+%#lq$NA(BCHhCfRicNr;_LCE9$k2p+b`GUuL+>pQhhk$b$"
+    "kZ+UO$46G3NAgS($TD)g]O(73+]5R)e#l'A:kNyN8a1>0:m=FeXgkeh$WKVj)K:*FUM#2H/XTQs)y`n[`(k>/78obvo^p_Y;a3fQtb)rFO[V1cFca3j2$7"
+    ",ro,1II,7aX(y.LSmlo6sL8E7C@N/]8#D,lXU>$(%8$n2jq=:ZJ(f'H&$+dk3R'HQ8Jx>N7U(v>g#iNX<uI9#'fLx&jMydS:&phelsfVL3mSv,POkM<OUk"
+    "ABx*P,fKohgaxIA^j^2AL8uEHShyLWxu)x*sXejw/c,yse=EJY&iI#jDh3k'lXuIB+Xmj]QHwpC9ck;Yv`9yX-jwnIi+]),]`Fu_*IbS;Y)twO<&4c2l@a"
+    "X0w->OlOllMey3cx2[qc44[YRi`xJB*]O+ii3,^-5Z&kA4S2@8llLs[7(TYXbS%oS0Z--mV3V_qRyVqbw*t*&svsO%jZ1^Ytcxk'V^#Z4^tvC*[6YM@_+m"
+    "7ZmQ%'aB#c[aAl.*Zr:kUY=ead*OQ@0LOWS5UP1D2hfgT++Nf4T[`UJkW,SoAld&R=kR//#ng'yiy=[.+Z]r8raQpY[x^d0.d/IbB(w)XPX9b8^Pv&oPeN"
+    "P58`*h3i=eO,A^nrDY+:>=sQoblEWW5S;bEeE9Zenr`2$@^R3<eeSbk0%S8$wx9knEH`dkZ`0FmFc-0CA,s]St[tWMgde]iOL'(axX2VYVl4f4Vi_`wfjP"
+    ">>3T:>/3H9i_:2Es>-s%p-3.tux;>Ydd-)<9^Dq5bRKY>nvs<.(]p;b-h/J62Q9JlV+8>=IuLgM6W%.`g)h$l<f^^*;]xel[8**X=1'sWMU#2NKlWw=H*("
+    "/B=Nx%8Bm63lol.P5JVBGDBV11aJ5F.Dd//*PW/6tn:w4W=VCbjH[92HPk[&[Y/qgep$arQ@FP]s(G^RI<IEyr9Mh'KYV(,SN@0]&Xvvl9+_rd6wn;<j-W"
+    "$3H#HE6ggcbJR7-<hH'nG]H$T*Cl86P8(7bq%:Ko,$'D;^n4.MOQyGkg`3&<h:/7L3tg&dVLTOl5])@<4QA58rWR_/5LfY09Pjh+%V/2)bNX#ErqIS`nY)"
+    "(]Q%m%b8)P&_$/v,;**un4OK26iIQFi-M9KYOLfX_&Nr-stv6k>MJv-;DmCjv2R'3hpu#u1<5Pd&/eb+dIk@7(2)k22:`3@LQLc'uc%9:>",
+    ">Rf^7u1&%kE=iM:G)5*w;cloA>-MnI`,&AnRFFS+mVH0W=@T[PUnX2[3PuygYfN+fpbX_ayoI'.@yf1XhamUaIP'x6PA@SY@KB92EOnUIKVvkB6cPC>wtr"
+    "^I>.wx]KHL'M>h7l0DX8W<&M-6[iIwHcU65aiiinm]C`_;1IuW,/hkkRnWylqeJAQfBnm6>tb]%F.S@<,@d8)g<TZGWs:ZaFL=5qS2,YDN`w2ANY:`%%;M"
+    "#7/UXPy^D-JeC<^MyNLZVV9%*_WSNK+DLfd;fIKMA<EG]vNNqZim6Xd1+N0sUWgOJ5bWGI7Qv^>EK;=pvrvMrYTH*7GBg,Wm@dbw]Nti*T-nDpdwEe6OB,"
+    "j,LGuLU@ey%9Fv0MFGGJld*0)8FAW1eLhOA*kGh/hu(gsTbk0e*AV$=i5H6b)IZLo,<knpQhpbrh++j:k[af:n>WQ<9<clut6-j$O(LmgU9g$kqpeo&>&h"
+    "T2N;*Gi5L9Gl9_Pef)y1fF9&E0iO6,)5ScL]`e22y)EJTf/T5CFmX7v*NK#Oqq&Js$m%QnRGTYtH6=Y4Qtqw%#Vgx&7,-ehw7*J]IJc3V<eG2h;rG%H_AG"
+    "(t=6%V7JasVRp;>K%%.3$I)Sq/';HX/%wDr:TI4NK(3Sp)LoK_[guw&C[s'F1RCic1'79+-%XH#'mPAJk#UogvN;CiC3-DQfyRiCQiE/Mf8s(l@:9o'EjA"
+    "/)ORetNONgTaMPa)umxsKf3J:WNTy;Z.oYWAZ5N#_kjJ*ghCbV`uPi4_XB7c-*Rqio(QoGFB)8rp+xdM/93daA2`bj$RwV7Xd:v3Gt9:^rJ<yd%TmEnaT#"
+    "je=`U[m.3LJBa0Y9ho8a@(o5&'6Ypc-d8S+>vFAX3@c2(+Ma[t^PYj_EjqoH@>2GO,0@GjVyLJj+NbvS)5)/T<yL&#<Ure+H%BP`^Eynyi*Q'b%Ux=cR)#"
+    "%k'w;'JSOO,LLJhr-8Be)FUkEuD)yDr;Io(@]a24UBk;6M$,]9Lu>vS_-Sx#_k_j.33jEU;9m5W.EIGFN(7o6VcQdqG=ErtC7_>xM=O3>];p%U<#SFE3Tu"
+    "o;OTx=Yt)wGQ.g^[$ZNZEv`NloOdq4-ApS))TZ2HP7BKS3Sv;3t*TJ1KhZQHI@&dT9i*=,@t>UV9t<(=pZ],u@Gf3qYrUMsMbRE5`VAF=eC$M-7std7;xC"
+    "&[JwB,[:#Y:Fqu3,$(`.v>%4b#[,C#(7r`of)j5%p]/v>0AY;ot3N*@cScB3nyKs(K)fc%]FovSb]G<j##T/&4`GDJ;yo*)'@Uo)sd8J^rM1^I4gaXWQV6"
+    "9FCG,+$Bv^hjb>bws/IB@LA4eZYS:kiAVYPvtUE@ane-d[g+m:%V>/qHQi;kVs)$HW;_ZC[vt'8H9-XtjsG44;YL^Z$wI0H-9qftRQue2R@w&Y&*['KJ-S"
+    "U`WGxI7G^X:Bp:w6y#6a<SRhuX1$Cuc_V/lpVS5_s;<ZENYtD8ZCaM/qNQ51^sF4Lx6O6Y1>M[GNUflVgGqacFCM)h628;*'^y,YHa<mvw8.eYFmT<+L2g"
+    "O5rA/Cr/k#,n2jI%6l`(Zm/:R$7qxkKD.G,]k:i/@jY:=UVtifKY)dn-R1M%$fg`S[0;B3+knReLpxW%O34UaA;(`IEvocB>tfI1d/.bUa56wc=5BH-HHx"
+    "<kH7,@p)RwhWMS'h$W^UQ=>YV,lIDOn'`P6u'_hXU]l((o^2=1BK.BlnG+;3A(*;6N+Xd*C<(.sDi0w8-`5hCqJlXwHZk&758OF+<hPRo.&w;VX2$WR;YX"
+    ">QNY-2tOy_5[+n>IH%R</M'xK,y*qL^9w^R]xBl21t,Sr*`K4M=1HOm:_>Q+5<>qDSWr#e,3O='1R%mSpA=bAGu^632FK/.g+U2RpP3fNP@6f)+;a:s/m7"
+    "#1%8GF*[%vHD/99=JDR(fZ`*jm]8EtCA'd@,eBb$_Pq3-&0$gSuIG-EvJyuu2f/CyvBj)@Zv9og&wgdsvk4sl^=wU[mjK#c0Ct#/n/)wf(mn;T+gSX]i8o"
+    "=*&IL&kde5Z:pYa[@9Z,QYKD.Ng6wuPJk<d4nQ-rZ)_[#&6N(t*@0<Jv%BC6s#V#Gibj'X2%V,./DQ=K/x#D580Uo$b][n_cT`&02%kR*>lmA)hG5^E]qn"
+    "2oGVaBaRyFKTEGNqOnj$e'td1Pe>]1FpCcH9&4Gi2`O4t,E[ymmNoRGen7yVZC+xtq0YgFQQ<ykS#Px^gnIOpq(2/*unBVSke']F8UJF2XZ=54LgxW4Ie'"
+    "%`<O/E])DJ$ks_kJ'B&s$V5<emC5OW7<jJk#l1w#2q=C&t8bBq>51WK>[uGZyK8S1AMQqFI-W21tiLS=<oj0b*wO>XcKHf]OJ'Er';P/KL.E]uI=Afg+5#"
+    "Id$Q4kr;36gAgeI(tbvvIkAf4dBmfpQDfDYAQ0'[MOV%NJL%i&*;_hof%s98a6@W,,cen@Kr[9UIb`JqysjumyIO5tfKkO3#ufg>/dFm56kOERv.PdqRa^"
+    ">j/aMTXQN[F.[y.q9Jq]XT'[eFXjrRdeBb9=LBPuZlHh7Mh1pIghF`i4h[[Z(i$2/&)U141GNhbMV:_y69m8-3G5UAKRejcQNdmR[ZZ#bsjm%,*`(2wg3^"
+    "A=R2@E$86>hO'a=$b2m-0.b;ZJ[#I%A0,fh6[1,iuO3J:=uh,6HB6bYFwv[:(GW:kZY;i>YAP(;q/j9m8*Z2L2GuZR3@#$-(8WU(%m$+(//Un*vQ]dge-,"
+    "d0NiTlD;xAa3G=MA/'E-h2=YXX(WqX)ZA9yX8/l'=%LI[IeZhB_6Wq9ZX6s#AN`@ERX%B-gj'DMRAV6LXis#cT`Q<[5F/2i3dljI7]m.(c#rx>%_89J$/."
+    "CtpYQH]Mn[tA-IXc,0-2NvHsL+3mpOZqkA'158'Z.,o6Hy'A/dHxj`5sjsY7W-X(W`f@&MxEUT5>#F&B]V]`':P0^yb,2TKV9gqpsDf@@9wm@NaO^W0yoF"
+    "iLaZ(#aFn),l+qqotY>n-da#G#fy+#[QnUmaQA1%N@EYc72Ne:Njs1PI_NMI@4gIGi(ZX^bR8mSnWEguebl(AJ#SPN]rfhE>$ml]O`7B$Yt'95$ob%fa<t"
+    "HH8E3X[#WlHM*jl6$8>;mP)F:d]Xiq#q5ROOf%AHvtg=Uk&,XD$6@Ji#fmokx:f`WD4l_E1oA.67(s<qgL]^)_+V>E]ZZq:quDSR#_VoE7RjF:7(^N:d;%"
+    "r$iFh<QdL96&NSyyI/AEgn21njuKfb#Hkqf5UkOpR,^4,mL*0qp5AHAPkfRwxOcb58.F@HNI<VqVWSf4hUbkPR`Q&ab9j(X+w/:;kHK8PM6fu;3Mx_pEju"
+    "H6TW#tg.lRYPVK$`+k`S`B@TRXAgB2C6y7'Vt)F0qZB-G)`qqv=C^@,um_c*;Xi8&^$F%`H>&JqrANHXL_VEeR9C]Fn[YW$rqb%sbB/*9NEli'00h<[_OT"
+    "C'ouBTd,=UdDkj_csYqY.@7j2d/2h84O_liEEd*s+O:KwHBu]ijfv'_%<G4MH,[`58L;fWaG:jcZj`3`AwTS9+_tb^9'aXP%SYK`6o`^;<57:ZP.7)vcG$"
+    "Odn,c+r/`>w@_0Boq5%%E6P_v*M+FIV7Xbpe+TiQ,fIV$nL)xqM)^<#0qw-b$H8@O]6y[oO:,,;hsCQ:xE&HYWWYL7%et%;]hQ>Nv5S27f+:%W8/<.P%i]"
+    "@`6jR^;*Xx_Tp=cx)*Utc.u,9E<ex=f.L[N/UuB2G<c[1E93`wi4xyA1V$xg0vu7A*h)IJ'QtL$E2ELf]Qr9^hSD,HZ%jlN5AveX[WYk&=-oy[`F`#0w2i"
+    "6Q7/n3I9_U[S99h;Zp%Zknb>uDURj]U->aQpTEU<36t(",
     0};
 #define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
 static const char *const diti_spirv_text_gemm_gpu[] = {
     "n0C9%1VZI/0.ADt';c^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysOccOZEI(>:^[G:d:Pucs2b*-.Vu_/PHH-7Uc(,EjD&H)-8,YFYt2/.PMHc^"
     "PX8fk5>yT$^PldP(<g>lC/ND:0+7H<RWMD,>3co`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
-    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WpGZYh97Dy[(<k-"
-    "E6phlK-Yb7)u^NATbL`3j^H_oMAYWbS2Z=frxs716CHQ>E:$erfB.:vYT_uw=7s4S(@Kx'6XEBui47JD-<LZX/BaRS=AQ-u-sQuL-tUxk*g_9R*wo8%dL%"
-    "yc.J1`W.5qB>9/5fMQZgA0s:.]=QfX<d=#nBG>OW>]+%cIM&B^-jp)n9hC/:j@Q@^rk9]qj&7yocV#*O;>aj>[v_uNH4NlG[oIwK`gMKckX=5L/DceThoK"
-    "ZJKLrheO2%RUJ^6bYm[[J@SUK#t`j']t/2(%BqfJ9^Lhh)IPN1e_'jW4vmb-sVZ:-ot]K#hvAaeNe)at_M.Dum>e(N:Aij'dJZ3]DgQ>AOWX4nej8rtp#X"
-    "N>X;7f)Bc-@,fLd;QwGXG8%JT=TS#^kk%tJRFj-OGm.55(4L_BI66S;^RC_IEV4u/*MHYL#l^ev'/VhOEP'fS_Y.d$I4Md:`<m0L3w,H25NHYayNku^k0S"
-    "eG($c8/)i5GR*tFZGD#gn#>6*/qe=6(v+$M^'r*,B_J32uic;)-%MmRr&mvd@KsBq.ND6voY5,W3SYe1vhSnW0ZksP8UOkHC`eK#$-H7O:N9X,)fDuF0/D"
-    "E0aFgD14@XZgh.N1q4Ye-dbr,+I1g6gTKC>)BNNw'=n`y+eoXxDbxe>[cVRIGFlv0&tOH=HU+1n$WN1bAxOp7VeH+'k1xO'eKqmO0[']Md8]1+honX)6Kc"
-    "R@;@f5dUSr0i[)Jh@4HN5cH;c0KCvjVb37J<cILDLyQHkaDJWii]C*tm2a6YEidrIJ*o-&Zrr'fF7NwER^9ljr/7;Hw.*]$VYrD.ZLKpIrg_=cO9Q-UEHv"
-    "_;2I-_*y&9482;#3O0=mMJ3r/QGtlJ$i-2S)`l$'JOSjY^u#km.1xUX892KiaSG&o[E#=<XFmIkl_gP(.73:KR2b>l<:gI>r_I#vLp^%ULp/fpAoDjQMZI"
-    "F[w`)X6d4)a]A`Vhtt1S,4X5b=XtZq4=mV,=pfpJ>fAs)c#,O[V<KKZd_U^(rNxQGqUVL(TsuIKoqGaO-[m`N,Z(/#U/LFjFryvS5[3s2/OviR@TMX,*k]"
-    "GiaM=Q_sZM.NX_yjY^_KF)VfOB;IW0b8v-A#pg)X*[EXXe>]mFFxc'CM)lvL^aUf#d.e4`o`$YVl@CP:GS,ZQ0;6OW^n[3ahdL=dKkU+_5`JmaQ:^>Mlmp"
-    "B@j-'VJRa7E+0*U>HO'D]j&<`gAQp-A9ul(ct+tja^,Na*`Cbb.GWaFU_@6^8Z(d_h2R>:Y-nQ.Dg`pe+duwid]USx=Bm^u+tR0/G_&,shbil[SU<SVAp+"
-    "KDYsaKp,QNlFf`Q)>n^*ejkZa[k5#*^@9Fs5'Vg&;;A1H0RUoA;u.(Jk3cI8T:+4N>y_nZLC%AhS)i@t])smZ_DcOE$1<Pp]/IYB).Nyf4VVs413l^LAQ]"
-    "3nAoDBsIoYd^MYRG2Ys1[.)$=Q@ff`g:W[^whn_[`ZLV@A)ZAXle_j&E[IS(*XoxAo8b'i)]+yY^rXTR##F:^,XfZRWt8C)>>ji*EWe`TH:23,cd5*8bBc"
-    ";4gukXuFQw+=BdUM/@WN7wv):EAi^t%H;lgp4CW6.4]7@LP3`n=O/P*IXhW_-*6vUUCXhTJpVkZe-AsrIsTV`I$@D;Wu5@hQN_snOr,%MIsATY_%OvJ*5p"
-    "X1'TmF/V'/#rtW)D-^#f6E5jB7)Z0c>XFHbN8JKH[Lvq'2.@dx=bC'b+.,-6@CUvk7sCE9kDya,>G,sY$4*Y1S=.DO1[LckXUyH&Y6M=FN3,F*D$ko@jyl"
-    "7@aY[3[a4=JXR>%)A%)N$U,7f`@$Cqnn0rAfGF1Y*NqbStqrmt7-(oT2'x58g,w$yWG5Pv[7rln2U(T$kO5ka:HvrF=)lo^@:eqtekw=])fdI43_eSih#n"
-    "Fk-mYT8cbmcQp[A9^'E],f`@'U2:l1RM^DtH/C,-/()>6F,%wV_p@-8O=^3%u;=8oW+j`;-oOxnms/5pXxWt>B5F6:&K@2gM@HmdsC6m<ZAvSM=;Sopp/("
-    "=H$f)KfUXp_.JN0x#dp_.jWgZrCi-TV[<JGHR,hhj)(84+DiO9J*eM+t(cWBhuv1u%MDE+tB%`,qF1&d:j#WZN]+kA#U;WA0A>f8Jg3@ERp,&&5s^xfG2^"
-    "pUIS/$$&LI-5rOWECo51>X+HeqX_x,^OCRoEp0.KDnv^o3/#Ix<e#_Eo<vD.Eds5(DPWC6R4ww+PV9D:,l`+Ttfsiu8=u]hLj@miP`:qBI.=D%[g'@Nr^Z"
-    "<AS(60wLB=IJj]/ZW75YWq^Cp$,K*;2@gBcTRjtN0V,d7u5/A%kovt2/m[vjWbsI(%]1NhD[q=7a^rD#sp3s.7pT(>AD2&RkyjMDBv'J4PvG#V*BdKIBid"
-    "'5dk](f5>d)Ti/52naZ=/xh'CZ>/F[m>NB@680FiWWG5+<TN6)T+s@P]ex8.N[_t8::v[)k8JVg(0wmOD2`dq*$'EVU;n&n-A01FjSo>'(t+X-n(/L-XlY"
-    "C]kK-(bg[1svc,4VF0&sm&[o^)pXG&I2k3<)tj_hU:E1Lpl1<E#&rtecn_h*OnKBscVvJ/b=3/S<BbMNqfNX8x,Xl;PKRn&]%]/(JP1E9v/r)&uv6&D[AO"
-    "xWT`UEwU3b(AGtTwM`2_dvCbqxNs3lmUdUj2Ob3I#>a1wyhj,TRiq0H515ysvO8`5)%]'7JwClmIjaw+NswI%+:A%4fVAc$XQ0u,2^3a<4]^%kZXb`g@/N"
-    "6>mb$h4xfRoDa((vO,VO=3l&XhKr7t+[38/Ul.=Sm3og8=&_2@fgsSBjis<^[[>p3a`^MduljkCsBZ%h2kW82;Z9Wp,0B;MKg7g2+WXDk9'T=YcgGR'd+m"
-    "[*e&p7KjX-y6wX1'0NFH3rOuBc4:';p1sm[r'S9(_5-AJ7x30S,kGvXF)h`]ot$;q77ZK)+ToN5:LHW.m9b>YckgjMEKSf,p=hc.3sq#TYEp*Q4-[Jyxn5"
-    "RlBm[G[Ox-sn*%2M&=P(;KGwYOQOKSFY>NjO:NQuGIjkTJG@=7;g#QDuc`DvD4cFs5RC.jeoX5s@EIv)p=)]#Jx]V1ewy#LD@<_Hl5J*`t/rEm-/0lFmW6"
-    "0Ol.LD.lFkF7lJ3htEPO>V/a#Sf`fP>rCq1dKuG':dRiL&]rC3w=)-)@A_>R0V8Q=R18x+Iu#e]T5F0B&q#(af^2Ga7Y>IeRO(P:=D1)Y.OFSPyd+Etkpb"
-    "A/$orpvt6%Ro`*%kf$FGF44p;uk@)F*_dhS1R)3(A>hLtvaLcSRV66O+++;0Lcw(NiMRNP2XIsnwdJL<EA2o)Q;b+5]c*$]D-i3G3vA3#uwYmte)Vr%'ZN"
-    "62s_OEQLa^=*5,dMb<NCojvP9`bwijnTT0Wm2V#kVdYb#41hTFSY^,hI7b4qOqITs5oCV;9H%-*_l(;@Et[T$EUUJegg]d1Mu2$;mb3*-[UFOD3lsrNAOg"
-    "pu#=1vJwoXyGms$xpbmd>;/S6,YkpU;9PtwM-dt(,f8LEH^Km8`1WWvZ8(fGSU0mL:FqvMB5q-0*`D#eZCr`8^LM>y+1dYImrOd3uTvYFhxH3:gCJ8k-%e"
-    "90_tfhU4wS>>hXv1ynqr$^Il<74t&;#x9yH3lE;9k1_3kI/L]pH&vDB*8S'eo.K``uofKoGkw:N9KWXT@H`DIp3Ec-Y4_5PH@Q_$:6TLXa",
-    "dk-9Fkpa,rml%fmvgaO7+;_b#hJYfEa9%XD=+5eA5Q_<vg[QrYZN=Vn-+%Mn]uV^P;RHqsC[L&``i$QfGo10er,fqLb=o@YU4$2uTsqq&Zd%1D'*>I#ylg"
-    ",>i])FCY]#85mB4h/mq:LG-C6%r>YF:vSk[J^oXDXdq*aBkTKh[lu*7`%f-&7k@A+3CxX8Lhv/IEnX3LTR`$CQN$oDOWjLc[Q'O:BdTxFk3Br5K+;E6+h#"
-    "aD9,PL2%_<SQtQgg0ZhSZHV,_0kYRUEZ7o*ScEIvP+j2ZmMRY/2x(V1A&0beGJeN[I[*4xR]F^nk#Z^vDu+:pQJsV<`=G5-_R6IH^B%Tv2Z.@=kbf,<rMM"
-    "QlAr)v;lG_V^A)AY-i6sPCH82Jm4'PL(vAXe5'Y/),gHA($pAou8DC.8mm_pF`ZVYSA%u:g+ljA-inBbhe+Ji'DE##dc<A10Jl/.ETCGt&sp<ua)Q364&n"
-    "A7,iXHX5Usetey^73k<2uiC2QM44Nr)vfBQ[l,NprGitBj7u#]ItXj*5cQd(MT6vNJSTHC_w<=(V$gPu,7d@xvQXJPA(9pe4R_h3mAD3qXxQ$A_SRDPkJf"
-    "mHUhc]>XV)>mBq1A8o`6TYA)G6/ThP`5TXVOZ3jjD:]gE<%'[f6*N&2<Toi%VCejc([4OpPwmwS%D6L]d>oF^2-0Wl4R`PKRo(+p>=y.RC&X0HAvS#M17b"
-    "x%Em>T^Df^Un-1*,5e+WJ5*9kBXULUOYHst-pRX2%wh-jp[20b:D3WBO'_/XI/eCtTMui*d)]7Ru*Gx^`s<m;w79[4Tr8wGT$d3ueTNVo'X(fe)Q-<s/8'"
-    "c6ubFYqwQi7@bJ%4w]46ul^@tK58$[dOvCRki4`D:bI&Uj;_$pxU`e'U<Qg+Lk.fbH4)Hpq>gh#)E9Ka%@$0:u6rPbm:npv:o)U])/R=^YRqZ_O(=lNDi["
-    "YUTr`LfB7=OFO3poU+=slJTSb1g,SiZN&e/apDkD)77_O6]V,rVGC:cg[keFRnpA:td+OLRQL_L:0`i%P'b0<8moXq3ZZ)b9q5jXiK^i3,8_vf;*W&^hTE"
-    "JMhd[=E,26FhkK't&8d0ecHh]]$B8M&qf.]HO4Drg/,8P>#^Ho_DDBF)H[w3^*IE$^3*1NVLN_$n'n6q0H1,/9h<L`n[f1,'sZqhw(mbJ6edmT`cdmH@a@"
-    "ZMy'H<HQoqGk/`Fen9a8C+$x(,4'I$hC&LifoEkASyGpsWya5Qgk3/UgJNU3k>I;-][sU09C.N2mxtjhr.BumcT1wdbwOs4y`h/#0G0co';kGKfp3GR#p-"
-    "BmJaW17x$rOsI5T(1)SiJcGa'P@=[#-ar(W`uZ7yO3T%:oS`qP1Br&2ffKU,7oV@H.*^tGY<lpo9)6E>IRAewXq6xm52/9Fa3:(fM)JR;1d<;ce<^4)-jj"
-    "dfV(n_HjT@>0LliT9.`09UBEZ+Ve1Q^*Ks>[nxuu.bpI5u3Vu3k'm:lc64Q_p/e%B_$[tj>#uce[p5K%hZC'L*YrZX<E=;eCGpY/W[qUJI]2tCS[4(I.+o"
-    "HpOOXEaRfDtIcnB[y1bM)<XKjh6w<l`NZ8*Ju%Xkl$%@+sd'bbfRu9Lp,oJGaF&G[8G%.bmG=i4`%@8I:NKU7iJ$&t[.l'2f+1eKuSNsr+PD6Ub.2_Al(V"
-    ",^V%_1i20:>K.lma+n-krOVvmB2*r<6,`thA'/RSH6=$-nLc$RtON),-Q%.(8bt;TFeM)CLbXU+/hc+@<VW_)5+d..qw.5Xjse*fTTfp5S9Eeu(::j&JK5"
-    "5]LD4w[an^fQ15hSHsrRe-]/PM2x[CVLiBI,st<N;SITRQ>NjB&SZf;UaEJaT8L^glebcqX0W4i6]b=-ZRd;5c]j0Cvxdh3f4TO:PybC7FSa5=p,-&/6#X"
-    "PKC$y,nJ<l-qv>lUhH[tR][LC$NiEBkJlSi%CU`v&hV`H[THN`O_mmfWCU3c_Ik#wls<3cxF<.2X6m=;I&Ud+(D9a^)%s79@)R-yu>)-X7hVl^kKRq%9XF"
-    "gywfj>pVMZj#b:NZ4qK]I)R=K&3x14%_LFfHVO#SqRvvjk%FcgOsRsg`k)2;^MR:ocb20Z#kf%*>V@;K@'E6at=y.UrBQq0FtU]RpA<=X[2-mvoQb$=i9("
-    "JsnC<d)iibMNZF->M,i37H56k#*h^xEO.kcI.vmvNeM$s:20tt'[wTve.`[v+wf96O$NNdrXM4Ocs6wT'`mb<3g-8P8yZ_rv2MuW&/'PkCw3b6DT7;S##q"
-    "S/;,':JKWkLD=_Hhn#d`fHqXSXu5:gubeJGQMNouMX8A)x'.Toctm,h@cLTL33G6CyMmOSFhUo*^y&Gd:_4v^$55oXR^P6J/b4W-ciH7BHangnw,>6h*-w"
-    "'[obMhWV^tJrjEMiLhIg>UP[*9O$)nd,<&%/^tQO0PrZfb/M-I;L./@lLsR,1)A,)lbac[rJ=6433FOY:]A(CFg^$>Y1hsF/oYl%$&dkWwlKL5Kue6`CNT"
-    "1jDePP,t&WvmsC<md:9mn`^c`PM5`eS^ZNfsIMPZtFAwl3VxZsON6kpQ#]$r_U3JY6o&f>`p*/8yOw2*_Aj#:>mQ2bqQc,Km_([P6E;Qk)h-Mf_`Ynu</["
-    "eG;O[TbxYE^c0sTf;FNFSIvkO=txAuixt;d.jlqG`TE`/Pde(P3BN`nSV[8tJ8K51$&YP;$D]#qit:;,AtF.<>xZPobWe^itQIj2EW].=u93<Hh+0F9<3/"
-    "n<=@g$Gtq1M>w80f&tGc(^ILpOxJ[A=scL>@R):mpqN]'VgX>E)abF9]PW)NA&9%I4eG@$$I)Sbp)*'k(Sn%Q.*:C`XjSgJ;o-oZP_.t];yH=Kbr;#IgPM"
-    "MC%1aNho#lQ^>-f^f;%)EJVu^$p=^V<7q4Rj.AU9,;Crk2dKThmj0>b(Gs`]e@Q`3jo]`9wqh1q5xr#2W'VvTg%eugT630cS4)0RG%paTcWN:Su1V)N4Mt"
-    "%2<tgg<2[r1LuOQQ;RJDJc9lJA/yFkvl)lR/7vCIiZvGB]0sb$`=c=>ZFZdBD%C/_pdT4I%ghfc'SDsZK^YQ$i0tYlo8uA8<t55._nq^;4E22i;Qj5wSxy"
-    "l=rtGW4W3:S;7oQ_eY*>/)N2TU+[@rk8/85^lkS+-`&lCUX**e$3My3`)AXdieOD7dmp(b#KvC<iKC$s3Xl9PLf_cj9`]s=;gN8UV``y$*+E5`&S@lk`.2"
-    "kB>0:R:+6KSN0Kk#&n_GKny<P-FVl<-&j9)836a-QGQjiUTh2x&t[Ja1p&wR5v9p:(]oa@#'u`#u[hjrvStg>^iAo37PI.@'U%H,usV4bPdYf1/5mr4S<Z"
-    "6%`+@lYR4yk:f6KS,B/wJ,WaOIlD_h+-#2FbI39h5_jiFMZE44Sle[MSiHR5w,Ue';`8;[cah`E'T%JJIKVvflAi^R6D3*1D-sWwM'aUv%F=Wd`Ia[jOv("
-    "ed6^).)fK(xA2)Y_CnrX1L<Dv(PO;r6Q+7$Z+b)Ak]0WORRjx0,F5KiA4/@LJ^55`'CRD/.uBBC(f+=<^G;%(u)EIDsOZm_G3PAke.SIA4/E&q/(0e<wT#"
-    "aHO<OIuQ<]a^-lMVeO;8$E-E<cZD,OVR9Dm0]'#3ZIrK='/pV@$1+XG&t@v)S&/GJNi5O%Gi*)i5G>yp>b)uHnKWTLFMt0R3mqE1j0M),l<#N#BSgGYg8/"
-    "(9[X)v#v>[t@1+PN/,sH>VsSJ$,/4x.>[_].nmV3f:fQt_CwhWJ&:yINWjZ(=qI:h2&#js@svv_2noA7bsTMFB<#@<,4'sJQjYFd'Oe7GW*T_lgn#par84"
-    "t4F_MF<MF%V,/A$hs@P58FxBVy*K.)<2n`j'qBr+:8=)u4VkrSPYJ>+dL=2ppF*++@4R8C5rZ^h.oEpo@XXd=rBHJ_Hsr%%K@sDZU%nAHpML2m<h%0RH6d"
-    "ByVJKcpr#GUtDt]Fd&:0pAaP+)ekt7/n2<Cs<:G<0b)WX.E@8OovvUd@S`$v9c(3FD(A-uLCcmE-INTOgmge>lY&2R;ZdV3<Yr*,9[xvec",
-    ")vA@<bZaQ*#3:*.]LLP>>bZH%WL9/GNiS[mkoo7nQgW0e@`_<dmTQUD%qiHPl8Y+s/5eI6M`N@kga,;-r$MxNJWs380Hqc>BUFVvJ_t2f1qDueF@./sq9#"
-    "TF/nkIJHI/3e>[2InHE.[:`2+L41HhnLHgO1)Kf$1HSmj9D)tw/,8p]e0ErG+e%NMj;Fq7lT[o%O6WTnZVj;>RX(%.Qcy3g4X]tm/,M_TXSTN:2vGmiN7X"
-    "yLL%=$2lqfKP*l,:AreF8]J1VYv#)&'SE.I1eaSoB.[]WMhu_J&peURGZ@)/vlb6aqyq`FK0<n5Y@#RvdB's6#W$'c%_1GRJdm-.cp:76LqM&<IRb'4T9Q"
-    "aUnBcShtjI73.@B7O)O6hgWG:Mc)ZPfk9HirEnRk74OinG4Q1sfVegdfPKIp70h/<ksaaA/n,LQ4HD0]lmcS0kJ*=f*OEsUE^n@ST#WDLO[7@2EJ]/V@ZA"
-    "Ka*hXLws>5u(c'u/v=cl/EKkv-;G9mG>.+b)-.uiN#d>Poj;0K=;3;lwi4/%ywgBJF2aNx%g5M-BYqd+JaRus(]M@Gyv.s$`gB]#Q-sf3WlW,9h(E)n^G2"
-    "^VA<0OvOLX5y6X&H7$0<-WhM9+Bd0FTUHF[Me>c-sbYiebyND#wZ,/*jtc8=+nlA#'_X=iD#LdOSU0lHeOlBUrRfke'rM:G:,>1v:gC@D+w=hcb#d,=Iph"
-    "BMr$]3tdo-m#x[@kI&pd$FBfAYjHlH/ilVBT/$C/jAD.as1boCXfIggwHq$Sn:[bmFdEYbZv&5)]U9QD`P-jaDc2&kE/`8%2D6-I$+3=&=f2t=/[/snF=U"
-    "<6(fL(QkW+tJOkYAGMV$DATs4J]YJU<3dO4(2DNZESgIHnT@+A14G9C`xU)TMm$AL>+u62Seak[vC3HfJEO[aq$`VeMQeYmw]oR$H-J.fiQO&ByLcE[8*w"
-    "I,9qGs(XZT_UABy]Y1jN7l8YlpJ[*p`C,hoV__NBWVy#ll^st9&3WF'7Y8LiP%+@Q)]Ip:.jZLHhG^*@&v,h@LP=V0dT%Wy4Kl+[Io%38Iyu$^1GV/+).^"
-    "l]Ql+iPp*Q7*]e#VhX)^f:&PkJxTvTyjDEaK]v=UiL#=y[rt.piZsx8WknT516XX8fj-X)F8W1xLEUa=)`;p@Fi@dthX`qU[Ips.Zb<Xs6&shl[D%IM=K^"
-    "SU<[-t[WELXX(%pR7f.wXOc=CFVn:l+&Foau6ECY5%7P(8WUZjTm%3%EE@Y:C%*s^]4l,@yRoSkUnc5'EZEbXC*m:k6$vA`2j@9:35/U7(B*GKe&y&%_uW"
-    "66OnTZ-pQ8&:F%Pg%dXp[3@F2m=MllY,7ti<n>='.vVjO[&]^33TeyU_o)QHV;PFGwI2Ysv@BDJV^1kN]='tPS>Q-$vUC,l&.`H@<C@bn)AK=Ku%Y0Q6ck"
-    ":'gIgx35g2#fX@&7_^2RZZf%SW_l+GfK4r74^`v,ZO'T3SuDr3#<&Hx6.MeHo9MDxPq2kWg=$nF+K@2lnp_jW&:#'/:>Z<`k6k+2UQ(s7wRNonVWe&J4q>"
-    "V-O.(oZ2E>B7sFU0)h7[%^H^_vV'r.[oSP]3ku^tj492-AA@bt<[ydyJl2+Dm(^,Kb-Mj.-q)Hh-cAUaf0.nX<4Ec;FLwhntMRbu3ET`'hnQ,q][Cu,0^*"
-    "jnmmfq^:]jen1)NW,+CNs/K+F1w0^SEDu338C4C24,cDdB/AdNkHEBZkv,mf2=Ehwih9SLpeAwc[=37y30=5Z7A-(ZrwLmxVdB-w_YCcwr@my3[o45TOW+"
-    "myG^u-w'*ul';[HN`#V90ixLk.6893_q$p[egJrp9[KNAV,d^7cjvC-L`5UH=YQ^k%R;SE4vjP_ax7G.sMBJ^n@(paHRVniDg04(*.jysy'E1k9bg6(qR3"
-    "OLZjB^EIFo)V#C+::I-a4ji@s3:tj(OtnLq#@r+m,:%F1]4tEi'W[@*H#<uh8Bu]#b>m8Zx:Vf+g=&&ZtAcAH2-cC4FS.C,R<E;TtcDGxy-jPp+)f]+VmR"
-    "n5bb)Y)WlU)EoFqohW`Zl6ViWl>RAbX2'/>s^eK2rxi1Z%wbC[r>PCGL,_$T^y+7K>v)19L2Xu+r8o8.PlX040-id@>x0=;aIb^-Gp3VJ&vO817sOnuG>l"
-    "IK;FY_)Fn1-^g,h7-1sE^Rd`8r_hr;cZ7_>2Yc/-rb/b*G*`_JW(/A]Y+j/+*QeY)Hqx6jV2'U&(A-ZnqOU1$4U1gVE9DtrIfLJ<F4dT+q=,u7a%C$ZD.2"
-    "lg2fgwuGnOe0@`WCH+K#_I$*`iXel[p(6n+hmpa8qp9pA<ks/ZRF/LTU%7Y6h0w$&DK+h=v:QRqWNP8[JotG/4_`;R1omAYb5gw1D$2DP7tca/=+ORnK%r"
-    ">vM:[SGM,CwIHLQ3-aW+9NfEMS/PJ/=,O2t'V-/Ms98JuPiaHPGcAs41jb7iwAZ%m-3v9#JY-9g,8X019Mx^@lm<y_TdOB9YDP'[Fw9*(nwtFUM9^e:r'D"
-    "=O`I>L/y*s_EUrvgYr1gjdUU]tc[M734o#eUtHGKq<rVDasE]Vi%^77L4P`HmTXD>]h#/&,BOG@8]DYB(Q_mpigS_tq1N,`-F32a352]hd5ky@dgW.r`H*"
-    "$;(O0vjSo]oj^J4=LXUou@c=r-MEM=;$m^:]l#SB/U;'860A_,rx)Ie@)J7Yw**$<[i2kkqEk:*s&rJ4EdD1ru_en6Xo7.uAR%wE3J1LRBj(fw*Gq%IDWw"
-    "6Y:$car7Sngc/L`m&nqAcac&]5X)yUadBR$i$6v*k4T)Qv3u_74n$A)l'sg4vS`*2MP9Gqm]^Nj%2'8qac<R)&y3k]=Ak8TG(]Db>XWu$$CvJAG$%Eb6n$"
-    "PnF23,#WDX]X]rWn10L;*ZNxtI`&untKg)ivqvBmTg^wJiH*rgRL>.O%V4#n8'tiVKQ8=(X`Wu]CP8Xfclr(lDx'umHSMf+aHZTqbR.`aR'RZ1TB`^(N_B"
-    "tT*o:j&@ELr-_3TcZeN=iyIDaZaH*#YnK>7lm#H<TR7uUZIb]'SSHxTgR5YEPUtdHY:nHr4)5R8$4Z<$@RMC1C#UU`cN2^qpXj3M7krr6V60Kmyn:2J0kS"
-    "OdaK=ndGNZ;)rM8,7omM)kwKt5#n5[.LK)FgbfE#51b%LnoV[J-aPruXCMC,s6ZN[TU7I*#g:)(&&&7U(hK8r+<ow0jksl1eCq8Z>jDNt]5gRDPF@@19V)"
-    "qi2iA@P_BKFI,#a@_Y;LK_d0vFutd*@%$NVA;)^Dv/fSx=,FndS_xX9DagbBy;5B^pFs^ta;*d&W4^.&^_2VCC(853XTpF&vgNB&9*A^.3ppD7RbeXSkKg"
-    "k86Rl7ddQ1:<qR']2RdJI$c^#@L.EEjqAYeOai7sY&%5dM+.Oyj:e0Ifb=ejhA*LtTJGJv_Z>jU4v;b0uwVg6h%P)OD#95v3tg(r(bJ$S8Rd&P(nUR]c.m"
-    "c+g(2l_K->]EFVb5lVk#$N>r^xbqRK/gQHWmfRbL>g1xH2x00;r>MQ`1Ij)_/pvCql##M:w5@dHj.PNR%5q'.EZ3CMZm'KCm>f7]@kFx8Ey9,CjHjpg:/F"
-    "'nj-,9HCkr'i378WW8(d),#>)(*j,_F;6C(wgRA[j6+Dva$7^m;pL=<osqnBwk(M+.,e8Ae]0SJ<mjgrZoFy$/f4rHR-q->+&wEm%sQG-J&U&627'8<:^]"
-    "(L.aEx_@=9g&Rx]R4Bmv0MVaD2E$<P&/^29_bH1*Vv^RY^5LT/i`kcE$v,-ixTOFMftDo[gQGq)vOS$C.t:D;GZ_cTLK;nFB)AG/2#Iw^lvaGfdB8RABEk"
-    "'''F`mm:;l^8$Y,)El5,xU4UX>A'Ol%,Q6+w'd$Jm(##",
+    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WIb=yMF$hb^^V^d"
+    "7gMosq&Q^;2h'B>*D;XFotfUNIy)Plqw-:16mhCw_/Ra$W.wYkgg=nEtn2Jf'_6-32kXlt4J_pr=:F@c#y`i@c&sFQO+IfC+WvdFtqhmY+`ph/[+11CR*_"
+    "c)cSZ(US;<x5$Ji6bia(dto:dDGf2HpM)YkU:LC_uUskro#F.Vj4U@`nsN_W]h.Lva]s&)5EmHj<#gE]8f8^fS_UM_lcs[]Jl[/Ig*I<udRl#l%MSN*e]>"
+    "G61H)ln:+hWMM4LDCRpIN:=7q/eocF2J'ZPS5j6/(D4+:=k_Zn0&=S,:9i7#n4:vG>q<Re$qJ$qK[a1UQ9(Jf(:qvi3anD[nhY$JQaBoNVK'uElC0Osi3'"
+    "K<P8aXZ.G2gV%_/Ui:tbE8G@`Jvo8nyt370^hcCLpg2.Dxh1[(M5xP8$NxBi^gS0hIFGcb6M@,o[4Gnv50'rL@`ScQ;RTr0w,xJ_GmPs_a4Ln3;JPyl#5w"
+    ";)ODd@k,LLqIARAdV^LFBVlB&dE)`go4V[M>H<'SB5BP-sL;=6kNeuU5L%SdKR*H3rESBB#Ly1d<f2ky+7*suqEl'E(uJ=EK=<IDg:pd9#.kEM7%We'W6,"
+    "CEHS6o'-F_XKgkf,4qS*d/V.lVc9=qR:j5m@WKGLPTj4,WiaoLFX2nWe7h0b/R8G50eUCiA`1juaA%*bee`QS(*%kAUgYl[3E]PHAmfflRqg2tZ5k;,Eff"
+    "CFr=1iu-#]<tUXcghS2_mIg>^Ebq4ODr-+b`5>c]xao$j9fD-0U#c501/NdwBm$]gKo;_[yZqlWSFetu84DQ+&s)[o$:jNpE7g][d$o>=p@Z5@q]LEV@8@"
+    "leqc'g1iI2T1`WEbsu(WETLi[k#fM/m&K(.ha:YXX=%CDPl-qQ]J'r]H+G>BUlLDFXe*2CmRai@c+njqbFyHlaHOD@M<RTtFMsOWt4fU9O8/t=N&^SL6_J"
+    "DbK0dwb$a^4%xj=.1$ku(VU^2qCKkPxjVj:#W9bS;ULtjmK<pW`RSM5d)wF+)1u/Ho(,`<TN$y-Bbpu@L'IOf>Z#@D6jWB9xr4C6MeKd%nj-(*U`;D<:pP"
+    "K*x9,[l<]TMMl<3#m.Lo0%A(O;;rFXxO74ZMyvkP@_#oAW^j#nwanO]KHSTopu6kHthmODrWEC9LjAs^:)7QgfqhV'nBF.alE.;*(2g<][<Q[4;*5BFcd)"
+    "TDW@]UpGWyA0pN)P,@Wqj4o%@O6dvWFMY9,,x5CVpPTgPB$-LO`4QydY0eSj^p.e/XRiE4/XI:(WE3@h:UGIkfjQ^Q;;w+_Wf5r+BatNpqlb^;$r0p/3gq"
+    "+K[1m1'Lcb)uDA=2t59;Q:oxdB+v6G/R,hT`a`>kQ>4u%b7Sd'y'0tJ:CfM3L[#duj1J2n<qaM_+H9&rQ*Kb5@TR0LmRar8fS)F:1AckfpyYQ8YBua/d2v"
+    ";(&9r92#nZF16*hANCHmuxrcOi;21u(SoN4b<q00+OOk16hj`)kVDAkDh4SP>_/)A@7ycMmcbS]G%nlJ3w8[<6iq*^IGEcKjx4R#qeCBlaZ5:8aCm@A-c;"
+    "G-8@0:NtfW(A43v4UA(9Q,k<y98eg;l):lSPA[@WA-m@mkjYJJ:&RAU^J#bpCmOEdMgdG7=1afn`XbWpf.*9Vqty';e]FLxw,@KBE`9@OKS65AB@J:60'x"
+    "PjN]p(k4'*IYk*cl>KD(/-D=`lF22;kPcbNf(4SHDG,GL*l'l1I1oAbDZTvRr<;oqCrX@iIy0Gt:]CYrYO^Zf=M<R9Oyu%`SHxETYW1c[cFH[PBl,A<a+N"
+    "mCYH_`Omi/SHC_ESw4rcbd(/>qvqCXvQ_R(2>RGA2]]U1c1jc&X5<<u=V49L3u0auWj+^bk)rm<FN/16IaAu6aHR_q)18nj$F27/9ypo6jI`BkfK85gCu:"
+    "(iJ-]]UI5sPth#JR9*JU9,0`QrpJE4>5E,<B'Dn(jYBE*/dc5'v%TpcEW9Mwy^WDj4LSb%O-5Ek5q6ioY/Cmj]-bBwV9(_y)]6qJ#q2K^F;6KNp3Lf2tVS"
+    "tqEDqf7AG+G(xc]^#:FS)<%E]2rT,6=gYm3a/Rq-jJUBgpM4slUW=s]>p;IKnB0q_h(s=FsMb63DRnXT$jse_>F^T=$+591oMsABQSJ2O2N*4nOEhG6e;y"
+    "o,gfe@<ee^KT1F.aDXtwq&s;B;mn:]ZLwjANZG1gblh,oyo[)ThpyXVfBLHcG&bd2O/U31VVOKLRlxt'>R=[maFI%4,sPXr<)9#DA@NlTLW/4K+d%oDZ8f"
+    "y2i%u(Po.x1IYl3^w'wyUCtMQ[sKne^'HngJF<ZTB);8-qUxbwiH;T0F1[XR(M7RgD<Xl9<rNiCZcPkUmdg6K9_0RapCN.H*BV&W8ke.Or9XFjq8Idfq^j"
+    "<+s2F2stkQ<ynk3W+o&N;6TpjWA#(vRY7`X>S0Upn<,1R'=Klb><Od@+9fnX+ZQVwbG146^)]D5.ITM.oG7d>Feg1fitkW`,WG47][U5G[#at8gW3SMZud"
+    "Qw-sG^FjootWrE4)IAf@4<15%KcXfApEgG.fnVA&5'Ll;t1hGm5r.vF+B[rhW&h5.]b*]@er+RK5cj..8+o#fl8KmTJ'T/w[9,Zr,2L>KnF1>kCrs+pB_Z"
+    "LfFO34v,C.fkAGm3-Toq0o;%wYeS`e)pf'2:#bG,u<TgXr)8:Jvv),8dOE.E*PBIvmkxuOj%H_6&[Ux3[nUAM=uv@txUfA_d7fD`Ql2RR7FfVWnk5Pffc-"
+    "7N7%).+jH6X(OBQqlTTeW;87w2*3F1ecG)2lP'7MNZjsel[Oc%8T`.>1G'K;E)dp>t.T]AR8PFZH8oMxSLb3;./-AM<um>v]k'Co&d4_fu)rjRMFe8b>h["
+    "V1^BZJ5j-nQtmJfQ>B`$KuYkrs1ysH>u]e&y^Ah5Kdm-MdE5JZFNk;=,c]srk+ArO/cK]Q'8qS@f]<H=Zc2#Cfn<9OB97^b@pWGEx6SuBYR,n@y5I`)h]X"
+    ")4ZLI>*C']'T.(t5E:Nt#E@pVRc%>jv[ok<o$BkD_yPQ;7iBdB#Hog$CB,VisGD$nk7FjVNKP`muq%jm#7062>iw]ytP)(k&C$'si)'B)H6M50qBNs#F@U"
+    "R]1N:)dR[N#w$J;`B-0gQ_,1K^2c)KPv`h@/^]K8@Grig67vBSi^(Z4BDNPwW]Q,_E0^6W;CSmF]O[u%b#J:n(T:R6H'OyGrj(i8[[uqMIR&u,t0jO=rRd"
+    "ya)510<-I)+oo1^4jKHl+sl<LW+u0v-+@#@okm/NT$A%pk:>2hm%XT2XN5'QJR$;DRJ'dk%u5:'Pi08fs']<7fISfg.H'`kqC@)`l^R5.GV(OiK-L[E'ne"
+    "ehw^h.`.I[xr0ig'IXuAEFB.DyHrWQSTvpmx7Ej:d9,aX<qb)47f$IMX(-+=uly(SeZ]s`-QW6BqtE/jTR#rLYI`([s:6;4v8KdEN9%JX]nwTbn;6#_c7v"
+    "aP,4N(o>=m=DV5_(HP.JANDgvQi+enlRjQ$I5k=Zk3e:kY)e^N&4aD1<w(L_mnAd0T*3GsI1HRE`G]6Se1mP3v;i0%aA$mRrJpa8<B.WJF$9;``NrE/VsL"
+    "cyI%]S0GG$4uTwO9g%<=uO;9`-XH.Wjaw3-wEya9+C1r&h+bL@uS;s/FI.Gx[Tve8m5^5FP5.HjsdS-)L[+_@=ToC<f%pCa%8ev:R:8#L_",
+    "d8thjg+H:aEMIRBHn7#wJUoq>Ph(dAN&vaYU7th3usMf7[/YtjL=v7`Pd,:V'_gF<UFjE8d.-IuTixX3A'$%@3R%jb(#TC8jatT4amv;:++Sw6y'mDa*qi"
+    "0vSfqkT^LR(j.]LF7+n9xP36Ffo9%s$Bh9uVg->u9i/eC^jbWSW.sV,x]w4yQnf.S=b1EA_.8R_5l/Mw#/uPPMfVbTJm_ZCL;gRvtVGKal@hElJF&B1_r:"
+    "N<P==3Z/Mn2%2RJ8[Ht5FnvOAq5O,,k/%J5Q'&TL&AG@<Y#We($U,.aSyp2^-$4R'7hQ_3[]7eg:LaCp<#[mdiKo`Mx2dU<mv,(v90p90n:KWl5FvSn6Ae"
+    "4`jqSVvS;9FfL)0=ISQjFRN-=cxmjkvGJ5O4;B2cm6ycq3q's7JcYp`'Bhnlf1qh9UK,S7,(7#%r,RXggl/l*IKauTs_mIbpQ=x'_F0<j@*G2DmZ]]j`R,"
+    "TlhuP9-Q%oMKA@^L-Sc;HJeF=@c_1WQJrir`,;+N-NX5b*^,_+7HQU^GHVp(yU'wM3:fvfo7RdiglTJCRKC'4$6[AC6vU:fi00,NR^Z(L/.&is7Tdq&jdM"
+    "'mxYuLYJHPYggr)u=T&`Q*QyXS+_uIjbH9]@r7A(o[@j.pa.]SNf.#(T&<D;DGfY>(ILw/<ux#Eyv7jLx6=@^20w*I:&^jtE2#+ngQtG*M$fVUV_Pj[R$Z"
+    "Pej'00WWEioKg$AOno-XB+ewNcs,en>;5Rn&rooAoUiGp9lLh0q(x;3H:Gcr:+c39p4K0Ee/Q(BL/%_tHqQkJN(a7G:ElvIDD[NXhTy1$7Iws&jnt6n9=R"
+    "96/F[mF6iYP8uN=;W/8sBFiU%sSrT:GmS>ba*N-LRiQPQ]u@ROC8A]27Vx]RUXY,aJ9ju76mec(/EW<9X:3SbA_og'r0&XE#d=@ACC0h.oFEf]6ltj(juj"
+    "qO.jC).jSZ@&;L*MB6&HXL%3vUO*Q$>g=q9hbXF3_mTejQ5>S:_%8/@@gp<TNPw.qEE_p+/s0b=Ys*Ch:b6H2RxZ;(pL.Q9<*tT:bCPDqOH2$MO2K$*@_B"
+    "l,+c3'W4,c_4H]GDJk_V[.;qv*;SJ/(;$;*_$l9[SZP:eWFjq@6]7UohBXKH6#%_7W]r9.TT#8hXwY_E8qJ%S_(^JS2]exj4$T0bN5/;RnBdyj18iCoyd*"
+    "D697Dv,=oB<iU3Hx=t([km>)C8r*.LFb)xAN#2oeSWiwns4s[-P3]mffB4Gt0(5n;muUEXZJyT.6)JL-'Z)f*7Jn(pZ<jJmvU)R8Y9gos1FnLJ>vc9#e&-"
+    "EDnH%8=13jML##4232mR8aP_AXdHCL031A.m;uu_%4Kdn3).XxN[uM5y#X5@2t^RW$4r=+IVEo^MEV_-L@&3$WsXq+%=^I0nK52*qr5RmMRqiJ-0T';Te:"
+    "`^>#.^>^*<1<n8y+]f.]o]isdh1Pe-2_mtHR<#e/di[HDr-Fp*RZ824`6Q;j7/IEf2JsUwGLEQ7[H5MjNvr>Ak*W3m4q>jPfwSgPi4@n[DxV&&p(]Q91$="
+    "KCxK]v.@;7b:B@q)L30;M@RFJZ)6dtA.yvDX@Ps.s3Rc(m4e.)8w$.b/5Va)^fcQv$;6M[R/2&S^pN*KFgvYIM@2c-0jm.RHN5@IGJ9KRF>:A*(H%XKiOh"
+    "qUfupFHu:S.5FEO+>24[+IDy%UX>EurKetw<vQmBjr>p-(+A,:`log)#jpAmQ<_X2Bckqxo@LLCK%]3;sxOT;=S3^BKyFQd[ef*Z'0]]#>I>1*pIr9URg)"
+    "Khu.v[g-k]va;CLh1B^Bo8+SN<_M/'B96m`g^/NpBvtJY3@^*f;)3lhm'5IKN&#g'(&46JR]MG*UQBRVUxY<Sg^Lg*'fxtErw%g/_[<5mE;b]Pb+.@+KR&"
+    "OA%sp.Gw+c<[_D5Z+l/VEe/%%'_2<n[9dmTnZy8O]o$i.^)RDy09W_QFS6W..nZmf1X,hm7lpam'G,KA-(&eGwA9g^he=g_eJSM06jmtwo=GpE]hf;H%V."
+    "4e5+%;]47yYV%3Ssk1*&mBlLc^@3$EK%Y/j05bV1l%+i*fsrL@R4RqsKZe^I;7(&Pu_fnGrp.%ZQcH.vhEtOE0UeY/o%33j&S.^&Ux>L#$3j;L>Yn'=yK1"
+    "nS)p8onVZ--xIg9YFNwkje:8J<eF^WiF@u<8XyteS/3Co^%Oju0kP.lA85tFTpg/=3fuEql2;F%,p60k.yBFl&X'@$9k#&k5R0RSBse4$3*`M;9@v$Pq$K"
+    "<q/vqp+4w%f7d>Co@CcdY-.4nPu,L0LBsc(`)ZS@h9e'os1uD$OxPTN/o`neD`*g->-nUnQkRVKl7&m)eh1OF.b,6<BV1048B1/DHT6CN4u%S^TYf_c<RG"
+    "NZuC1+5@T[eo-2;th@ZIC9l$;4B7VS$Kp4B%RtQ>lGr0Vr6m7<W=a(>N$6LNE7msC*Jorep5xC@j8/)NAt@m=2fo'GaBAZLk,>.Ivkxtjuy:ousm*<PWrV"
+    "f)9Wk;O9mZELCRX>Q02[-9oxb+*5nJ%F_$pShWCWQ7>3*$rR+'7P%I3n3l(h@qFH#bbT+]sOt[_I]]YH4YeVh0+oZ*W,tcv:77(=9'wqI1'ZYVT<[DQhrB"
+    "BJM1.ebmiAl<$=aLTfERAF.kP_MZIYdjMBtW%$oO7tJ0Xt7vpM]Zu,wox$YGPy8NQ*-vS`/<*UJu1.(6p=(Z8Psn8a0_%>i*e[P:'x>34;Lv,ECGP/AIeN"
+    "&cnf&8,3&iP^guO>aw:eNd+,MNfL4==_BT1]nm6MswK'iL^7%R@PyC<<ABbkW$cjyH(%pc_TA$Ad;s8VnkK*gCUvctdrJGf;5RWvBJHkTX)i$[.>l:G(m_"
+    "F-k8gR4*LVCYHVvOe,W)PJC_/$=ayQO2*e'*J'g$1a;OwCt2`.Z&aQ6ut$LOe_5,@4jQ7k7A>wp@x9BX#.G8<]#jyo(,(wBd^ce=Vf%KO.A`*n>:BeZJ%M"
+    "25adN5Ov`C-x@*,lfj5][w'ya_i/k_^%gEq74Y:q+RR:kiGJYYycE`=j^A`ZD,_48[_jy@<96X,ZBw1.caKcBEhmP82X(5)1tYoFkNQLo7/rOMK1].k*1'"
+    "<nur3cnC]K=ELjf5,pO$p$9v;[Lc8o1u@:KH>m4;IFLVGWu1bhqT-5JIOogT@);>l@H-n*^qA^177VHKI=)V]15bll-kmJ7`K2O@mpUg3,Zr`wGr@V+PL&"
+    "/wL0%-:flN7b2WYA&oRTK9eBXP50RwPh0l,8i,E&A5@>7O%j.=H[qhIQsH`*=,$0[RwAmg;NuQSNc_kSck`rk,/c`%3<R^Pxh#2*(Ss[w;d]0kWiuR4Gdx"
+    "uGuAkkP)LN&Wq_i:xq(&/[G8V5J.LyvhMRQmi+wWme$Z(Tn-BRkZCkHI9-8L@mHgX+-0`&Ei^L`N+-F`0hpg@^MFt3gNGcu>Feb%([3'J;Jye=mQ_b6&Ru"
+    "Q9+m1vee(Cw4uqi'FpUjFrAa%O7*u+EQk-b5DQ,QkS6ZU55LgX&*wqkUEK%`'02lBw6$bKgqP*PgJMlPQF1DHmWF^<*#3gnF:=ocu/s(ODgWJ'&GTGdn]1"
+    "dj.*1D_f.':UT[<b-,w@;U7%f)glSuKd<[E<w&+OEy[aNY0TkdJj^^aUDpBK6%mg`S-k8k)]OGeXC:22-Z[8@e_EJn_U,86f06Yhwq=.L+j;mPJO<hSo2c"
+    "sLHCypK2eiNh6MMe+]q;RU4uFPB<tVm0WmD<&fR4s^M9%%o08aFLt`W7hVwhoDOFtS,@B_JeHCc2*eC_q3OD)*WvsSA7+OI07iPNOlm-@XV<*+XK&=hf/o"
+    "@O@(_M6t*:hC>`+NUxEI$HKO'yj>t:^KkH-_5ZPJdII,:`DPA[Hma:(xL7%u8yTZuiV/G&+CYeNJEr/DWR'trp5Io&[pGX^J5/ga5G^LMjQ_rsbBh)/fn/"
+    "tC%.L;tym'd]xC8l9)s$IHx)5u#%0jtWdM]cvWHI/XU.;ObKg;;:ZiThS4`(&(h8>H29^*<yG@eOX'FR8E9O-)hvbq.;X8^V$%y&hc`(2B",
+    "QpT08_V^f#j(hlLAKn%<k86bCZIl-i09gGU-fd-tupmr-.Sm6E0mKIX'Vje8p,vW<7b-9:A,4jP8MfOB(g<x*IQx=pmYj'@sLr'H9W+(.IYgPeqQH(Wg'l"
+    "j0P=V&r;]IrJd,P-51lVP[=kOTn/VC5[b[f5EiVS>gLk@WI`7[.WD5Q`8Lh'hBa;T[a8H39FXDiw^8WD2e2-O@,E[pr<Lm-(A1WsVZ;5dW'pR%IvM`6<(4"
+    "d4;M0*T%^eS[SRfFqoc.leuAH2P'H_KPlBv#6m`*fGcHx#c=OvPLi#<57m8/Ea6R+O:34F2@uvR7^XokMtC=2R(#;Parw(S8m,t,ZYxmYq<K'Fev)O,DLQ"
+    "+'c<%g:c.r7yH*3w-b[dNB<HS@4KK(#HR_qrUn3pPHPY=`WJ.v*_]]7(D]ZF-nP,F$hj3qsBY#1lN8HgJlnfIq4k>Z0BHWB)oHBiH@dc.'1_NP-T.fV)2S"
+    ":+kQbwt%vCw`qrb9e$f/RPa29e9VWVrFTWGMCHim`geT_`OMA&rLk<A&XQb3ZP@i/8iXlY#Y%oFBS$vykHjA^&6&Nt30r`h80jMHqe-i#KSeVa'7]Jw$*2"
+    "H,K8w$@GXZmKE+8O3W[YFk>,^3'7n>F:kN0s7ucZ5fFHpClKE0&j4[@_.J,gqA'2RQkx2Pt;(yuPJ[>clLG*[uS0B:-MX14>K/V*^*`VNLr@=]X5xtswY4"
+    "u:Df;Ul+YAJgj#+&#M^pi2#NPt&XB0NM$-_r6pmaxP&;M'='O_fe22X/)UkJy)/6DhjBk'.45G(XE`HVs9'M/rgOdD-;O%S>OfYNB]EAh(P$*&/15WUN<U"
+    "wC#f+Y[_nM7D7<&Oy`^PqVAjt$okDuOHfoB'-0(;I)P_T&FxklcGv^p)VARp%Gd]iisA^=pcf^JN/QqN0dxbSac90&#wFY[)[mL,6w&dJDJ>b@HWlRtN#&"
+    "6)5ms6':DN-g[K<hD1c`ZdOh_[aY[8UN0CRgGh;0SB8o=_8F2+UyF%&`b*4]uXaD`K%x[ln`i1MCD+ZT)9:_RuY<jOMoNmTWpN8*1KknHN[lba)6<Z0QSx"
+    "LqYnxKUb2:LM1<-C*9@]m=II61k%DcEac=a[ONYV6yqSXdrMU'iVd-'#Wdf4Eh9=l*ceg]&4elbppNnfbZqb>VS,8iUgRH3.]p]1ZU]>hG`4.6oNAF/0C`"
+    "OOkclp5a[e%q5Uj6AM^=gU^90x>hE9V)neQlJZ0p`*$.VY8V[;UyNK0L6.]#1=-*7G'tW-.Sq;Lm@aEPsP;Zuav;r#rA,xd]*-b2j8r0[)t9:HcK%[U26m"
+    "l90N4*1J-1bZ7I7:QIOBF]O;,WX>[][C(Lu<EZP:RdTKE1-/bGT'U1IJ53aTTfqyB&>J2@VN(a27+1;ylGD[fpavr6lMZ>l=`ZHF.[c=K/J^dqVTd*B.1D"
+    "O7N@5[XRH;pFC0EZe%VVHS75%W5]iEQ3]F:gTrS.%=,pBiJH9SAJMR3vQV+GYIiBP$Q(G>Jmk&*XM]kVQgnO:[hfVaItu7TZm7.gvC(e^DB/I<<`a_5LRd"
+    "`'ufuft9x,U#,]#=$`FxNDg5RqR;wtlt&%I_VYK91yOG)eAb/>Ewq/dg4sG@MCp>>4_Q-Y]QSFG9`JB+3QT+#HYh57Nm:#)@XTSxGLYR0#n(tr>Yq_(B/="
+    "%yfAjvl]1AGql[SL0/__AAr/lxEKfDNPC[yIu#OR6V(1HQT-'GI%D.,palFFblN<>b9bc7@d6Q8laS*nc.)(Pv`uvB(mLO]eXC)v2P[%xygPB>#Q=0]q]="
+    "hgTm*tKTw:Nb9d16Ceckx3GN6YOdV36]%>-9&1JAAqF%b99#n2P>#Iontnk:K;]Ma9NqT3gFQ-`-y;TI&^g3YXnqs00%sZI+HN6-mc<U9,S29cLLqi$4p."
+    "HOsh1dpdh(LJlyUIjA/1#)-TH`$l<7[o<8]Ma]`Vi#Xw[q]'BEIE$+o,)/0w&he1u#N.iwc%hxe:4K2Q>rO@kSG@Ya&fy1Cmt@U'Ns>ti880B5cg3b8TE/"
+    "86,:#1lBCrb)n3igC'XpQF&YVBl-hpvBGBua%<5c]H%N/@9oYVHQ8Nm8Tc373A2OO[d1vbyNE%57(jmNF_9<RtjR-V1O+<i4ZQM7l)%)'$kr5@8'4Z9I+8"
+    "9nlmP-M4<40*,`@quybm1eWTkZ0&DfHg.#b47:e`W(>F9b:jvgo(FT8NY+QfB;WD=i1/ts5)oBk7gtYPm7RoB_Y.'%MENo9pt=)-5o48.*y8b.OAZN',$>"
+    "p,2MLn3D$2ok1qf(WquOpw>VR[U%,t;kTW,[x7$e)<,uJeGhBlSg#NCJH@:DU/E>g`6wl2koh&N_3p'FfP'^UG(a0gHWAH(ymr@eG1rm.P3[rPL[70$j]U"
+    "R<O^KyCNeU'>hZ;(i-GOO+9<*+k3mn%hYmZM:D&m[V2B6HI11oXAvwVvtQ@W)(jPS`;VRpJ1BKF]l'wZ^OO4AIAW-eLoyb8juC&&<-W)@ik'DEE89aG:,H"
+    "u7dhfsEm(nZc'D=[1P$9<Sbw-snJ*re*Y[bk#c>khgaDsvV4;o3JveIB]QTOsI8CqioHc^BZY)M0sg#;HDIn4:nhA+Zi>1BXW@+Io0m*:92<khOZJmp@BJ"
+    "ue/dD7G9hntd,2S(Ib_bB`v^WI@e@+HAD9Jf/D,]S%0F1)3m#t8WvT`VUHQC]Pu:mVrbcOr4WQfN3_ob&,N2%XA]9or]_Le2gk881fj%FBl>%0`HvDsJh."
+    "Q=J$*i$+V1_IjB>RF:uA$1PEX%KP8w6J;cXu;PY<E,vm7HHR,V3=+ORYav5`TQQ5OMlGia(h'*$[H0x/9qj$PeRnF'9v2@p<Rc&5ngQWOZWIVeEuQeyN79"
+    ":ip^+X'l<2DVC(d,>og/&IGV73u^b'tS7y#yBWge,fnfYtS<-#R'1)UCtu11*Gv^;fk$W9s*5dF0GR1Z&ltsor:sX[T/JIj*_S;k,MY8B]c.2%*^AGbpG-"
+    "8dU=lN:VU6-mBYW)d*MYbQ0sK*nHti241,9R3MhfCO]I#4.[,8jg)hq=v91fDGKR4._Ztl=ddQWA:gP`y'ia_aO>>*d]01T+U+]EC^5t:YTt%3R/ti1=of"
+    "f90wdQW6E3+:&dlpmEFNTPTRMb9X%-$ICX^`he)Vq@'lhk`^HC#Es)gFNB4SLY+S+(,lI(A$Kq](aNLscZWlKA$:j6i5(LS>0dTw&/B*Z6%EG[p.OAYf]c"
+    "S<kX8'.`MohZv5^yQchC[*wksAXU-LXl]Wv`Hh=bX^Z5V0_.$Jorf,$ouG,ahV2;FoS1XHd=9^@[&W*hUg9)@$[VAvpm7=O6)kA.kE/vCVv`*hJd;ntS4>"
+    "$MVtd4*`(T4/2,.]>]@_P9d12$8PNX^oqtRlofYJ`jQgV_:*d-OTpx-I/+3xa7I<N$wZTMYSfdZBI%H@pM@N+>(:tD>b8te-,4:-f*.cL<R]7_oTGH1gI."
+    "o3LE#/kWS)Dabi+WHU5_c@IvGm;,'CwLX5Z%+C%p60woU0[#^*@mWNJK;T:^F##KV*_seMiG@@PbB91O6<-Xot4:RdI+4gE@yPV.w7]=1@gf:y`sW>fO--"
+    "m4uL;-d89%N@uF/v[t^[E2EW1>-.wZBQcm<(E3<PG9U%J+l]mbEAlsb/G<`6+ssfq7JtY<vLesUiiqKhF7@#A4<H:)Sfrf(x`y%2Su-+bg>39V*.,Za+<e"
+    "/,:,I[U[==m6OiSCKhy'ZsGh16AU):fC^&(X,uC:lsfxDGPl#X#hmZLYZ-7T`Kr/4Z>d_@-(h^9fsr9p&dWQO<ILel%]yL[ETF$OhHGX<5l*-]>:S.Z80o"
+    "2niC#@M4u,.)g*AWdQ'y,WRanNtrGBCHxRIHRF-G=5aRC-i0j_/+V4XJydkBvrUJC^(##",
     0};
 #define DITI_SPIRV_SIZES_gemm_gpu 10558u, 20774u
 static const char *const diti_spirv_text_gemm_half[] = {
@@ -65557,64 +64985,66 @@ static const char *const diti_spirv_text_attention_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/@a$p]oi4>+;t>wJ#/dEMBOI,./t*`,U#2l9=rm#QwUKp4ES9,g8c(2t#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFT$tfVb23hFdCa-9Tda"
-    "3_CCu<sGN9H'48N0(5X3<ru0YTTxto4T%f8>9I'[5hm;mZn1^-.#Hx%354ylT0f*4cswk'XToFM5./S.Mpk/00N3osr6+F$-AJ+[k4GyoL)OS-48>1<TiY"
-    "@`o=5f0I)&U4nA(3ULPoK&qq>ey8:#YVu*OMJVds.+-h`',T+Il+_$T,9([kut92EX6'u^+-ZU8n0S4aOao>]E9u1BI02D0M$mY+)/3kCqI#t+G&b+(`<n"
-    "NX'^TXcIFD7Q+YEXJ4<`b$]vUssR&#*MeA,Xq'YOI`^p^Z*jU:oNve6Jj_CcXoDJ+OTHT(5i36+dlb8[neS2v_uWXWK^TQ/[RA,Fka[+:ULCX`,3DSLpqP"
-    "OPe+ql0+g=MLs5_(%W:265_WB7eL81q90IvZ01n(/q0<umegnmxT`2;$GDgOG+[uB[BIS)E]OQ./o+1cun,KcbTF*HH=YO=E[uJ9S;3;&)@SbFog'[1__0"
-    "G#^e1/LY(>g1X&>KUEyJ^8&1Bt2&``X2<BF8IBE/+v-FL8$D>:#Ew,pe(3+2Aem)0qj=.hcF(4W+UNT+Z^0NjRu//E>yS*^=:K-$A36P[Yo$y#VU1&at3X"
-    "Zb-N[<[q_P)FIamIiR0H8$6Zb09(RScc3%Drpt-HiGVpcId412H6[BHQiwgRTO-1Um2$L)-R^R/Wvt*1AhN#=Z<Yn6S[^jvqbp,y`B*J0IN5ShI.M+QAar"
-    "*V_FZfkGPdq$,J6V#bbwo/BmHMvB+1-_%dK[5<^X2%5)[L:dk4S>O5=P]ip4[5o@#4dRtZ_V)ktNJiGX;Ia*K7a9qhu9Rs0O$ORg)Nk)7WAD*,pcof'w,-"
-    "I1o9^M:d1#6m>NjnYQRo*I&i(&A#x8.6m2Y8oJ2Zch$/;=Cj7Zi14xBn@38=_S/2N7rsJo2<Hm=jlF7SA3urhA0v`[$e5q(]33IfSlt4S_Y<%xFCd(.dH/"
-    "mv%mM@ishYy3<J>:o2&bSh6JkKEuOnmvJQumJ`aD]>*^3Zb$#,SYnQ;uN=A#ICi:j=G.5^<FmXCfQF,JFHdI`A^OG;xG2Lj%c>#+YlYf=p0eK7WIP<a68H"
-    "0t@.#3%;ImNrXuaj<ql7G,IHoj-32dZdY=vovVZ2r/&81(U>@>x<Q7m4t1$X6:V-XuA-wi.@i*;,vPB@r[,GLDu0`ql4%3JJ-p_9^Fi]3cYCZbtX_20BjX"
-    "W$Lg=C@y5DY7v6Al;W7rn0^&,lq37W3pBS%rWxRK8LyQnD[x9)jarK2&8y^<+<.ZZNWe<0C<HUG>)dWx`F6fZ9I@RjLR8b9jFIbgtB)-S_E+%St-0,BXQU"
-    "k_8C&wgDoUMBf44^'s]U>^qNBs+hIWWlZ5:r4%8ZOx*Rj>:0e(Ko-:pS4vmykbV'Q:d-DQgdGQfCaNA3bb)H)''dH0;^)3pqeMplOi)&0tIsC>cFKSt$NX"
-    "5*j2sc$,d@6Z+[5#60G.2CCV$#%L`<9;*90)mdp-C]9fOoYGr46H>;M)Lsn6>4mClTqHf;.1H)+i.7-p1Qjq+22i[WTAXca@SCg+D,P9x1Fc+al+h'aujx"
-    "iMF]C>]sc13:C0d%0D/H>'#$D=dSIaC;a(B7FkrA*/sv7V%h:I1$T>%NMq5b=>C%mEN]'hjfo$kZJ0.KF4>j*2.VJ=W2eLT-dTRx#_$K'D#Y2&[*DBeGkT"
-    ":J.TN%B+C2gg@+_lX];c8_P_DoINH4uEUncYb.kX-BhO3.djIV2mi%OZhx(YXXY#Yn[80Q$=$*0VLf4Z%Xw#$cMfyMra%n<gv.tjh:p-<mv+x+8G&7)X+B"
-    ">>[6E0Zv+Jd]QZ$0q]1=J9P&JL=-@DAh+DgN3Ap]/]GNl8X<4dFF.=WAUoRBP5;gJBt/KIR2UY&A3Trj8UWQUZmjSv^SsRq$ua0X=War5Nr64Y`iL(HGGe"
-    "mYv4Yfx5$%,Nuot[]#4k'&k>3kbp9n=qNT]Y51qSGpbevNSCn-]R]s3aGET3d5.podDpna@kcAA_88#wL]bu0mnp(fAFqU<gX8#Qru(X+KKW0um6Ci5uB_"
-    "aLLb*#uA*yK`1VGaX^Gw%j83FFHqDQ+T#b]fgaED4^$nL/KuYGtVm,C7NFGMUV/rkN7/'*nvwhv4SrI=ZQXILtyNvA`.T%)-FLV=n1O92s]ax%5Q1*@pdu"
-    "3n@p]3,%E$_:&Jc2X1A#Ud&'V[C0C@m.)Vo7aahE@ygXS_NIV3'V>lNcbD*N,aS3shKU)iL@;YH>t:jpJ)$e+&LLir8$AZimx^nRtgVMA0+tnS3K]v2Z&w"
-    "D%'jAV@uflGmyb<UA>T+LTS9UF]v*P;]]1UV/`ae())s`nO)G0.E8Nc;prB@+MgVu2oPQ.HQ=QD#x^A;,xIMkAcU:v^gH9C;[NVe_;ar/g3&eEJ^_Hf8Q0"
-    "1P1Fjan.2Fy^QLbLEBX'FKyQ<,@-*DRgaD/,<Za*;G_$@EYfrd8Zf*,&fU=q$PqbL#&vE5tqRAF>`woDBqkLk1%&LobL@bsYHYLRR8BJ#4vO,p(UY*ig>K"
-    "#k/O;f5_J7sMN@N8/1bi;%o>FnQjbBwn]-KmL(P<L2u$*D=*M6RVD+9;Uup.gk(1na&41K>'yO<dg_)_*A#)*8v@#j^Ds:@X'e44#Zy`)a;.K37N%^H`Bk"
-    "`&ARXlyTn+fSL;]H>:cs[s=Ql(i@#+aCs)bRD8x/N<_4BrIJla6h$'&k_u,-_o.8#S.;N;MP]OkaS_wx+MYkK16cjJq]&f6-uGTebyXU&g6Xxf>+.2eZB_"
-    "Rm]]mc-KM(',QLLcp*59bd=G(%$<1UO0q,^a:v,&/.Qt@;F:4slP=e`mYJck&1Sh]js:w6W.v-](n#a7W4Z^1ZOdSeto:-Ta;/KbiWTCCYcJc3IM8NC1gh"
-    "JPaALc(-j`'Z25lq&F)-3&V't2Q9<Id%@,p$W<0])K`&iC_hOl9<&BhO@HL-_lpMePF_hneH0^t%Lg3FTZt.If1St;xTWltonGb&GiRh9Lx;%10JUV9&.H"
-    "]/nlp/5GSDjIUbg%5s9SHIV>(1],-#PW,4+,Xn@ylf#)'vrMnFY]0^<3DBR2goyJmo4mS)oK%>BGj9b-)2;I`c_(I(LW'Vr9lSdE[N$mP&hc(N+=Cp'm-7"
-    "*p4n[*@4rOX,(Vb*fZ#9y6)#T:t0&OTL>&e@U$uo_(Z+r9y4kt6T.%G):fXtGnc=`D*m8#q595)>yd[meOZi<W;Mn2wW$iE$QPh'-1@J*rTVHblK(&]e<p"
-    ";*Zj'c'c.GCsj7jU/)@<1LMXN%og<'E2ehukNig$IO>[n+-<#ap`:&pBbDJc7f-98Lj+t;,6GTJ6mS8=6g3k1i;DF#u6B%.N(PP:Mwe8InIG0/<:flG,GI"
-    "rCqg]]_*)o`E$D80D*.LnOK-UjTF5bqvrpJ5Dp4pq6X5Z(Q:]nN`&3tJph$r&-p.@/TqN&diCnsS^,CkT$:fdK4A<(MTrrQ1eJn*<2slIbd]b+)T;PUmg("
-    "g)XiHMPF9UgW@>Hdd0%R-0TXv@0Z[bSBXXl+YQE'eNh'.erc.V3_@-(O/TCsaCYSd@bja.P1$t#5ew3%xjxc<<oMh9koFk,PhxA$'8B7+^B@hL68-g2o+%"
-    "R4j3rQ<KS^9;OW7v2>c_7J+-wRhntRL.kc-:J;C%>oB4Lgmy9r:];[M>Z>#D03^$%=-o=NJZEJu1Zui6VR_GWc4j8uiM-51H'I<jJqyb@b+0ea'qG]*xBn"
-    "9j=Db#krfCHH/&lnhRr540u;Q``W9J,uQNdPsS]l'=/K4'PqnEq`DIC0nfijZ=C,(T=1X=kBb6xrtnF3#]lF`U9x_cPCaB>y<*NtJuS$tQ3xO^YgGWA=4/"
-    "#5f/X@0D-,j7eC`R*afLHER<Idb$%^A+Eyc>1`qnU7EGx)NK(`6MBcLRmT#gPMTI<-wPRg@=43JP6IaP1VXEj9T3n^*Z4)P*pWG*'m.1%_",
-    "p(ln]pY6hke9o_Y)TidQAgR'DLj-FR>J6KThIN0J9UMhsvQ.r.v^,1b08]2*]COk>jk%wAr..UGIY:v&YivoB_J`nP'im1-^I[1HDfQQV.TGwQ_a&-l[f_"
-    "avo`hoa>$XjV$_q(KCs1e>]RZY^);sOV=@7sYbkU**heIy_;x7%=vIjQUXWXH[V,fu5qw8([,M-mf%^urYV+^A_%e*9Ks=es5rj@H96X:[(Uww*qE`VXAp"
-    "&i1EcOdb2O@1OI(/mmfdiM(12Sf+Y$$fY&L)_*NOcQirw1l9BVNl_bexs%<N3n-c6BVM[CG[DZ+^,G)D=<5toJ&g.ZwH#8(Yk3]$cV^-U=<hgC<JV1_G)d"
-    "9udl0GeN#xC+t]'D_pb@3fI6%'BCxO(<:d$r@%pON@eajhGHXNuSfA'wFo<vaYs&:ihd[qSSXffID'0R%LfsiZQm8YjIp^E/Ptbeii4kq(;wyAq/Rg:d%#"
-    "Be$'PO%$qkP82ak^9tLS=9T.nQ+'9]D9*N^yI_q0h]^h:+Af4xjABd><csjn$Mn]^gAkqb6X@9o5&2WfTXhWE%Lp0@MnAWa@(W^#[G2F6Vw#BDkK$kjtIv"
-    "Fj-O#S>)u@#6)5g':_6(Mi`UmRRf([>U0]p1W:<G'nSd`FcJClaqYZ3Zn^:eLOc4N7Ypjt<uRN$YEI<s1;8g_303RBw3`<Ol3]rFENGe+r<chm*-*g+(]^"
-    "rn/0caMLbRs&R=h]<CwqK`Wl0_Mpw$r5c-,i3@BYSvrRWS^LD;B,''d[Z/[K$I/aNxiMqnwR<V+j.Dok+[r[PI>]$;/eMhP`&C808Q&Z*V=[gP'<q(it%["
-    "]N=5AQx7qdm5p(v9V/)HRe8DcL6&:I$Nt(c*anm@1P&[AXXBp]#Pr%ob>u/r$[VlDMT'fn_@W(`yM_/FJF<:_/%^CQjRdpd[%-)M/LGlMKDV;=%ioZOuIF"
-    "%mjx];3^'qQg1k(bf25.bC(C0<i'v3>77`KRm9uc-EyhQ[q3p,u(c'6l3d-j3knO2^IC3=*@uast9mka,>skBoQ.6C2<RjnOTCyJo'NGM>+W+KJ9X*PX1-"
-    "8#v:7(r:+tB+)6SLBUd.JGCyVlJ;XO_q+P+-8C'YVUDX*dv6%p9%3`DY:K01I$w=NHDdNbafjO4G<>fA'N0,M;s0@ng2KBSq]+Bff_>`>C;Ukd+(6nTjri"
-    "RixJ-E9,'P8l1(pU*IbNQ.(Q>_/.l@dlLuYfQG]+5>7o)u[u$OPxgHl-]Z33uVQth;9P*;*gmqWfrLgnwwT:o:;NB7ciarQ@Nhf_IWx&K:+m/a9]4%d@d$"
-    "PG3ZG3Fy2B:O8'aPJa2h;vVWUi).b,69SoMfA`(n=ayVWfJsO;Yg1mj-LB8OGl#%]s[CF#C[CD(%YOcFq&88j74EP<*:@5]u2MfN$(vK0,b)'WS=XJW8@r"
-    "T+OUtC0Kf$FdIb$$gHm6nS.Y(avodMrJk=6),5ZlrjJK[QH8Sm+Nd^Omew;BuqFR>.B3u<aVGFXwV%9EJ+IIwQBnXtWWNMmJ@%a&u&mQ1;T.tXu0s^1:*p"
-    "WrRX8H@J,$R_p[xD^SjnFD@K37nV>qGU6M1^@g<1LHDEfZv5cPE`X,uQ1xucBtP&WcoUslvxTWJ5`;xWd]M6:<XO8cX[>]^PCwU9@s`*2FI7Yw_'rTS(QG"
-    "Q($fZEoZgD.AlCJXS+:h30^W#^quQ*9/^ld<i[%HqtF1bYdh940NMncgF9(XmH,d[d>DAQ,w.'@4(f*ay:i']p't]RD-KMVUro--(/>p=vQK6v4<'FOZ.I"
-    "OG*2c92`/gp_Nvqs#O%mUllo;P4E+=^De%=FfeTGBxJ;oauaF)TaDk%>G5[&_mWoB&TUlbRF90U+l*JaflCkqE]7#6cTZ*qY)`/C;Mhg]p.pS2($X#074>"
-    "]BP<6)Z`hq9X=K7#`b4u9vC1_eShkb])q@L,^*L#iH,n'*8sTjM<^N*]b=(gC39w+m&mk+2>v3,dX`<0X&e;V9;#2.wl-Bnt)>)=l'yQ$5/i>HTGhPdhAX"
-    "A)Tid2SHqgKMZNBxN-g6s%m]l$A''fJ[#m2<i7%PC3fUDieH^HW@QKLXaYc7>i5k^YZuH&<>9Q>1K=%bmdHsVM(::ReS1UE1@L2Hw*OL#qc<%aV8.7Qqn$"
-    "S9=@-SYTBdK&6A0'Ri:8M)j,+<JIXI]'+u>XmwG17=8<vEtI7Zo24*.tg*nw][W)wuxAB&]DME2*Pr&rC@,hNJ+2)HqCh4u=/IBD.d5C:KPS$.Nb:m%-/:"
-    "JeeMP6qH3KM`eD)Mm*.N>a-o]iWda/*vZ)iO4Srfgu,@#`GkHQ-PX%6#nJ)iA^7]w-Wl%gm>&E3wS,Y,]n+Znn%,NCIWYe7:A<]-O77vgtmfM&SyU>,;xO"
-    "[0HD-Us;U<M#@s0t&<]F(JV`UPP4/ud4pn`X*M(U+BWiPv,XRV,+VNum39JkNH))I3-u@+1yJu`-Qg67TYOcJ#of.8d]-68/5eq%DXw'Ot&@a8jNJS8XIy"
-    "^mEh3cL*ZUs<1y'##",
+    "n0C9%1VZI/'2LMqd^5>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWHRK,pYx)A@UO]lKv]:M'a6Ph5IG#d]7-KUo[AjVL^C%ODKNd_9J:=GDiX^*uc*,"
+    "3)OwicIh6JA<flb=aV(Kf3[ZR@oEZyBG8Y@+.k)Q%J0c0+0s:6+F%>Atoj_r@h@ymejCA8F`8T+Upu45;jmqpw(gF(TWRNT:-rvkrs>g%Rt)o1K>w@mDj*"
+    "umG83V[+hkWkB-'-qtb'`$A4dxhV%l'rZ0E.TYrg,@2k%4rWQ8_YE;d;faL=7y>aItgO]c6<CiJD@_YiKgBccA'VGMf&d@=6nl&=T1s)s+]+>p7]%[6ux1"
+    "q:xC`o5R:INy5r9A@U]rnfj/1qGFe@K7uV^D$VvcJJ)t`^=>f2Q9G>>-]ET-=2Y(g5H/Kdqnh5Gfbl=_<%P:IMe'F)]d[G1rmg=g0SFf&'^mhDiBT%4,pr"
+    "4Gm=wAL`oFYy9Myg0d_CHE.dR4=i&X0cbA[1H4*.0HMyPP$#jqJ%`$EtJ=NQQh*DVxsvCVe8Ch1c2V7'ePfoDWO1hZ2t3])jOHq$Rc5f9Za(:,o^P0Jq1)"
+    "dn;$4R0THn:YX^,x>Z]-cQO#NTF,r:YRcp)O&N0S<s(;Kg>@`pg:k[_j.WSF62[FM'WdGZlwrZ@aEm7wgjKn&Nk(eu7S,,Gc>cp7yW/6YIu<ylUBo%Ze1h"
+    "`t9sSk)]8PnB:6d@mD0]YaBA0VXFHP52yTFLOcV^)H%EM7hm]kkoc5vMlfaa9+'+'HQNF^Y9KFet-/kV6pG*5XfNR^OovYi1e&D-ZXFjx>GXGY2Kbf#IuN"
+    "&P@b77uR<KKo'CGI+LCR_cL7X=n;H(bnQd9ryjSneREp)vVXljbD[(Q17V*'co0DC0WRTAJSBsI:QU*-)Y.L1$7rc7AUAj5b%o4d79W<qEyaW/.;XA*[[H"
+    ";KGq2W0ni4'/vE#KYQ2SF$>;ZoMEr#N[&9_(IJKkfyW7EbPQ`gak$X2erB_t'EcwP]_);pEYQ8*U_6i_=+4Km]l/+a`Hwh)%Gx@lWk3@+Z8.5MX=ut%=lv"
+    "u7U.T.Pq5,:n2/94wvsXfYtQPfC/>kPXf1moik)nWVG/3PHk08eZ(5E`-@s0;-dU9@0_p42(e#_nC'1(Jq4Q$FXc[u,Rk#h7t.PJWIaVSBfF;HT%U:hka-"
+    "$Z=fR/v3Y>7Owv+_q/SH^^%G<).l:5GTsLL2YC,Jr@`7VE=[AKTqqHN$[%y7:TxF(.%S8lxjC)2hVnnb:[J>^#TME0@<3v3w78_DZ((`S3sx,LQ9cJsA@R"
+    "h^=[^$/kqI:ZTN'^i$YBNQKKH:4PPf5gSvIu=Or#r88xm[[hfWw*jI:@_;@#w*g%M8%7mnIWo+K*<i;v*):@7EX4B*^*VaEZ_m>oK2Wp%M0iR&$ccbZfgA"
+    "wke`'<;I&0@i2NNq7Mow,MkJ',I4uC$=:dDw:3*x%hw>Q8,aRc]R2.Nekx>7lnZUXoJ.),CrtifA`^:VF+&j]*&US#j>*^k$nXFi$Fl1,#DHM=@xEWKIxr"
+    "W#O%bEVhcR:t6+%LM$78Lb]bg0BNA(;N(wCN`A&@IDDR6<#EPsCt'6JfX(L6WHjYXhVCS'KB9M8+C^yZP%IZB:qo&8&_vKs^3[7VIC_O7&R6FH5l#M48Ki"
+    "4Bs3<JN1AL]PCmV8_3sVBSM@AIsd#s&bnMS:H]Bwvn-&xiU'c.L8t[xR*-MD,Z=1K28r'J2(hAN)%dsdfr#Z8xBH[ws2P9g$r/Ye9Vkt5L^ej<JW.q0cA^"
+    "oUqKj9E+aZn]pcdwL9W6]yH*gG`@K.^(OdLSr9)1uu:KqeTHxrOTJi;-JNKXgtiW[FN+[Rxmss0pD%cJo<MfoLO6HL'Oj';PbppYI_6CFPH9@9PAEEY(Rl"
+    "&Z4^>Qa(e9-P&Jc2gR'DWg&Bdh>K_k%R<>q[fa`,jFUY<<P5@'6whx4VD=_<<>sN[$DYBb^.9%oS^y>-Z8kFO5e4X;E8Imn;6d[*MWZ+jKBHd+dp](fy9P"
+    "ZR/ZO4knOD6nc;T1e9Ip%79gYLi#$/A$Pe#hiVo[_eSDkDKmCZEXc_f3:nM9@b3=C6bk<C7bZcyOl5by0@c^O_mJ`undSNfTxs54K*Z#(sX@,3@S%7+%$;"
+    "T8]/qG26J#lfX)1*OeX_N<Zav%=3ep$MlAD6m1FjQ3_%W(:/0WrX'A/GZXv/JC*AM0(G-a.FG3(o1-x>b0FQ/e1Ul&3wd-niAamMf,6L[#nyM(jvyhKo7E"
+    "E6LMH8Xl=YKl)eu@6Se8`boqM5_fIuwT(uqyLm6omL0HoPpPRUboua.Kil#vMkkOwD:5oTiuJs&uYCO2Sr2UQ0B'+wt/GF5t[2a4ibbYJc*3FM9NdYC2E/"
+    "alyC8C)E<t&A[mY_V-FO'hkRXexNu/x51GW:s6-%b]Iu:Olo6:3VZsk@EO4Q*'#VU0Iv&M&SF:85[WM52eWn%Rt7O-`M2y=dG,RQlSvl[A>IlddF,(tb%7"
+    "M)xIY_k`3a;3Vhy9_Y&'&*6SiI/j1tJPZ-RT^i@t=,;2hI5;2Vi&hp_x*]Gn+ZOGaEnH$C]eG9KB,c-8o<9Fb-[4%DhLh/+xn8J:B:TQHoi2w99#Y`ZD.Y"
+    "_0$io:Y)A7Pjcgo9Z/NvhYGnj*u]eQcW8'<#&0O6<c+;7pY:($c]6EgyTh9%I'p1SC_=1G5'A'8H7*_=%Gj:]H;g,t]kQp;Bm,N44G:C+[Xq%.3;qVl_mi"
+    "SuelXnkhl>5<NcTta--5W<>`,Kf*=pX0>V:IO4Oy%]X7VuQrP#bR`w#/PZ7G+SdoOS%@XkTV9X-GMqMQb$B.Tb+#ciIOX&.hsK5I%mOsQ%Z2fndj&9_-i="
+    "d4NfW1NkY<w,7)9y@Z:GZ]XHnM&HChcNb-mBNi^(A^+Pw5D#S%ZG2XgC&i7=uQh.QXjvuEtlY[TSLTNaU4ZZN4%)y>U;Yhe>CQF2P7:>JKav$qps,_CQNf"
+    "U)],<K@b#Bam8-RjpH6(7Ggx3$MA4/9^icZG57eKZG4<pLcfM:2mxftn+^['A2$X#9#a`AOk.G)&XT.IAOvVClW%BX*1f._0P+7S(JpN8r$^60/A^UD]-g"
+    "2Ck.h3ktR`8G,EpXc`rp$$tX,.l]G_d:mauxRgK8DAG=.==m&sI(#9UtK3q/.pptEOPuNH7s+E(l-PDj4XCDPL8icufE=uUZ^4qInJP%rOm<@gg>k[@RdA"
+    ")3bF*0E/<`@7J4Aq5,S`v7_2OoFiobAw(7iTkE&>r`*8#[5Zl;sP^$j6Z%n_++@.g`M3[I35=((/ZLC4WZpkD(A677mRf3<A9XX`GfiZf)Q)0g,HDL8)s("
+    "Z2<i8#Xm@I+iGp:5R%lqJ$`GR3m>1'L#HDpD4&L%URx'T5cc2Q,H;:A4wWki0&>pV2oXv%'kW43:dac_^t_Bve*73wmUGDn;v,o2H7Yoit<V(pUiQlt>8n"
+    ".iu:UhgpmClwqXZ-n=KWmr,K$2ytr7u(.FJX.vZq992Q@d(se-,SlLJR0&*)lvk/j8[i6_B#rC:+d'83]&EAyoNCkgb;8]A&e)RlR<Esx5D#K69)Su7a:2"
+    "C_+V[*)r&I9o,R],L6v.%D*e5E<giO`Y^CD:,Z`mQuD1h^*.dn%Q3M=:d(d=o6R1tP+9$tivT`GEgiV]XCo3g@OaDrx(depoH:OUYr2$>t/y2(^beqRtN1"
+    "K[8W5;f3%(.QwpoVcs^kA'fMj:/XPCW/tsDovPNn6JFp:(M$8>pK>mSDMP0/S(YXtC:_bfBcPmtm(T:UmAZdTaBo.;Rg-D(%DR=HvQ]YcMV1<KRE_ibxnv"
+    "P^2rk6gW;tB$kIKq,qTtBRB>Q`5x=t@T$[$/Pk<PJ:QE4$21e0wgJ)`6'6EJ$X^#:mxqL+kHX%#v7,C.)oe-7a,vq%Ibra$38eFZIgP.*>T_lsc2@&=40T"
+    "WDW5s7*Bd(Ji+`B.'r(WA(AIS/BoqrsJ+KYi`P7)bbrCvW`2ab0^2a5J3Jbi^oK:Q+]mxAucVp;eR2aSY-=wS_YN^A&_%F/522NpBj9ck6",
+    "<8p[YkQX_-@u/jqW3>alKHbYJ<''K5EdQH:5qHCWUv3tj=*/r5'-kcDV<:I-_3gV7V)5NYdMOjhxMqlW.iOT[eJR'DdlHZN2.S+8X%_H-x1cc`X^hWsjQ]"
+    "BteWgymnU=vVLH25VtY]0=:Uk_9xgX4)uOe:=so^hkL#vuo;SEJ.Wb4jrF4acvl%YZY7Yj;D9[gyERYx98/Y_A*pbC]$JKT%A^)f`.3YR&mi4pYSB0K;$*"
+    "Ec3^C>_Cn*En[U82;rgreHu9%vBb>]AFhZ=a8anVo=Em%2n&fqpKm66d#*)C%],ER8jVJOB2w/3M1t>[OBQD6T'`Ia+PcSQ)Yr.WCwB-Nd9X2Y>7Sr'#KR"
+    "9PpXev8&xBt3mdsVNiUArP-v.&q294dCiR7Jc6&m*+Wri,(wm5MW#a6C':tYl)D(E2>-uuR<B'R8^)_X8i.lC&-;dSu2,QEUSTqHpUAaGT=Jy4s834kW0B"
+    "LZHkIqJjU1Na'W8q=Y[Ttq8$xKj9sEY[[3EjqA;&o05]09nMk,Y(h@ZlV`dWkV2g`MHdZNKg;=Vx>k5UcqA<jJFhmsIOUvjZiJwWh0.'n0bs#8dc,Z1v4S"
+    "ejyJsXJP3nyW8OqvygffPUFAZ3r$XWlca1^5.ZZ`9aO'w7lEtV1I$O.8oW[ZiMLZsx5QB@6/^K5(X&%fkJ).IL-P9G$MZ)HqgW;Y;1b21qr0I)<],:3Kn<"
+    "eLf-2eXDjADLbCnd%>9#SdYmpCsJ3QX-lv<JS(u[f_,fyCH:w;+TivBUg4[N4X&6VfJM=(CI.P%j@AfQVU.*6Aug5l`,TLGT`qW>CZ$]-ObA/S$F@Pjsd/"
+    "pN'hu3H$Y3E5Fvs8+U)T+r9+&t/GjG'6r*t,)E<,kh,F`kgOrn8&(rkR[l:qu1cLEFdd^$tA14>]pKLobKIYrLiQ_U5^MSVHS/q%isGSCB4GCp7/=bG_V7"
+    "Fo&w%HElxQGg1M02q)eN1ES3.$lFhCm$Tw=>HeLakrf/'A^%-y0myC*CdJ^=#,f_c65RxqMffI)Y>gAF]U7`e[yr_x`'oJL$x7[u.e4W9Z:Fmj;KhL.1s1"
+    "dt;=+A>dt)%dOQDxf6::)]GA%yBBpUx;%wkr=4`&&5IRrKBQ_fIj`dsbj*>_ym&bd8B%_Dq#D>/B]p:98,6SJ>E/ssU4)3U&$:*v5W3oKOdSSMWX@Tvd>."
+    "ih[sTeZHKYC<'Fd#$)Vb_<EwF,L5jsrJZ/Ugq0y)rst1_P#f-#CE),_=H9DJ>Ixo_`vv_f4bp6uisbI^&Byy/7]=yUEA^9u3L2.B&dnlF36h+*9O0gs;Xx"
+    ";&kdpHoXkb'sB>7-2]4(adY/A.pTtm]]EGqV0JnengIyx(_mH3)oj#s4T[/I0r+VD#EX;e)f<;>nMUo.=s@;YxcuV)&<37P/1@**9gt4dO_AyK^&h3/Soj"
+    "HsTK[mX$F.UG#,-M>@v2GER%6C3<5OQdt,`rSY5/qoZ%5OGtG.9JKN(RVq2=nKOorg`hc83Ct8Ev>#%p0x:ni13KJW,jwYfMJ43]SoumUT_C>g8QoOV$XI"
+    "1Kp^qJdN3n6nS.;P=`PFEvM/,m5<e*CWQ`DF`V*.T1ON0mZGvKbyH_`V+Q>rdr+4f9H'gj&b7ntN-0mt2Jixhu/T9ldrp`)GF+'5itX(2.4_h7/902fFJd"
+    ">8tG.LA25TRsgQ@U^kL0<mM.7^V+b[OBBG#wObfb50%DDnK)0&8LXy=C:/=mWX;n]bkO&BjuYwTE`b$J$A7j'&^JNhjT7:4<G:_,:*:X+9-R64oA[N*pS5"
+    "OBUp.c3v<`89(`BVm04.6>uq%Al;n[@s%Ws.;G(:BktCInoDEXWg+>a)_cnI#VJ(43Xc9^jpVx-C&(Z-_7dD+^;2YYq2Z#-1^+#%j03pg&9SGY,6:pUl2&"
+    "suG2ST],Xovi]kfeI3^N79hGBJ4OY>IOj6a0HF9BTf.f@(_0FR],j6TuOXgEY:/Jrb6IE=>L,kMfDl164)9oa'I6nSi;deW[*u66c3-2I>7_R1`b7c<T,^"
+    "t#%(1rNJ-jT85^gY<P2dkn(%ea+$0nw_,pvpYPWxAw6;#fvG(G;VY5=/)70ZcHR(vY=Zv%@CstJ7qQZNL)+$1=sYW&y[J3SrGuW+YlN%D&JS]QZ+s7K;1n"
+    "m:eu_f4M:UutQG;1u&U4&YfPq`Dpevg+Aqbct$m+v;7ATCw8c2hqHwiMLu,lTce-d-^v;rS:oiuA,&-F5sRW27U)W-h7gRkt]F;=#1=%hOIiILF3#iypY4"
+    "xkiqt+$4%'W<P6267Mi%in+`R-+p^^IqYvPkPTjm.o&sE+;)[0#QWNUyXDl$i`ipdn8cvB^1(GQ3Qi#cs*wn%a6hB*&HI.Gu6_hrq#IY,[eGy3lkv5y4uZ"
+    "JGB_c8J_8`&*EJ2Z4@QYyXq_O;owWBZfEuj>/Z2S.5)3[7'rqJbX5J+W<0J.VnbG;uvn@*7diSh`ZtNEtaaZYtRLut2PHm;nfSD1r+RBD$M=#1my<uET;`"
+    "e=:t[L@_g^(b.5]:Ve>IKcu+pyIf'R<iqQhIoCk#F8>B2mDPl^4Dv';1BwgJ>CBfdR=36Rc;h%)0V&/Rw-[Vy[CYWwy%Ifs;<2G[=V9;b0'OT`5D*,wo05"
+    "T:BQpArD<h4P,eB;'phC)h3#KO(9YsZcH9rn6^>FDTx9,o^Bg&2(o.yEdsOVnZm=8eF7OU-sjXZC6/paPUuP<bL87Fv92BB%hc%3*l[(h2+a@wG$e-A[N'"
+    "uat/'A0x)4'@F=59wjk2VPKhqF[CNx5b)/JCQ2uIbXTVI#;MensjKb*#",
     0};
-#define DITI_SPIRV_SIZES_norm 5549u, 10729u
+#define DITI_SPIRV_SIZES_norm 5752u, 11125u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -65712,35 +65142,37 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/@a$p][;BOaFrODXx;O(M4wgmC0kj[MPYD-A5l9V_mc/e8'Di_DbH<dmrfY:phl4=E+v/+VHNc]HYr*B2U5Bi-4Y>B2jm>o&Vf%RnppX^:mu="
-    "/TS3:SiD)MSWCg#^Nr$mJ:j-t(2W]ZHTBRGdt=T^/J4qYeb:lOpHC[a]v=-YY*oI9*9$TLM>d-4V,nKbWPpy*urPNKHiF*0%QmKs)Xe^Zj^Z%so#sl0Te2"
-    ".(G<$8].OpNLqbZ*3<pP6r[`*dm%t-k+C3HX81$[W+5I>ja7';1v.3,d=&iu4&4+R;<KC'$O_^1LX=E102nMIofun@k(B/*@Gl9$Xkn)Wa]V_94.cA2-O>"
-    "$y@3+n)@)E<4&yqQh%&AjH_-9n=B0M(yprR:Px2Z4q;8iTXdM$Qwi,Ql`B-^t`IN&vxYIg1=)k9L<(o%s3.7HVX#,:AqIoI+M&Fg]QM[)'Om:J^X+mOG7D"
-    "[elF^GJ4bKStFx3+X9rkUbe:)l+>sQoi#v3Wor$Edu_te5J]q5`nLZj%[)m1j9r-7%jG9cPs1JfGggvg00_#GEkscjgVfg&j).f&Y8%(29f%ruFot@^=9Y"
-    "%GGMh6Ah6vXk/a7L(LbMb7]w/XQdaG:@YmVG9S(J#S/G*9X$4G:&SIly@w>Dqxk0m0'(ouwrmXaJ9$+W[LL8cZU&DtsGi*$+.:IV%S+Od8BsK@E2K(ut,t"
-    "bLXCW^&6M9V@s08Ut25'_&p*#_('f..0ut_>'NTPS'7rNZHBmXFAMT%sdAb/c3>9d6Wc9X=Sqpg5hi=]4U$8H24+Yx-fNEc^AI[DFsp$-^(aS/iPwnI&NF"
-    "n;nnvTW]9Ik9#[*49;hSACFrBq_Q>`]sCJC4FpKI@-)6=jfA'u;SYG8v<7oBr:X76InPKI$8iKwlaT_f2RljUOXerE<8oIEhvw(uuI1JDEZc6]m-'^+3=A"
-    "ogE0Y(0x_1E#LstS;4;&e^N^u&V_jbOjxMUADHk6$oIMSb3KkD2;G--mY:$_ZId=ulIux3`=HrXn)n-;]ybvg#.@OnAnCdq'P4[s-+l5/O@//XYb*NOA8J"
-    "1Y:DPTwR(t^D6a7]QCE3o(_T$0qY1f&,svjm<+Lxo7&M>u6:xXrLd$.3eB8rUZ[NI55Sb.OPX1_2NF%(vKkO`2wCLh=q(gVpbue_XSNN+X,/<FV+H[TWhT"
-    "WL%VCjf_-@,x,;]AWbUv#EpR)Pb+Rl$D0j9jo*1$k.u.u0Y09kK*xT<Os(C49En%nXXo('V/f3EOwb^cAZvGngSy2jm-Sph$/XEbqjne)]BXnVLUm-5Kg$"
-    "OVRKEq4c;k(K0;*LK@RTsXQA./1<HyiKMZZs6aT7r]uT]>O78]rTBFD)vu5gC9[x9>sG;%v$KsT6@CwRMom7a;BgPhVD>w$YNVYG'NNBT<%A<jl-uX2O-1"
-    "DeA,/3KN:wd$&E`)8S<sxam^QQK%]C]6O6TQI+X;</K2jp<]@ORbisa<=S*lmq.2C$E'Oa;#W&_8n`;asEao:>4Iom+h$1i*`*BI1Oio'i-ZAUslk:lI&r"
-    "PMDwCGT83+N<Qt_Mc5R]PN=7uB[.,(V%a$<Z`,r*vdt9-FoRoRg,^olh(>w7V*qi(j:1SquPvv;M;`=fI;oQu-Ouk&TAJhh&Q@XHc28>dAYdqY=SJ0/(tJ"
-    "u.&`w<)psZ(uE>$;;h%KRLWWa31M7sN&Gj4%4N3JiSYoKb:4]mI$o2O-lA1VOr44s1FO1^;)1MV80$s/asUq^L&R9n/1P^)Pf$]%y/&YNWQYFR]&&O3QM]"
-    "r]E`Q&ysvS8p__lm/vcTe]R(k[@[#k>IShiHuLC<Iu&al1PSapv=)8;J6[*MZ%Qni2ik7bHFNfHkW^uS$A0pk:B@K6I_mLnjjv7Fn1GsU;2yF3cr`$jHlE"
-    "S1+iArB/`'m=1H-)<GKL^px+)0B.D^AaNw;`]osBECM0D;*wiB:@=*@Q>=XSsSvP>='.k$.O(G>f6l.Y-B3>jTHJVsJqaMg95WQowQRV2ujW&JHY3`ge0c"
-    "c;;ahM7vv3nW,9si+W>(i;,X`#/V@-1.iZ$1QiK(gSd5_H>5FSE@rrK.=nlb4/fba3V]7e&qQt6'0jACoZ*>7[*'6`Br3XI+8Vef+gF0MMDi+='`2tY^/i"
-    "0e404p>)ZoKqs)B,JQOBXPSe1MBPEYk(`19;pevyhC7Q%%TWeGtWwTd##(C8gxQJ$4y0;RE$MXx/8$T)p-LnmiN,)0La-I7mtMjynyi,H^c4=q'*Z+Rf<h"
-    "]0pLXt16I5PIU<4L#m3)yO$GYT5Yc5w_&Z2L@QaYx`MXlj1=jv2Gn>'3]U$E[xo09W85LPrq/wk#@S3F.^((hndJ$w8<1y]S.1a`E,(CukT+@y6OKcHH)%"
-    "^LUnoyBA=#%KL_=Bowcqj^+-Hx(p:SqqCw*Vk>93*#f5nXY0rH^_W.f$&Kb+AxLhPgq]u$78L<U-x:Pb2BDVpF-Z5&tTpaq@Ns1[/o+W72T$v**eR-<t>d"
-    "LVI&':j08@e0EKCa=Wx$UJn>.vk%<&7i:55NV:dR>s1w`h#;)-v*LE@F5uHP`e<0fPiSY,k`0j(%LjFnr`n[gW9C8qJDqmQRsa<+,DZ63jtsL<UU:O.d`E"
-    "q2P^lLVVm8pZLCvmK&^Hr+;R5j^ml_`ubYnh,Cvlq+q>TH9UX,v:5ecsnAk6sG08y8nBkr0oQ>:/[F&2;@u,eI[2ljk-&v.xv%Z'O/r&FGF^nT>fO9TLq("
-    "w`y6_ISV5W8,T4if)7lEPros@:gam<Md$H%Hv$besrV>yHp4;VPC$VPaHw_[S>#AP'S9)'@sWC9G^)GxqAF/&/0p@yjJXK(QX,mylmik88nw%&RYtd^:rr"
-    "vN9]S&6THss-]S:$Q_<Q744s-l$i87/Y=&[5^l$gER]r+fQuC0b)v''PYAc#oa3hnN5(VB]A*5-F0'0Q6)X0Ht@[MYUr5*,C,;V=T#LsY-lG;84;Y_0bUq"
-    "qq#ZsQFbV@&Q2oi<WE;3kF$q7ZDL:f;x#n4_3#,&xu2S%yUY`.pP/HEsrX.m`VOHHg:[vbi-b*kRmAGiAj7V<5>2#+TwvdM7r6j^v,MYvEHma2LGi/mr=+"
-    ",88sZUjF1Y0j&XR#'/qSv1P*NZf#LlPFo):o8J-SEJKj&sU[Rvq(el35S.Uoyt[7SWFr)['<:x'##",
+    "n0C9%1VZI/xQSSo-lDOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84Mmk=h2h4xJ,CYHHN$MCCj(-GSQmNk]Vwn6J6p(KhNYKXlh$HZqyFMAH2ay3IB]q"
+    "D=[Rmn,G4wTKlVnH-21INmyZrpb%.0<'mb+Wm+5N=%hNy,u9PCr7Z/>#DQn/&6iWLW(M-7dBxsrh=O3yfJP+JDcSPLAIv0TyS/Fdhs[YQ=h*i+;d_yH8%F"
+    "&ed501B+[xwOWdG]h(eOw<`FyK<LPMr@T0p3J#.@NDFD`&/6-TdXy]k%(%UJJxK*7*r/9-XwV7W_xB78u/aE/=M)ebTwk3Nd$x2P8.A<e6Zhe8):rLAIDX"
+    "#S'>$%8DmZuG6R3f;r^P)WXK'[uwsc<X7DiDHO-^A3h1@d::$Gdc2d>[dNdx3)UsX$,_YqNq&wou'enhsn8#&X(uei*Ul]G@rxZIi8wwTG$8qtI0Axn'0="
+    "l;L^%oJ.:XYAb&a@*dnv]=3CO9Z>cA'Gt$Gv&2PU':D%Iqj)0WERF5Dc8##0vGf2]c0uKeMxc)asPhC;`A^/udT[G>r3o1v>p4#.SxdPj88q/vg;51+]B("
+    "T]2NvTI)pKAOe)6a6DoTfjtbVN]X]3Hx8(E5X_/>t##Ks5NFxMikBeWDs2U2.uv/&lPhmd^rZL/u2W@=m-H``J;UMcr/aH(9P`(3Y-k2#A.D5WuSK;K.HU"
+    "9&3/^o'XV_-g8Cl+#Eh(g<av_gfb$JeX7.DjO.X+SKru4&C#aq6#H&C,A7:O)p:yZ'29T.rVW@8TN4QEwmWx(l+U%>ad$^Iu'U=1FP6k>J`(]2w:sn_v:B"
+    "EQVKS8uY3Kf'ES.1T`Tt$N&1RQnwvAs<mpH@-od]l;F+Q`h]q3s5yPOivZR>noxF)JTwb.D>K0Wx>`d8=gpk;]S@t/E#':SV.>pr,)D/j%3H9Z9PZ<b<;9"
+    ",.U*r;ppFjTKni(O21'4-<)G9K>N%Fktb%rlVSLKnefHinaQRocE%QZO_,Ni&w(#JWYNI0Zg7(if7NVw>99E<$k;bVSwUZSB:UY$%vj>wvA)fkS(34)$O>"
+    "b.=0guGS>D3&eOB.y'n29-oI,q1[W5W<_spSQJXBx;)>2j;NYj*uS_4rt8`n%*_Xv&DReJx41r9F*jWI*;(2V0<Zh2;#=EFbk%SijXV`gd[c'd0%ejn7S>"
+    "jqF7Dm;O8r)nIM><cv4<O_v^rKgZW4fc5wboh>pF#F6TN,)$),qc]B;'VIf:H)b2QT>GLh:xVUv(E0B[F1AUO(=siD7TiH7PEKo^a$)F[&uKv=wkS*7DvV"
+    "%u/#jUk@Aep0A19VEw*7eG)f&d@_E0(+d]&mU>rV>8HYfORKInlpA'D+#Do)nvbr:gdd.tUFGaP#LS]pElp9Z::D$//o,/k8F8HU#+e:est$./(Prmv-_<"
+    "peX<Axp6AHcv_niCyL&atwZ2NZXH%(j;y&%-fl89A*7_9<.ZOET1:l/5HhUV5`f#k)Z&LDqoNm'%N$jd=tVXAA069+k)a941;hI8AXD9$B3/WAD`3K8+y$"
+    "tXdZH)Srv>+<&jO>X/LW@$i;1JObr5SN,c_j*jCGR0G<HopsVaYN%g=5n#lA(w'i)]=+7L_5tu<[CTH-6nQ80ulk/fSUwDqliR.1;^t;HtF$Tm`0L`MZNC"
+    "CU4w2TmKZLvAZ$(^Pf<9jE%qli31[BK+(ac_ATJFDsmE+CBT`uIfPg`E53kBZkg*GA[GFcoRU]h'y'PVD98`s$9-x4>NpF;#^rX616]BVaA0#3-&%+.3q8"
+    "@R1+p2DcSv*-3kVvwCE_`qc'8cofSjHORF>eQGPBX^al5Q0ld*6BW:.cH@W]'^dIW8AE,dD>[9@>RwTK/'tR1ftO':[Ug-5j7lW^+5Gfd5MU_2e^x1.eu$"
+    "HD6_&(<6:(BPu>ifNnPXmnR,UIq*/Y+v$1Q&<J')Fay[]K+]c'ugCbT>-,qB#1qc(nUvm@q%fj9hX`A1)ruXd/[d@n&0VvJ0fAH,6piQ/KDDM[u>2r#kZ1"
+    "m^AUl<@pQG`tqc43G<8Wjl0%e7W7%.#ccNG^=XJnSBcaH7rP$EvkWbmE*b'TZiH<Oql#9%v.)$qEo^I4KeN42HSmr,fBOv[ekK42H8uCgr&+02y^FLAWB'"
+    "&6HDDNg8qXRjHABU8H90GtOYY[uvU[iWli]:MIxeC4aa+-*E<aCZlJrj[Rb,Oqdxu1(5YOe^_D>scan22SG)MXWy<JMgy-mff_V/TBHask30B62+a>nf0S"
+    "IN6@>Z*ODqU+Tuc]A3f_j_k^i3VRrS2.OK9)UtZw2-Y@Rv$>BnK5@2H02BQTOhV#lYK48Y:jTUSh+V0G,'9;7#BZ:[7:EV2NAQ+6esWQaDhiliBOowIKh`"
+    "<CTVRaf(M*x-u/E3Z,l)3gWnE><2.S5>,u&d0D)tImC3dOy9.S'7juEyOhQ(XcyCkUqIim5OGItgr<LLe/DJ^0Lg$1^91Oj$@@p`vrg1g`y/4.l5nvOErY"
+    "@F&r4__#T3YL(9Z&t0Hl2]/2v.4IAZ2<6Wa^^FKAeb:.sk<u1<%Ygbh#%SQLdHHVEM4bo:gVJ:TKg;R=o#ikEPE$@emWCoS#QrfuB8Phh_Xw3IcPY8@aY["
+    "cPZK4(C[i507XQ1K5r^J>#`Y7ABoX@N<+p$ALxCjrk`ik4;jN&dWS$:_nd<M>L0oNkgXIy/b9;Hht5f.5):b=Np<[G;nrmPa*MVZ;4AYiYx_7%'3Gt*Urn"
+    "1:W)E6r2*0-y_$7Uv()6ByrcIafE&U<h.Mq^<PDQYT6l@$1&@j&Z/(y>Af2'b@Aun9j$osYUS1AIMIe1(rx8yg]ofq%<,G6U.^0f5h^AKlow`;n@mkl,vc"
+    "D[o66+IWdC,@WtPg_+&NH#Tg0qXs12IZ.>r0l:eq0rXMZ1@<%&t%e)WDWuEIsmm9[Cy%]afTa(D_xpFQ<eM>(Knb15f,Jt=bqgsWtID]V]Q.yvIM$E<Vkb"
+    "oV+:`yG)q<<lTtn.*`RHaUxAGGcl_0=,h=rAVf4R7HKZ,pF_IuA+#N]#-o3/dx075steM8jdEcso+l@d^T^Eet04/M'2.CA*m'aSv@@E_P>nZG.-8mOSU&"
+    "7w)wsdO^E*-/*ibBbA$Kc)mJ0HUE5.Isdda2Rp7M9'ZC6D]6ly5V88>xiM]%e;(k-AMt)mj4eJ8A_x,1U'phcK-IvNTLxk67nT/9]ZVSX;+&ek7UtWEPE_"
+    ".<<e^5SI^r'qU;%R1@4(:4:PyHlb#giL%,G#Av=+#*J&Y-A*D7@W<fj0Z6S(qI4i`s:Lh5>Ib[6`G.G`%K$MpYSW+xkm[aj>'s-gKcDK:28p,8s<MkxcfL"
+    ".YE=/M&MqHpKZk>/L&)euGM*D5&]+q-/[EwlBAD==VYr#.CEZ[rxv;fM2+Dv]1l[ui_MI_$n'tI3o64LG[IA*#",
     0};
-#define DITI_SPIRV_SIZES_map 2640u, 4870u
+#define DITI_SPIRV_SIZES_map 2835u, 5253u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -65753,55 +65185,55 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI/qh>=miXrWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z42+7oaRy7X<0oOUf#fKrTf.g7O2d`VWWW%=pv@oCGx=&(l$*[::M6=f;(yv"
-    "^=(/^bYw5k1n;h`y/.S(^LieVSq-wfX<*uvUVu&K#7k>&<%&RZ:c.iM&Q+T+4]r>+@HL0@X&Sh)8uK1O7.l.E*>OEon8T<m;1Q3^48*^`S1dF[OWZ4K+As"
-    "EjxsC>GeghEADiyyF@SQ4M>1lmk4)8R*JRmh$/1#e^8pQ1>u'[v,y(Vmu4F[pVv8wsXp6954-FRyI%_XjRs&#bR:nhK0h%:PRG@THwkvjfCxgB-N<kdLD1"
-    "q75X/#)f+BP4eTVI)s2L@nHZ%jXjMA3AjZO>BIj]n)IwP(C,-SC.a^$NmpOMF'M+<6_@FQQg:_UD;EXJYB/fR4F;+n27r-0>G](Fply<2jV5=)Gp=<GZV["
-    "dm]m7k<=@;Xr60GqooqA#8JOT]Zn1o]7QGn^gS_f.)o^kvgh9Pm%2Y5-Xg_YxREcJkB-A%sfm6cIO1nAK/KwfEXasUBe@bG^V2vrly;njFJLs`n%v+gB6o"
-    "EwEL_a404&p2$9v)PkTN5NwWrx[66qjMy&q$kl61=Gm:_Ua9<FfQ,Z*DT,/ZDmF2TWvEmOBjVcS@=IX<Q#.5:7gYN>i00b_]uiLmR'[*RlM`s5)%#u1b'D"
-    "j*cYE&5[VN]o%V/%s0^s9(hJ9,$O9=g^LoTt8$9*58qc+BBo/bTNd848;qxTJ;FDGt-G,q@m:O#5ffa'Df=w9JNpX[5S^P&-bpjWBPfXJob8Ou$tXKlJ'T"
-    "j<bb/hk1Dwp,c$cP)$fWUjuZS<j9'kUlSCJdXR[r_VE4Ri@yJB*N3hKLvN&QP&y_E'4Bia6QY0V=ZOL8bFBN=+Sy4pdXWSQeLJ1MEB>5%Oy$>@Hai&VpXC"
-    "vxW,DY6)/9j#S$$ujPn%uA>Pmk4+X%F'Kgb&if^tp:hg)c:GS<J$O>c0&DeG;Dg)(UtKKI)03DV4N75BkX4520G(rE/7]TT*P$<nrCStW56+$jU+VX)dch"
-    "v8bWePd:GaJo8M=G<2o,6'0doa`/bk<3$ang$P#:iNQecBrd9*1=/HgUyJ*InLuhDx]0eJ+mk*o2A^sARrPjR.uR_H&ea@>yV<Yjb/8;o[kUIQJkug;HXt"
-    "nkxgJ[m^HF6`:%RD(:jQYRx`+Fe`&Hwbt=SgTFT>S/e`f7v^vkk_pNB.y--Y&^ur1ZUw=TxJ]jEZ.#m6J)Dj1w:FcV3OoxS33pW%1S7QG_#Fm7fWcG2S]x"
-    "#=L^;]2k;OS>[-m#ZF>XiXM+TGH9l$/ik#,6C/6KA,v_YI6wk'e=:+S1iq=nV(4S9XOgViF8McoIE8or%&x`s6fnLg_5jmZD<2m.LcWfSG]AoaWFb]1Y:T"
-    "`9`Rpu&8aOTUYo3K5_eVYMh>+sGGL#UG5'W$FH$)BHN^YDQALP.`#1DKIjUv0gG[0cSr9UXPCi2>8)59<67*dlN+[B,WUi3Bj]-D03g>iINLT_DN_um'.,"
-    "5624]tlLmmt'@g]`aa.c_g7aF]FaXLL,*GP^TbPRvvB>t0P<%wG_P_5KbO>p;totI#W=/m9918roT[J)6dh-hUs&&Xdw$1C[Acu;puNcW$a-Kb(:J)2%TV"
-    "EvuRi+=@7)Tm[&T;y//QsDUsLc/Z5BLr^54.Q'U^D6`[(XaG+C5Uq+88U%E1LH,niC9<Rn`,pOeHj0i[c13=tD/(9Q2@UH+kiOr)E<W&Hp%uOxuU/1rVQ6"
-    "Jt'u'1EMI(y<*@[.Q1)Tk@su1AvZiac.$kr]>)$pWQ:&:P/>)g;V-(.TDmi4g2<)[3*imhn-RSXU$Grk*27;CD6ad8hC%@Ae;6q=tdE=33b_4QOOY-m3q_"
-    "BT$WQK_0EtiM:xe8VeHDMf_+$R#=q`D/$Q-lMiV+1i@YQiMcdE[<16M/OEHJ#9K;>rbaY6VN^9;3I1P.,j#Q+Di4n:OK]Bj4:08$g$KGe#-7kFr=nEd;--"
-    "<23n'2iPCB%%t=]7WRq:pk%)nfWu2REq%,4sfc3(k`[s3(QYdr#ne3&s;BZK%A9`<0bqhg:R'Qm13(d^Q`5rgG*MZYZd#GRWSVaniuiMEMU&0-KDlvWI]e"
-    "o&ol='Ci+-k`nZUVG<y0h&G$YNPji>POu0)%BaqH+Kt:9#>=&F4t[g:W&^[rW:r*gkXAKbn:aKf;u$f-I5ZbkUi3_][Lp%Ria-9,)T@jMHHxAIK2XHC0uB"
-    "L[cWeZT,DPgWMaBe+L*hZqHno*guC:@4w_53eK<b$6a*<UjBnh'WPYtbC8mK`3qPN),fDh/=Dj*/QZ:bO0K4fSD+Xh#_j382_<Kw(-VVUL5`YxGw57G)##",
+    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
+    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
+    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
+    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
+    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
+    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
+    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
+    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
+    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
+    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
+    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
+    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
+    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
+    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
+    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
+    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
+    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
+    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
+    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
+    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
     0};
-#define DITI_SPIRV_SIZES_guidance 1970u, 3496u
+#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
     ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
-    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&>ux5Zp2os=deJFI6%Fb=OrV(8f'"
-    "3ctS;$cHw0_tEV3f.I'pVY2.sE74U0+p>)k,,'FEW<>A9a@#kY0Q'KVaAS5n^X2k+YaB`+T2a2aD)ZAiWMo]e`ml,Qr9bS=C9Qb=H5=cyyiAdjN5/13-Wp"
-    "S(tP8p$s@'5uVZ4:$v&Q$<;-70p>cd>ao0,O3&l[UT`6BrJGLZ1@Xq_XN:R@51ua$CbtOc9;:&0qA:3Vg&3K)Ji-J+UD3G'@uHNek+AfZc9/dDgputpO[i"
-    "2O(me.*vXuh;H;tnOa'kBSv]PS0[t^Yqb8je%&gW^4OGMQP&fUisi*4yZUQSFQEg$r2r17/rNv.KIL&2E3`QG`XyyYa0=6O&p_0s1gvgoXe]7afm7xQ<_%"
-    "iu&Ti%]brioP1JbA:g0`/J@li*Z<fDCSS:C7F-+Z1Fta%hp)sieYB=yxm<K.N@Y#tHHIH_nY8EF+3F6Nd'pVP]l6cL>/F='KpQ&x:^=-_3rUkRTbf4uk#a"
-    "VL'Jj02cMBFLCx<^H@3o*AZ6Hg*B[pjog%U+l`=gOSX@sPe_&Z4pVo<;Y/&/&;;.&8I&P8Oi8_..sjuYqeDp$kdv::VR&:%w;w*cL%[bjBBDK/4P6Fsq7S"
-    "PrJvbjynu-70'S`G`Mq0;<gk+g^lA+y94C_HtGWGjyq:vsSM&),nugd,LCNV1SE=M[d:eehVCxTr4lGhF+-c[[q`.Qpb-r@cp++F$SbI/N3#8bMTvvuuEA"
-    "pe$o4I072Mw%e5;oFr#dWc(Ms`K&v5;1xYnR@1P3<k-WEy$9.HkS5dv<1RD';qSZ:au':@`rx3EE@Y91HK<xJ0T]/[XG1=F#HuqvgsV$mqoY&KU1Gk6I'Y"
-    "J$Y<hBVZm7&.PgK+ISKglmLrTyr$@n6wi9UyYHbq7c)v'Vl>$&oiJG.ptRN+PuuU0kBT.TL**0=/o])Pmrvb2K6d:(sga`ZI)Gk90c@[TtC$@`,_OoHDT-"
-    "iZi.g,(a.)_eH1YP^i,+SgT'0uF1cfw`2:hGa+0XGbiW09NW=aXfh36k6;:[NKBZ'eK4Qu<5)D_=bu&Y,>:h,jf.aLQ0E/mxyjsCDor]XFf=#2npkL+j(k"
-    "MO-_wn8#i,KDk[E<N^bBKbc3$2CTCGcX&Y#M_7qRNKs`lDaD&m&N_13B:@'KUoeoq/awj]=TjB1Ii;TSU+y9pE-Y1l'5,2^[R[km:wShA</F0eanh3Qq2q"
-    "fD's<t;3R-G.MRrpjOCt4*/uZ+rsYMCp9C939W/B,ZVBwOuSM#$Ap:E=98Efpj;'v&8)K/50;/AmDm0:-;h:T3r.k2Pg4egR[@:eC^*t/_L:i;aMX$pt::"
-    "(i@d+)0/c]vF=7=S98/nN-NF91)Qr/5w=+S4U21`q.B3g299wC0^O2F6qqvmRLH1UI<^wE,&CZMG[GS/s[ug^nf0@E1]ZtYXL+77Oc[XA`1MAdZy^V8+&n"
-    "P`rbQ-]cx@FZe*UP]*&%=joN10*UOc;[FQUBJ^%N`'=R%5$txIBoXwoZ#/D8Q4$4ArSkor62<@m/>by<16S+s336d+giex=C`rs`f14CX]TvkQRk9i`ym`"
-    "gKL`i,syGrDAF7/F(5[G8Lo5NI=*8#.xf&'lsefCsiO,%Z,&9:`05e.gAZQBsq8#'Smh:fesIlsQ$D%TZ7E9IhFm(XDsrQ+:='^g7sl4RZ&CNW]tse#I^T"
-    "[42(EpS#7F6Pv-]f<kFa%4q^pc0>'mSt`[Tcx-.44g)#cUN<C,(Kr<dqhCn@qGAK^jpT9PkGd70S^BsJpqtKFaavN22V;n6bcP7`&(%D9SfBDu,A2&A*WP"
-    "*hS;E(jr]+UfrfEyfTOFDed`_ua'yPo0FR4yCEyVJMA((o-#A$SKONZdfW:^mR]n7-U=T*8[%hSES8:uO:SGt,OI#CErksAo(`k7GtO%BK#1R+yR(LMR_q"
-    "<]M7oQ$GLgg]btDp/JpGeLX3>w/)7M=Sr99dNuqC^Udi,Kjg^Wab5<tKNU7(RejOjs(0UvYbLC>WI3xIy,bM>V#C#*jo-LZ^>*q3.Meh)tO7pdOCN0Q%7["
-    "iZtLU'X=lfsS;(7:8ID5daAdmKiujt4+LYRpPqUV>M>JK/g`8JvNVgn<rYAI7r%.tDBQ<o(bb,68cYK7h[^kXw;>AbotR&Bt3jeR%B=G$^FA6(d;ej.sg&"
-    "$gl[yc.(G0:&.aefl/-yqm>i<fv@Y3rsj1mA%DQk=AYVAiAsE[mmM*U7WUo/0Bn6Xf;1o8.LjeOSRw)3N)lg5bkC9)Re$C&43I1A953@=1As3r'%=*H>n@"
-    "m;I+$p+F3hDRHc+*WpNtbOLf=0.bLaWS=b'fr&`q[+J8W90N[)QUS:q6'ZemlN.ap1H$jMp3O6TNIKrvvseh:Ii5&,=gP1(YB7W71hJ/u1LX<4ruClY/&V"
-    "OBR<kLg*>`D&twx%k9(f9U29=SVndCD*./`QfqHy226UmCGvQ<9Y_YT):nm=^=T:LR$okOA<8GpbRfP5/QbdVyY&NE0Fn+hJU;>Et8kdPGc'g`[DiO*^^4"
-    "+%7=md:_PHrI6<CrtS$3I=g8i//M87<nNn@sDHJ-I-uInV_#r3R#2;MMe[kk@OGm%kC>ulL'0;#",
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
+    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
+    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
+    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
+    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
+    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
+    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
+    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
+    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
+    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
+    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
+    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
+    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
+    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
+    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
+    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
+    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
+    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
+    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
+    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
+    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
+    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
+    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
     0};
 #define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {
@@ -65942,106 +65374,111 @@ static const char *const diti_spirv_text_frames[] = {
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/5]txuYjhoS^Y1A`6Ww-u#6&G(Bc3)iTk$`Z5E)=aLQ_qSg]j.'cx+EvFbRa2e'GV(1U.qd;v586@9-=o^lH]h*C_yiRxJ),7jq3ddDQ>a)MB"
-    "H;9Yb;Iwk>F3ylS[JrX#RE+*j4ZZcxnm1gr$V&q-foLB]Q95o/*bCQOH0M:GU3o9fk'lpB$_IVBD[gIVMD%'5.7H)kT%$kL.:;])t#KU'%C5FvJ`Reb%&9"
-    "=duW4arLXGc_>GGRMt]V>:Nua8as3K9)g':cR%_(%Iv3_43`H*e@_)&*3gdj;[t'Mh`]$@RDAXN#b:[N2#5AcI-A61_rYiG:xr;.VRfOu^-@dQm[#e(m;y"
-    "[4-VjLl@S,.#+4&1_jtpv_shwtKf>6Usb2sMJO#-$>Ke405xd$$XoE>SX7[hNCXV8+Q9+*-]uHYQJgB)Sw2</c3ih+COfx>&Pc7n1WLxfVVK73TFqA&;8("
-    "AG%B.HbfhVAa$EYj9>#7-9p1a_De2_N3G0+/&(kf/rrBJ%45ySexW%I>Nc].6;Jj3I96#mUr4Yl[d/ipFP4J384,SFEr@^dW.-;WthHFmEj,H0C:8LV^im"
-    "_N=Ve@I175]DrXfIR<]n30$s%a5^r+/WZR4Q6#IN7kH0[8<+xeyK#fI_N-AVf+PKnQD8uK9,E`b.3y;uuvTH8>y%^_3rr3Sm<ackPMS6>/-`XLA,-X0N^,"
-    "1+QKA*slBsZimS_HYd9i:((MF,sXRD)AQHg7Kp[(7]RA3ihV<],JFD(ALF-eQeO_+QoU6cPN#=i9#<;NF%8-eXm9C-oX_F(D5*3Kd,m%_Djy]=tCU>PXkf"
-    "p#:]I&4tG*8QwhjW(jlAeQlrt+8K*0Q*a9h+udu>.nRV72L0sOOZHMU`d51FIofVIgX#f..h/2*va'-MMf1$RKLmb%[+[US3/ids)#KEuw3AQmD9igR(C."
-    ";S77qcgEK*n)*X.-gX3%J88iB`W@fO'/Is=%4x*UTE&[%0kq2`dfGZbbkAB4Ic[EK;emv)d%PXRSg75eAWGru,8(DBBIx`Q25F5%Q%Jo.GmX-[[16eAENI"
-    "[mp=XeqOOl%9.,pxM;p.8*ISCg7pSpLV)ni`(UJJ#MR>_qLg_Wl0+@H=uW;EYqaBB;L>VbYhA:^3'M@XdPA#LWeSEZbO$ZWv7IvI*Y+>G/s5I)SUOHM]9$"
-    "$]o8D@&t)J'%fWXcbm<`8q_u`If=GD8Whr9uvVlG;G#>q^Pip7;afP;xl]G<&$mcR&[&xg_F/,DtOj_ri(i*jg3M6#=QZbhDo7rj3_pUBU9,/kl+7kpUVp"
-    ",EH=#*g%j17;YVya(#OkvM<cXgA@_E7Gt`:Xp;dpP`RH-Z$gwU@edmc:#<:qNbI6lL#-KEjja@@:Qc]rHS14.9$7]VEho4qw3n&ufa*rm9G)yQJh.-Tqu%"
-    "iE:w&XpHJ_B(HRD*#y[%GN.gUN=B+3Pm%)=qQlA@);Ygmw.G$8<u5Mb`&lO%4/186%ZAIS^flYG91VeS&KjNkRi^vlLf@hx<yn8<fjbGGIPBji`v`BC<.x"
-    "5fGx.7/]#&s^2c4Ua'A1;.aEp]=agq3EJk#bHG-L2'_iNbfX1nEVB'^&aSGvA=p>@S-wk$2;dM[87/DRn:^;P_>Syx7po#6Y7t$ZHa6Dg]_N(OL'^A6[_-"
-    "dC@o_*8XS).aBEa:f%@gOGsF3,n&1Ktrf*qt'<V-d'(,O.3m,R4KiiRRR_aW,TvE/$[mVeQ%_jWkIQ;n`_I.NOYSRiZb^D<,9dq%[3C*8VkB2xI%kqV7#X"
-    "-(q-#;qKRRA.M73j>28GavKeC-[IAI4$d=lgn+,Dg6&G`qRh[[[h.Im5jq+kDn#=bl.piTw+^J/$*po&dIb@`Xh8'T6#@ah#Xyo`h+^EM_t&9;y`qraaUK"
-    "kQ0%uxlJq93nfFZ;a0wFc0rwUVUK*N=#Kbx_6y*_x8%aR+<YpSE1$T%,7&ipA,hy8P*1(t5)=nMmeM6h_j[*-X3@)SdUatDfL1H:@q;W@#Vd$ngGE,N2$V"
-    "([&1tPCI2[Fs<nve]+w6wGt8M*rW@^'%DMLynv#%M%XgToN/Gy3a+,xwJ]J#`0-9VnD^[Y<:eAaqbZ$^Z`_(FZ<-,2AN(jYGol=a;RWet5o1lK4XC#23K_"
-    "L8O7ZQp4h<`(j^xs7AOq2L%xKs#]390TS99,`&2l#&]]y+YO)#Ay:Tm(OCk'l6>o<&L.Dh<joPv[dnCL6Z*Do=;[E.mb&86p[uug<e1Qv-599o]$t`oK$@"
-    "e,X+$bTGK(l#ghoD$aVuK48n/yVXH#wNA)Ng^uh5A$b[ZO=UqNXg9]yY',pg3@th$faXySIsEapw5pJq;a;$A4VlhjNR@9%6YJA]v5dME6x7c&#r;4]yct"
-    "ZY,&RAlB9OckFycP3l#Qg5hf$*05BSmdj#F(/*VamK(VXq/OId=())7KDf9w%G1*vX*,Zc;&f>9lkRuLxyISv+<+Biv_hM8xZsj%#Ac'5E9M@jT9k`H0dH"
-    "NgKr@[NwVF_E;CQWH/mqbWTicel1Tj]fHi(uNMQpoLwyNK457fm)mZ_[K1-IP0/7U8dL]FVtMa,Bf=%9mcO6X2/NS9MYu;Z)T-&]t(BZFPT7s2OYo;*']/"
-    "E.f=E0I.d[$FM%nd;Z*[Dr*7;jeKRfXN2#R5GBO;)Lpi5>N&LK,6I`,mdgl;S1hQskPXZ[kB*>#2MVLm1:[`8J``=4-^>RO8RG)b<cfk4Q4o`Q7LCsbq('"
-    "(Y=:6Z`v':>pc>_-eiPhj>'9<$Q&e.J+cX&N$J%aXIuVbL#LO[hbpl85S.gVk:+U5/i,uBm*/:&IaX0%/xkcUOBb_U9Lc#.Q#>Oaia][3pYxywn0*@;DA$"
-    ">T^Hi5pC)A)>'V*]W_*<Rfq-p/OP2noXLU=L=9WedE&S@K7B.'X:@bMb<,-8@RsR'XPd=U%ya5Vk<B9oY[4Zc'5fjN#YqNLw&lAh>_Lxu9JSWlIRunW[ZQ"
-    "*XA6;v4ucMQJk(*Dk)K(rwuk&Me:LVbIhSa=6x@*qh$o-^dS/8@ae`]ACfsmgL'KqB+e`uIMh`gc:(WImeeQei;a_HqQs#/Zk1L@=p%1HddjQBt(JF.$4x"
-    "86,BW,NPNNYWdjv5lA.xb'wVxLQn=41#oD@Uvn<Mqt0leZ)lV:l['DhX0)9d'3GJl,;a';FP#H#1s8Bp/C[*L09`eZwm`8SLcvA:IRSsrf).(N0:)(7l5x"
-    "vP;4seyu^ww;ut1teWEt=&A_LJYSMcUYhIn-*(o;ONijHqjmJG9sh^mS(a@P81;#Rt<rAC87&f)ZmE*V3)L^S'x0E0`sbvbL[jlx6Wd*(2>k@2(.8Ja-Q4"
-    "'f-xt4RGsYOr+aMS0g`C6Pf;>SH2@-t>F;I56h-o_X7AE<:h-CKr#C4dSjFwPNj,,Ux;#b#7-T'^x$;XMXkL&3gx<0b^nk2FLr-d&#W6Y=V#J9<W+]caH`"
-    "'xG7=Rb&y9HQSeaCa`h2;EGNU0b:VAuOtlMUcJ-EY1`6Zu5$Qo.@WTNZ5o++@cgXF'KZ`I]7gr19p4,<@4/H9#+bc&_Dt-.cBM/ECFRPPe&c1OKt*JCA=0"
-    "/%070u=k_g,N1n_RW###k:$uA<6j^nKtpU`yuyv5N6#H]c6dN=.DyQ`X'TO<Q7k>cBso&^ih)HN_^>hUqvX>6Zj@Oip4mW=Ona3Z4Pt/4o[Avv41=]g(-y"
-    "qD<Mh>jTP[f1nu[cjh75vYjh60@NkqU>TP]i:d>18ZUDxl2`Ej),h^lJ%jWQoYTuel@Jq=FC'TaJ_p:Y8a7mcS0YPEJZo*Bn&AA33*o/jla$90Gop;]Cc;"
-    ">=4)38RV7-N9MQ(9YJATq%(2gEOHt)+3D(:``N_)MX[f0KGCf]]H0rGyv8=)+B+Zce0;Pd]l[QW$#I'ns0RdUpA;/H0G7D1(%f:^BHn1Q$nKrb.>Gvt6]M"
-    ")./s=r9u/hFxluR(6,vSB'Feqqh.]GXZGtOPl`<);yiEv@udglmMMurJxtL@]$GmWrc2.>'G*nldq%H]$WugtUvZjgcMFRYl7eG5&v/hb-",
-    "y^OMdpIj#T[L,a*fl4y,pk)P[tB4Cg0KatWxRXiD[Mx..V+M.>H$;L1^gLJ]7uB[(#>w+Y-@l+cXCf.k@b8IUB-[yD+tW8nG0c[lQo)6kLqb00;-u:R55d"
-    "1;Cl4c@4D*,*TU]Fs<'D>dQ@k^+q,-Df+s[=*,^tJt<@G=qB^Pd0:e1nBT[Jlpnj6/fU%c)Xh$0NS=N,df>%Ky8,+bH-W=#M&$s#uH#$]sppu>&kJeFgJ9"
-    "AGApdsv-7EUpD(8(`-v2$R#Fb1ueG)6FrWV(VO22W4//)iq#NKk=./NGvLL_ec8ScY[rs+Yesk8AgoY[f2p<[pcwbu-k=J*eR)GX.PLSeG^sV39bH<ki,k"
-    "knG%j=1EEW<D@P1jQ'a;*k`Jq:a6yymnKAj9okNo4x0g-Zm4Gx%(Q36C)kt3vVdeeM:@nU1O5:r@;Y'I'Srq7veb$0>rAF*>L+TMjYh@EF8$s;j<T2(&fv"
-    "$L@.=Df`[UT2UaJ=5^`vHfM;qF.-pG_r]5=d%C3s2^sZl&&_VB`1jiG;bm43H%IXm[TG5BoH,_`:n1+M;yKWIv2up>WyArd<sv#PiCq&wo(L[(q8AB*;)r"
-    "YMG6)cCEe0bQmkp&QarKuH6l#@k7w<wh=cEMARwv.+Yf>^d.-eqBj5Or:+qf:;5V1=H24AEn)i/gEHD(2#4%EfwvT[aRQN'I;J4uA#1rQ]*)N7@GuSJ.>;"
-    "Ep9S11TuWTB5IuuvJC;s(^.jw1RB58#MaM0:VFj@4KoQ+R`0yOVOX%5gEUK_`32U0DC4juv9Z0%r9jfGSjp@rvF29rDqHk&u.Inmj]@@=uSeg]x#%=)[_k"
-    "_=>ANJGbm<gw$k%bu@O@&MMt]OiU2CNvmeYior*j8sp#O4SFK^b''8SoVCo**N]_CAr'oyc/4uN9$`gTWcY;E4gb*p)T@Faik;PL^Wo9b`h$9n;^aUH73y"
-    "fs$0.4W=#I)[UM'^v&v[EpqNG.B-2I*aAmL@*C@HkFU2)0B03oG:O*msg/)jX'4K.=gn%uj>he^PJIVJsJD8tZRRfPSfA,Gj4:cVtAn7,e72&8TRCS,fWk"
-    "yjZt*Oq>^-V)aDJHo`l)'#g:HEw.y@0i5iE-5&-H2>IUkjD)CoiHK5@(.T&8T+I$`:X+Npa'1;0Il2R;M8MTj[<N9EPQ237-y$59va4$UYrDaMa^SV3'8_"
-    "Ar'jN>,JAQv21@T'lSDH1,s'8G6W&Ne:1kD(2#k:3.^L5d6sr#b8rS6_hN`eye5*w9-U[,fd3B@$#*tSe'b`m[J%EFXc_Drv$Si&Pg>iltp#tC>2t9wjM;"
-    "FTtmm.Cc.XF]k-D>s'L=EY-]l7w2*Tl1'#Y^=elZI;Pu&W-tr,KiB[Tc.^il,,1te+LwSG$Cn_[TgeSwB`9sHMWei+d27)CjsmfrN]hp+bDN9oy[E^E,VU"
-    "ivZ36>[6U8x*nubarjrYy1%#Dp'>U6,d01UAu4fe%N#TjQcILe%).vU+&THqNs`%BqEZl>MI;dHZs$3yQ'd)4XIgHN)D2O'oni+:vdNTkUrMR68vbrilqL"
-    ".XIC<AL,M_l`_HkZyC.m:V%>E(W*Ar[[AlsJmG,#+Xy;t>69.K/Vcpf%pHb0'QI9Zj_J&<J+X5%_`ku,s`VHL*=HL0U-r*)Zqc6xD`IIU1NrqMIq#Pc-fQ"
-    "xuhuiLlr)PwWNj-'-CD,Z4_3+[8aMiyF>#@cplKxg,5>/y--rbxY+g7r&VOn>>efS[S[MypeSO%c+3JBdKQS@1ab@-6$sA-*I]RwKf(D]]0bBS*jQUZLD="
-    "p.;(DQo<8Y4GQ'Q,b4UtI25;ZS.T_`e>ZfEtd8q.2o(#S#s_WZfU_OI&LeCUi-g;SNnf-nLSux7@lcKti'vxKeXQxZ&Cfm@GlA/wEAl+-;Y:#53aaQMMhD"
-    "o3,L%DeAEkcOxW8DHfe%`#9NB+u>HNfd):14'9cT':XvD<p>RC+f%J:ekhy3RH9_hKdR9^mPV.:J6$PYnhep/bPvldy3Aw']ui/5u-BIi%9daGTUE6e_m4"
-    "wFTN7q;oevw((o_:29)*t%MZ^hJ.s0'9,*0p#*kRifR,=dvN*c9XxdT3W@6C7F]/<X,[.s.NfTPShBb`qvLQ4QUONRfcy3p]*tfsqrPaLQ*+TU^r0B:6=N"
-    "]1-`rbl@H3-tSEmoOXZ9aUdgr=x8kD5a]J#Bm4f@QuXVa(FOo(_LPp$QT12dVnSV<iO*Zf@ut$[gS;Xjcp[ISuZ%@KV;q5$iH<USmd,QZHcnGN;C=Xv4&,"
-    "1KHUi(/Jy*u`o5yX5m(_IMKEVP@s.iY;Ppx85;Uj^PbhyB'BLj%-f@PVIOX'3@djDW#<P83os=DR_;I9DCu6Bdn%*MQK`Fe&'PnB$^J@ZhL2vodZZO7O8q"
-    "mG[XkDv*g8fVQ'XMFYXLDdJyhT4>Q^k3SXu6E+]I2+Tn:PeHD]9tt#=hwbc'eUS@2Ep*LG-dG7]WBul8hbE@pui'YWeZ)S0nt,oApoBBPd2t*61*WrFVD^"
-    "F9,xK50PW82+XnmyaQcsPKjy].Zt*.@CUkX[2kK=,0ffrwg<lf^*at/_f31C;CjNRS;<v@aRj`<&W2iCE,XK^O003<x=Kxf3.,l,qc/_KdF`)f5_UAZK1m"
-    "dI@ACnG`@+B/*B:YfV='P(^,Y>Bel/PK$$A:`Q.9CWCfn0dQGn.)KM]fl&1g6)hoK*wqh/6i&&WJ5+l,Jpf6IP5SC$N_;)B]WuhrEy//6>PaX[T>f*5N8V"
-    "g>)t:Pw],CZAHv5WT8S#8+UGydNpoeT_R;XD5/15>C%Ly#5n0&pvJ+C,x`LGQj*wYfnws9t]nLgvJy%YR=4FC@gcw:t=F,H/9#riDSFA,%4k@UBRsGdHNX"
-    "[Hm(w4a(V2n,['>y](%Zm2nJW09FEOS8mUuIo%ew2S'bFeCbak4-jXkN,jv0aqsAfL[MS:2cOpA4'rLOKDs.@5YSb2gcSv6'Y`8-ib.nI*((+n4Z-g$-Dd"
-    "Vc**]0#%aGO9ScGg1Sj1I()v[:R-#d74%7Z',4Ql%03:=VH)@C^*$vk<Qe+$=C-Np&wiFQXLf=qxaT;Dkh4+SPwV3/8eRypn>]':ad%-'[EpCD:C8@X96^"
-    "E2fe<_fWm=lE48Qd4TAdQU4&@sO[Rn65[=Q(>:ZJrWZMYOCd6`6$Mv@9MWJ$%tPCe`05VH')v9TCAh7ttFkx@mo9prh-_D8O3;Sv.>gU-43K:Ib(JFYx0$"
-    "IBAA(XUWdxM2I;Ip1Ql>tdKIXN'=i11s]ai$$:YuQQ<DK%9@$YBQU&`F<t=]@I:E*R#/8$d=AF9'C,ixO0T9)s9-eCX]f0fuj#%/3OJFwoAB7fcao.u0$'"
-    "f5j-h4I([.Z879i)@i'OZBeL.mfECVkDY;%IIqZR/+mP1</v=9M4y0rg@_'3EcJ9oG`UbE1Q'G1LOx#CBu.@iG`%JKnerb'O'GA-q<)V@SM6`WfEK/7g[t"
-    "Uj(rLvRjfQ3ZVx2mvrGLy]g@5;M/5ImysEG%*cLtrdoN/.kmf'^:KV=i;7Mid#C>mklp#JQhCQiOAgtl)j>+6)Z#4b-C[@=HT>pDB,^dfh3e39i2VA<Dv]"
-    "Mr.]m_1tfno0-w#0_E.KDe6rfq_*39P@L&7=%RPm2QD1c70TsA/WiJ#CCcg&uQ3^WH<,2+BpU8jY:KFkl[007Y0`2_tkm@(E`(AJp/v%RIvq8Z6ic1'L1I"
-    "/6ucpda6qN,1'>)KMuVu)qCUv+qEAn_LE;<hYv]6b_49CuiMw0S4o//S&xSZ81,hsA,sT)U@KXK.)B.iWhd^oQD`Moi0+vs9ms+j`:.ffl0=i$1>rl'&$+"
-    "lCpSoobT]:-PM_@$Zh.n-skBb@8US2X)PP3LYXKW2ljs%l[gtBnegKpc<q+tYyDk=moSAD#WXo53=n'-AsIkP,x2eR>Qy)42ITT2Vjs:qI0(=Zg>=>DbnQ"
-    "C$Yn$M&eKd4lgrRJ'K8/gU((rRN%OB=`7L:(DSLN$S6r8B*sioD+3WolqY]%GhYTGiY;5gQV9DTJnm#1,iMh;A[XO=)4Q1AOU9)-q])AAI",
-    ".H(mZv_,QuCuV=#&1#nRoTMOenXDX[KyZHf,o=-sR0a>cfbf2#I8Xl;IT%HtHfuRgI[GIM3fr4/IcxP4HGMNS$w;C7[AZ$_)50)sORE)gKX#k<c^Ss0f$&"
-    "lkvG^F@WSiU;MWsoen,;V+X>.cAGOu-`ld<N]wT@y$'dGb&hfv8s>25jrSN^.8j>sTnIK;`DohnD_pUH,vqP7<cZac7Oq*aOVcfH=,aNZN4u[;HD-YQX-x"
-    "$cOJv'JW-qZHL97O4D/8e'%eWr+6d:lW_4`O>(Ed4JHSlY<djS*7vUD#fm#d:YAOY8;k;A@[]^ZY_36xUkmAt:(8_Z,Z=10t:9:nXooh<B0L@P'n4=ylRr"
-    "_T'j>UEr@Dl/t)JTDd(<vL*`m[/j3+oMk.B4>jL0fZR[FJGIee:v8MB&GelZ8)MEEN;5q>TZ]Ec/55##1XKUl4L+;&JEr**iFJ[MiGl'4f4f[/bd1MUG,("
-    "b]M6GOo31Q0.W,dZ)(sjWO5koXH+I=tUtSg*Z$4rU:#Q:C.fb<G%l1=@f1FGe/=jOFtYVwLT6]bTN`gQ)Av%JN)AJke5HI1_9jP*uDDs]Mk:90pn3(&Wj)"
-    "`M)L2_p;&vqFRqNCum@J*<%^5Jy/gXRpP#7bixBg,8-<=y%Yn`Zjj$pG7%57IU:(bmW((R+bh&)^S0]=n$RP=Mx'Wq/,+#sDkqCJA&PyT@c2#SyM-H]S,t"
-    "b<x,UB^e*>=8%bsxuMLk,ibaPH8lrP)pV^#GE<g(_Q'./[N=_HuZCm2IF+Vu;Nuo<W)d/u+CPYuWvOB4Jr8YG.l%l#$G87VqhrYiinV=yW::ahvQNhaFMF"
-    "AK-t%phaP5&-wEPNkFZrP_Tb2^WQ[;]YE)pt&4vOpVYZ#`<B1[)5]X.9J=,JqOFT:L68,`kil#h(PsKrP8yqlj1r'cVh'/1bQ(j$C@pR]>:ZU4R/>*M@`L"
-    "VdbYJ*v<J^snh6rGvX2$+Mpad:96x(D0P7&ad2yliB'u)UQh@FNy:qvVPHOuZ)jvo>kn@h;UdLy-lQDeF0>,B.Y0f@_bYp'e'nPnO<RTr@<5'BnF5EPlt6"
-    "m2nm^^3TZDj=Uo*cb9;.3a[/1VmFw'Qf`Y':%[DL_75)Ff;6l3#Wl/r.bE:Ys.KxdMXU9_K1Y:76wep92Bfo^UyrcxUbh-3)yRp:Ru7uG3t$i@XIr3=4aO"
-    "0E*u54Jb0iq*;mPF1<_i$'RR(iZ#mORnRva0%_6;b;)LO'TQCv2Z*7L:bkj3^dgdMM[xtb&8'@6I4<`N#H5S9J8_`px<#GG#O&[)AoPV-'W&E'678ahDbt"
-    "l1>rc8IpK$0ZKsY#d9X7taGkoCK.B7UjIpuBQ^<mKWugD7aRSV1875t(n:7doXx2c;<Yun8Ns0#_3chZS(QuipUgS;qBo$&$-AT#T/qg5c)W2UhNFVlSa."
-    "J,0FM'wc^0dn<F_o=9Jl<fei5op,8u4>hK#6jpK6=xs@no'@^_[iQG56c4q=Bs89`<a*IqqHIq6-a:6>3kYmW)%EECQ=jPvi]cZhn.(Z8Lk9pL=:P:6A>5"
-    "U*$r8V,PTnt3NQ@PlYY'v<#a9<2)p>>+/J)GFyk5c1p,Lh4:f9M/dq[l+Ci@q`1J^L,^`4Uhyu4Em(7vd=KN3PUs,>R)O%46:TD_pm&I^t-uAd<jwR@GGx"
-    "el^9w#qGL[/oMMc5U&D*+u>**uD&9>2V7)-V,8$(Z$d&jFxsWx5_4+)kPUOO+hM<0b5p1pV63N[Z(`xSGSu]]riE1pt=(eWFJV4a$A8Dxtwj1_bqqFCsj_"
-    "QBNML=2fib7@D[k4()BmG&#cZ5K#nkrfKG.o`_AJj8US-G<CVbkO3)w&4:>a&uRx;Gk/slBO6:`T9*EQo9Lp=0]9U1=9ZOb;,sokvJndOn_e>HlAhsl3'U"
-    "FWZUPSl;+9vW/F.teDDeD$'J8'e,78-L[&qLqOKi)L#4G48K*(onq@`5uO4.QGhm<Z]K3L`UTN3wo3-(Ye4G+m=sg(@*yR'k64.umtZKR(aPJj#G*q;nY6"
-    "2NQKhyNE:h3Z]rIvunGi4JB3v,;Z*ZO^86X(m^0OX&)1_gGL7m7UiLc6E7bv[M``Kb<+jK4P_UAqBa9$]mN.Y+qd]BOT*WOcj+FbquAnQnO/^GHvh@#wpa"
-    "Qjn$upGOJSG27OeU$I9sK@psuFs[KAS^CDfHLGg.$li'.(ubp]2;2_*P*WJ]$HPkBB'0YABN>v-L3NEV4ekOc3ODS<,PS's4#=K&i4:7@c$g.whv0>Wf]F"
-    "yr;]uAtt7O_;uoH4[JXj%oP-3dcqrDVm_Py=gW5)bXJ^rUh8+4]6%V<0-Qnp3+pgl$^Xqil2K;;_Ovu71ZW@S[N&UfJ5BjC:]U8>RuC#u&Z)/qj/Q1-siV"
-    "*eI4RXMouUf*WAm#k.tE-.sZ1j%d^#(h'xolKwB$GQuoCL<n(7[1j3Z^GV+(V&Gwf04$5#@VcpESOL.&k&i7)(ii.`Hs[ufj;ukF[&-a8@21X'O]h0D%6`"
-    "afv6M5A-82y^$b,BOlgcP5cXn,m8s[#7[cIZ$Cwnb'-r'tPK%mG]82*^BO@j*Vvx+iLK6d.qU1n(eZ3mW>Nl2vWCZq@SK'x60_CXcFY8LWu#WBu1XA)q=o"
-    "ae0sHpDbvBES)bNC.q%S+>Zg*lsf_lq[njlk3SlUAyC>,B_p*Caoilq/E;;q&W1Vfv%1hx@XgbbT/m7iXWUr>DIk),>^okX#h<Dr++W#.gP7`n,R@H(qhh"
-    "0K)m^/<:YMq@JQiWE)J2WiY-qABf<Zpw&t'bG-7KmwBdRdP&*W^[Z@(VIl%w^==>9Uu8$,Geb(u'3JQ::e9'%Tkc>KHfPs/57WeW:*M$,^7B(eZ1&+`1rO"
-    "#jIm1<[u]$x/63Lb=Q*sKC;e16<UqO=kCka19>WI6(YPLjSD#vED]=9b0Jj+<E8JRhyBTFZgA=lfJ%MsaKTQ+82P=;)YU<fFQb==*KPICCJ7g5va.SrRZk"
-    "h(B8_LV#m4uG`-h*>FV_XuUlm&@t]8[P]8[gVN6]y0Do-EtK(a#^84@Ri.nm/@WFNccxi^X4&K)#ORgK39m*Mx32OTNu)[6^+)>IrLBetU^w'9a7Ve-vHi"
-    "&:&0F[/TxD@rN@a`uKW-MpvEuy*M3a'HhQEGRc;TReVNTH/M%))pFk-Pu.P'(=%;7kA3E6A44tt@biLfp/L%)i'bi-[`QSp,e-(`5Py0XnAR50wg,<-v>5"
-    "Tvi*)=L]D&Lqa#Jn^'O]))rZh[:,9`ak%mxqyr1^N&LUui9`#%=nTlbnDW3nr/c:1xQiVWr]9pLaw*(-gVW,*CVk11E-vl62DZO>,FRPyqv9mHi%BgF#DN"
-    "oR-^ZX#3YVIx]UeUIQF<o;*Y#4bo63Fd9Z`#[P%P2F*`*N_x(FIxaXF*.SHcY$Jy[Wj#^bls>[<0U3h:4%9LI[7:H42_ch%_]3M/=-.=%-]Ma>5R.+mJ4M"
-    "Vn*>Ek`U*BmKFla(wPn;Vxd'TjF1WIIsqr^4S95c+tFT2J*s<v2B3&2s7aO`-7W7^xLnP=.kH5AB9Z4yP(9/7^Wepl:f[8.6J4r].KcV;]pMI&c@k>%###",
+    "n0C9%1VZI/ZK=7f>3`^S^Y1A`6Ww-u%-f1&t_=Eg4BW3bH*VqOY*Eoa1((ot&*eNJQaUQP+:pGL_VlUq;Cu63ij&j/o&$Klo@Q`awrLLH,N`a1w7%q8c;j"
+    "6Bl3/:NDy7*=0vRvq'Jecb48+n/$VE&iU/k+&n+32%p3vxdea):-'eX<b4Ea239Dj=5*^&V'irH'-'w-=#.@be>$6^Yv=(l]Bp/OQNO4g3hNUHS_rr$0e6"
+    "5kxX%MfqqL@x2%&<@R,j8YgAw'D^3$S3F1<kwXr>F_0C45iqE75j>EhL:9h-&96T@l=G]]tpq&9a(l]tk[^(%B`UD506D=Juh8fa3Ye/pjubS:uE'_L(:c"
+    "*]sJI,CZnwO'KI-,hM@8c1k5k1$4f=]b*IDDS&Kg4Om:.RG[>dRG5FZ>1i^Q,Gfe+SKt/V`n,H8FwC8ZRo#_%=9<7j`(gy&k$To3B2x,9kmdBuX&(H=ZS9"
+    "6M7THFd&2,luhq3DAU/ofUkJeJlCbBNF&.3o2225ah^&]2VJAsaG]+aCCI;:Q/;.k$m-wBKIPjf+O+IwX.'rhNALG57Rp.:)ebml+,hDWtp#2[T_h;W,hg"
+    "yb4;Zt&;oD$(T(BckE6:K%[.<ZUr<jqAE3l^<WTULEDV-skP30'%_tFYlhOCc*Pl:npuM&i8..Fy$ka:]fO-HPfMAMU]Sqck=8%4^^w&7eaT:ITM#dCS'g"
+    "lD8H>gjOSXX7T:##O,(3KLWL00Mm1,r^Pl#Lcu@y=NLP_vUYW->:nBL2o&j'QS]&LN^x$w)4G]%P0@<JQ>'3`(DZuZ^'G'/J7c+'yZ7&T/+wO7ykE6%dB:"
+    "e[%8##tigOwKg)H5b/Wg^P4RqGSUBJ0tb.4Vne<^O29*<N9eQ*nCaRaIWH7=IO2Ho1Ci'3^q,:%&+=9EeTP=If,[]$SuW45A$u4;=,ElpYksgBKEB+3Dth"
+    "rpK-]WLXtMKOp.2TXv6YBABK-91*Mv%a&)WK7-P*`@(2#NM%jC'^QC@XZs'dmWR#[fU,;_<nm@>6)AuyU38[n_E[yrmQs-&704m_,x3HU`jN/.M1D/$49I"
+    "2^GK(MN3B);@_0`XR#X;00s1@Y&9h3$-[mOM(SnA68SP4p7W*nn(`k=]6c+$n9w#Ds]1EZ/IuynZ$h#Um[Q1,eh7ful7paq4>tY@MwR4BTPZ3mJN1n,y6R"
+    "KDfS9xyEdu`'GkX'Dq]d:7pV4Bj7[W.BJbSGIu0XBDiOYbh3MR4CQm:PhXuvaAlMg1Kx^GcFbt@F-870cvo_5)<O`vAX;DGTW`';kF)^RT;F6Fv-GQ6/5)"
+    "Y@was&=I*@[cWgJ]:Kl;c=bL/7A6NL.oTry.:.Zg#wm3M`Dos@5V<PUrokKNiK-O$:v';IUF>n3)BAQ<^.w#q@@wdtccYj)X8h9^Qd'b6,-6+W=3W+gQ^g"
+    "pkKn1QCoF0cI>:w'[wfj:m6*k4ay9y5>]p_li@8B>;y5g-aP[sm//$2J#I*rXuJvlwAL$o@q(g)J(*7GDad7W'+Xs%#wK@q[5J%.px9q<hXLUVf=w0m*Mr"
+    "N7UAj)M,<^vD&lR<1CO0)^0-%`Dbx+6N7dD+KI^.Eo$+'L'EU$3Q0:6Q>(1i(jHfA#7=]X`MbV[<t_hV(WmGkfLQGEAV2@Aoh:NN->,<0ZI(qc_^3gei*i"
+    "0H+GWkkSn$wd'g699D]m/XmC,6a=.o2NmnIP:^%wMthSV@@F+FNN&9]SY7aZUUl$/00b5^X76;8=+A)BXTN&TD%4mWT*FB-oP8W#d2Q#Oj=rx^C^-TDTSq"
+    "+v[q7usW*tGqXc_XQY]4p_&f[#TF]+>.rtSQ:E(h,i#D8`>(RuHp8@Bm<MJAgb4e<uRpJ25peSdcY*-6bLnEc5'jU6L'p:e5QON*A7u[#f[0.K8(cVPi8G"
+    "*h.EL#W=FR'o,/H&%0aGuR%y<v.i#;r0dpmr'K_<n;TFlHBr=4sb8(fB[EUWxR9%=(S(OOUFInD,@#&iSDOqO.PTAb[6^j-U1SLB/IlHM$;M*0WvAD.,X)"
+    ".e0kT2Z^^8vs4imgYKLiB:vq.wEHVsmsv(,W*/IWg`ed7ck/13`;kuc$E=Jnw2x60s-y*B3Vls=FB,B>y9Wb0ryW4BKgk'aXCCi$SyO@9U`1.M&AA5.s48"
+    "voT9Q#,Y9mo0=W-[hnVGlgc3^(m5A5L_)4dU;XV[5duemMF(Z<&gK=P/OvO;e+3fOU*T]Dqsk70t>sBehP3'$5R7[^IL2V;v3@x/=)B,^(uuVIshCdQSGQ"
+    "Q#PjJ2P>*gJx(#aao'gVwA%hydUu7U*Dp3+Xo:Si+*RagNhkB729ReVvNmekt_SW&50j6WWH))6$PCLs8E'+=;gZ[TShEH]0d,%>Y9E(c9x^F=DQU(1Jeb"
+    "Oswh-HXn7Hbh)lcpsuOesMH>8w#m`a/G^wC4Jaau`=]<6-r7g_I$2x>]ZW)kEmFM[^qm&39Cy:+b+>9Z3>uC[r3fX&4HUMZCuM7QH]hAe0Qg-Zc:$y1v8l"
+    "#-NvHv7uIb4cGwIYfwfXD4eR^0K./2-HaFy%WilHWKqX=sMeX:ms5pr$klsfx:D4D-;fh;$&m>s3IlUkLFnLG''1IK;W7VmZ6%L2O1@nt6a:-GwlGHb_sT"
+    ")5o;(sQipE+l.^U;'cYl4c/<_5L=6cFU7WxF7O>+l/PF=aDM<jPYBs5-Cu&`&c0.>1b[&&W#v'R0WVJm6nCYl/'OE<:ZZ]pXRF=6xm/0c+ObgM_#s8f3NZ"
+    "jF%-Y;^J(_H/w7r]TO4b89yY0=0/W=`eBe35yK;G7EEKX$1T:<I`K3m@*.)GZg_Dg^cusb`XVSY$:_Z4wVX0Ak;/)k4Xp>_#ydxa0&xw5'IUOGkqoCk7m#"
+    "rjRm(dgPNTR#O5cj(i9BH[U]Xg/Z`6IX1WD*L6<QMfS'fS#BiT,<n->m]0d>^Liv0sAU2<vCLJf&cUj6R$L0^`E]rMHk3]MqJf7pN]999:KZ)BCxBi,RU>"
+    "x.4>Jb;J5@JEyw)91ks4'U-D)3:j4;',j<vva<NIqtmd]f:dGfNJrTsGOF+'fMSO`RUg7/>ntQ4['d2Cf>]*W$w`AEu;sM5SDM,p<+Q6Mr6;2.]OIG5=Qk"
+    "+ZqWqx`/Tg1aVH2ZpEu,$*(Q17=kPg;oif-7+6qGo/WP7+%ijfx>Fs`tC>WMPT2H<E`$g21ZjH=f,_Oqb%US^76sL@BG`Y8%7Ct&h_dCL([]85C&qrgEu&"
+    "dL<)TKuGsG^X0(2wf&H'*3qW1b*s,%K$>nN5PLk'M]CfI,Z$'7Yi1<DMC,=ZNE0H,,e*8YMM7XuCOg2%hTgDn3:S=w]7/kXX8Gg$]4_s-0Q7K''TwOFtyq"
+    "_g5Q,6t[3I`P9>Ks0N'pg+pDJ^huLE%H8CsO7=QG4wppq*o(&r:ZQ[I^Oco%lUw`tDlH`p.mZ;OZxkKuESDU-=_m1T^hnMQn4%[qFZ,esj7kT<@*OtlJpJ"
+    "`8:u<aULIG5#'2o:_Oe4W+a:oDSh(p,RI<q5VJV>ayi@EQHnr6H8NpYGe9]ZmgM7>SO93VQc;K[b8/n5D3G*I)j4)L8[*ggP)p99$>IjU#.P8X2ZRVs],="
+    "Q0yHNdsqX<uu_a:9jZiQVj^Upx-h6D#,=;L(q1)8p_DvdBbU9j4k5S+7=a1Mt9qSa(PDITW&5Do>]p+5g7dsMx3i%0KNKG'r/xGflR>M2B<GxdFGYY1H5j"
+    "x,xOBnT1Ga-9Ogx-v9uShnK4tMffxXc/HrLtB0&o#Ro8B`_[ma*K.a`m(X9ib)iwH^lPDAE[F_>_VeePl`3Vj0m/0E>9(A>vR&.y54(oGi^jAAmvj[#2V`"
+    "BJ&W;2L*L*t@@tjO9.in2D]LuJ1uuS%iNkEFCyBSM%p1rfsbaer<y&QJg+ULoa^]BWZy]u0IWip5I42CL_iRQArl*#/6>&BQ^]R7N67+@]#mt0ZPd0t$:1"
+    "/*/(N_EB[:[NcU`QUgs*X-d5bn<i+[b&wMT[Lt:'_$:^*[,4aB$7e`0u/*&#SQ9POW$JK2'byN=-Y)8'cbQ]u]-/>ebXi-Mh-78dQHYLwr",
+    "t,0`K83akOb_;;6'2*;Ts15dYEq)d3omh-irC.HJuct8Yt]xn8EhWe7QW`oLa[+9utH30Iw*gR<v6G*)wsgH8VyQWZ8FKjhofaS36X/-RK`:+fJK&inYUJ"
+    "B>Pn,6$Z95bkhDC+Ze3R(ujDqM*4'tnd;mA[BKyuqVQ0%S(/jo:742`CkIV#Y::MBkuN:4R6fyy]qrT&wm5wO*cVCT<IA=sWv-vq0eKHwl6ekMg]ew+XLu"
+    "kn2M$rmHCl;G3.wr5M7`IDN1wTg#-#s=SL$W4Wh3ErDbcsq(=Mm'_%,O&Earx&:RB'0,_]0TIsA&A)RCrAE73.6NQ'<RcYye]iA-.5GbR2GNdcnt:g8`Gv"
+    "7<gXa=TnIo&USa5Hvu);_fb3s4rsRXRy>8$<.(Z*u$ZLJfw.;u0ti]'aH0gKuKyG$hk_KZ5Hq2>L'[`UtWB[@A&jFghaG7t&-&_@lRJ'g]2>k7n[&@$COB"
+    "i^PABcgX.d(g:tL5xYDD7AbN&IAGTE#DNtv:8M3ss_BgV5t*Vq6>S8skY#14,i(@lnL[bc9wBgd'4u170>4+Z+<IM6j%HcDl_EblrphG=`$'xXr(l>sJ&k"
+    ",YR4k=n8C.Tuq1WQlUOf%(wVh)T#Y[bnxgUlDo(M^0L8[ax3d&KpT8wwT&uK.cr0fMAJnvaIdmKNsD=Zy(6jVdl<l#M+d$hQ44+o*1A5a#Mjt*(u>['rLQ"
+    "nviTbn@yfB[U#1Sse;mHX&UPV;mWy`$54W>Jf]D_`@@hy*8D/B47h+jI,wEjPLPd$(ht&IdX)TW7r;'07rB'5a5U<lZs5KC>#^7]kQSqrK2ZcX-w<3iG*:"
+    ",$Q3_i2i82s5T+9i,(Dm><j,pbs0HuRjU6*L^WcD>v'1/s`Del,>&NXDI&TxQE@gFG.l4`P9CVk;wTqm:10f6GMeePF&gA#),#6o8_J#k0jbr#S<A1CV<T"
+    "KY,8vbIiwLD,&9[^ReNXX[*3sp&]j_X9(JTEfM-+/Fp&B]d&UT2`ldo$lDt`P`$ho7[P=WlXVVm^t:irCQ4bhRD`ZaV<mjYC,Wctj#cjEtKPXrf2S0/3e/"
+    "4RGGVc'`9G:ZC_B`-nJ>Vh(ux(Sn6$5c5Cn<p$#lQQZ=7lP9^nmpe[]$GEG>5bJ8mnS[Y$6BN]w;fV5fZv45ID=+,yUmM-H052RVjir:Z2C#g>Ar,R^Wn'"
+    "bhiV-4&U<])Ph*>'8>Gk@c-JYe=Y,2.ifX@1PGyu+NZs%uJBe-v>N'YWdJ)P@Ks)3IN8JmJJ>EuHU$5RM,[4(V-3MOFF>ZF+U/ABLEJIlU*H[k3'O+m+Bq"
+    "QIAk)>Y,RYBt*dmtq0T*Qcl_L&[qMr#D@-f)9Y#mY>uUfVZ(ok:K$bwC4b2KYC$HbebOAgfS6dMKT3^(w@HW*VA@S-^9PAEhW'Wh_Podv=E&fw]cudQP=H"
+    "f@R`b`h=gx+T#vq5N;t4>g7fRvAS8fw'#j4J$u:u9ax*=ORSJ@%YSG.TFMho8_[L:4O5m5mS;h48pTt%U3)qi60Nq^S>iBn)hOaSS29a$h+P(A`*OhKXyQ"
+    "CFQ;HN.vBw6FJV-pl<oAv=v)_,GGw1f/RS7[$(#h6-=SP8y9L-9Y^s^49A1%o,YyYg(OTDsmW97P`B8#YR_9N**KC34haK+['*q+T8ta==<4R12R;pvZE5"
+    "X,_d]JmZ$2)L+XKiq=G1$rlru>h[YS[M[eq/yu+JJF[,]N&]ttLbrx;Ed_Y%==CBY0k1+fWpf9`Int:vu;)@,DI<6fkaB=U7ZN8WGdo=(tct9EF@LgDeNv"
+    "aKv^FBDp(UH=usi7vvG)/@0*AgaC*Z%:wxJy01FRCh6CdD'W,MX%gAWuT(P<beoMpPCZX`qtL)%%K$V0I.YJMEv#>tQJr8kKty09tu4-iY%_mGZB]x]iZu"
+    ".uC^[(M209F,ei'B,6%qNu99%vhOsP#EjGF]l-DSu)pHMUgnc[F-:e:(5U9QcpkvG1lc+&;]Adbg$K=,oG[,*LaAR_An@n#JkpOD1bW;[q+IEXYb0[tAbu"
+    "6GyTl6Y4UY%M`ZPPah^0WRJ5Z&,c4.ot8Ni[H;Ys;']%WAQ3hL*aGTJM4ij.Eonl8'fE$q8.%8ihjE52<Or7dQg`POP_p6#;%'P>HT&8P0SoT2DyIlFisX"
+    "MZGk[NI9'8f8rEyZ^4Np/Z/^*)aEm=QoE)*@Ruy(:7_sbXFnp=W%/$#O`YN:/a$sR=K<nDHRlW[06Qla)Ty)#/p,:GU['aa4^K+MG483LdJSS*[CdRQt2I"
+    "fLa#mvfLElYG7@UU/ctsSXND6=v+<en;jH0Phd^f6oVD5Kl=5hp*IQtwKSKUAiRAqaI^Qi[A'6'n8il>;cGNSaYavtYU,IX]=c8Cd2VJ4D>_K,#3a+lh*`"
+    "P#A`etn#QOs,.l_u;dr-YxCqBkliY*6%XU.(PknRfyMk4KGx1q_KMp[E.k0BhAh(ReB)WL;k>akqRdr84L3o]f;a+@EbKQi)mb`E'$_Dcs-s*RhR8L,([@"
+    "n-y>>E+@lfY#[jRum2M'O_7Kr5=3Hyy=<L`&)'=P*L4%xpc1#n49b=2eB+KRUmhOR-LG4Vp9Lc](,@rU+@h3_TRN0(QWPNW[ZhSRaaY82vT[`9#u`lNdR)"
+    "qr2lH2sNHr<B6E<+:CHSQ.Z9o^bAX`<6bm0uwA$x2,MNp.<INf9ZP`_+2K1X_h5_is1&eM#JShBE]uB:/pa$Pn.,^T;y%P/xdv5Tl$@$tTI3hlHJ+1aY1-"
+    "m%YVG@'N/tI[s)ZG<QmXgw]Dushb&P>g7.NT8K`$b#Mkv3-TnN=i-BjGb5iu@r4t2tQhdDS()(jKej@<*XN'%h%5$=Oj:$&1s+3dOPwNXPmWjf[B>Ramqg"
+    "Phg_aS;<@ZVaisPEA42n:;(Z]%#r/^^.F`1`f0lp(JeYUh'S)[A[pDK=eJ#+$'w<-1ej5^AQ9Zdkfm^*f%eI3-*rKllr:q;[bMT$68DIRj-`6*CH7sthM%"
+    "=xXw+erP`+jOYkT(U[$`,:(,NhYSb#338JAQb$GnsJu.*5T`ma3Lk#>=G*]lZaXKS^TM*Kt9qN&xIU=:S467/J/Bk$`9*AUtd&j7:%-X8VENeBV8Ii=3I7"
+    "nJ'eoh`mo8,.3aPvC24:8pd^*j$*y9j57<V=DKGI'`:+e_cjHRR;ZN.#9&9/+W]MCnP1YLZZIQ];m^SPUZ`bH:w7X5$j7m:8vCoKa8qNH13>[:.Ol&cBu/"
+    "'kK8]ZY6CcSitYu2pQth]#q4mZE,/au@SeNGLw)E]H84([l`G%WbR&<#CxD,Gg(DQYhvtLRu]%4%WC)DyCLJGQoR5r=v,DNKEhKVfYld;s'q^COH.e9u#S"
+    "CJ8P%^HK#Gson</5[6mgMYZL8dUavbq;_FHEbMA`DA*]2uvZQ$n%*ZTgwKiv0Ws+Vlx7PU`SH$eYY^Ak^R#j2ln&2O0S.'Z.FVT39[[o0AH98M4>`6j;:D"
+    "lUCgislL58*)pTSK.;W2*s.kyQ+v/,yh*L56mvKV>Q-uC7pQ&^BNkS)$>&/_bq]$M:V5)cs@lU%ioP`VpHQbbyx=:4*GA&t=dL5h,yf]3c<s_yP9hKpXc;"
+    "C[1Hif@[4#ruQ0IMLMyG]UT<b_FxQV'_+K8D&GPW&8ZgZA,DZ_nikSaM/^_-_[_#M*#4G,mk-&C)4vy+]#MyQ25J7i=sB&^$p'A1x`r*/PP^;F.GfclHfE"
+    "L5c6wW$8Q%ZjehlsV4_'&V#H+II@&#H4dG6v0,qUMcrEg:&lchDaxcl5A;UeNIBiTd9b,t=A+.L2&#yZJ7a>sYh2bXX5Y@JgQLTV$ejW=:E:[tb+m(YC%U"
+    "B,RBXV:m;@anFt-_XmA%sWQ3&x&]>vm9,YisA4TMIM/4/B)s^VY(/f]stP5W^(yV:,eNTNJPA:xYgli8mxq-*oD;kLD/B(LR_2DJvs@NnL/C$#Q)8rinxq"
+    "=HJ<1.Vr5Wqsn=eRfl:+H/rZ7b.n(a(%olV6`WErAhikD/[sRWO=bsmre#5=^@XAy06%k_(iRRup:euxdJ1D75.O]MDlsZG5f3%g/B.QQu",
+    "W0JxBmyRY/kOj.ZBYGQV;dBX5Z:g]A09=<SS8TINCF=UJ7,kUk06JBAqrkIC<;v6Kc+k;o`7DNOD4B86+6#tKPmNm=Y;b#p&:7CBpLuk@cL(Nnm0J%dY#d"
+    "XS/0v>^-iBm,CtBY.e)(s*b=kqj^q/cs`r9=rAY1u+s)Lhl:L4)u3DEJe4+lBsw6e/7;N'*ocu6<GjTZ7u@m<pmD8,MIMwCC>LD(-lgXXtYKWDs&In&I&F"
+    ">v)khUX^qIZ.fua>i=4jCs0#UP%E6UmMT%2@'2)r;PfrN^.L/qAb:rJy/F*QAfSTRHe_jm<E*b,sOAdHTOUJi-rb@anG.X^P=%uEW`RY5+EU8/-&#[d)B."
+    "S#NNU4N;`f%<(>db'@XwO)_A&/[f0gTlX*4X*EJT/7:<^DR1I8)0S'wm7hPP.)7.rl837ZB):tvH<F@a'klS%ubQP+ljFHKI7(caHK^T/waYS2$%GKb`aj"
+    "G<3U85Wl2c*po6r3&ldboV`BL:)Vn^B<i'UF^06nZTOG9Y;,*_FAub8NrVmAFA1`Px2rkQBNYZgymf3ILI(/WT.rrPc/6GR8<bRPn6J^0xH84>9><5Y1U#"
+    "Amie&+Opps,U4*(p_p2KlKv/m8ho(u[i([)@+4x<af8PRr0`S<=y@0C1eh@red08EmFmvGa[R[&xV79s@mg6bO*k]d9Bo.0.(R*bRbIUvYKGO2s8J%S3k,"
+    "x[,NtGNas_*I4#931&YXkF]#c(Ro]wfuiT=9'm4fQf.<GP'rJTVD]T(RrVFF<1WGe]jh]]#B_&a>IvTIW-FfcClVjDeIoe1fT3@y8<H`.M$K'rr#GVL/3U"
+    "e0>5:STeZ^$0*`%FaW#_64=thfQ0FP5DB.D[v`5WVjq>U&515ul%7R6B6gee[s&ueE-$WIUy9k,y9ZI29XU;O;bjkGIe(2;<5x8Sjh'kgtERZxcu'>t$O7"
+    "oF0o3&lxujDeuiF#iEn#&>#KQ45^[5o0[oGrL43KScmoq:]$ix'hXf&o@-A#<R_]pTZ8vtnI1RH1S`pyC)W),]ypqDRJX1QE4HSdeqCBjOaG`+rCVa@H0I"
+    "mm&1=qiGc1egVN#c0bt-+rW*s/TgDiiH]r@Y(@xQC.aWUa4aL9x32tASjbVL3WCK':&DSOc$[xe8ji.F(N6CKy-qwyKmXY*_#c43-eNd[HK@^OAI9h*mQ;"
+    "IA-*2e(wXLoRHjb.G^&.J'gZRNgT9m^hN$+QBvkBS9e[1q;#ohIIkHg+$ZU%F(Ql<yd]U<4Dmx>$T,NaadA#)d_m3q[;BbAb./Mk[hPiABr:IcV.VPR@.`"
+    "+`yPY:kPhUalvqr*oqs`0N29R7i@d4Yghj*-r5oPu#.>bn]Ydx4JS(46_J.ow@bh1*QCeD)3QUq<MLqkgjg-%MjNpkR^U#n1*1aCU5`12;/xn`:l/A$L9U"
+    "`8x.'0)3<tFEm:UR^oP8MQ>[T:%^-w-MEHGVE1s#gK&dfWJ/*.$XPrHR8Dd0X9Y8jVyvM)xqmZxaPxPs[pT%*E[L1gle<W_/sNodS_s>#$Ly8ph,DBk_yR"
+    "%x-^O2h8'oRO/P#'-31H.f@JXG%0Ijl&7X6Lc+k,ow$vCmBnSMUCt'Wo%j7BZAaj*WDYNAm.nY4hMFVn_/vQT4fHdQ^@ef>P7[Oa/X=%y$5[U0=clI]f*T"
+    "d+tl/h>4ow35EbgB%BVq/RThU&+@s_SG9CQ%]ZG9bPQ#hiuOS'/S@:+X/I2=;meF0xJ>+SLeg-$93&iyIuGom0`1W:>_aJX--.&Ju4%aS3`oG,jqKKN70l"
+    ")n(5Z;NJZM<=pwisygjfqK6mU,:==b3<M4VboHDFgW&_M<<N<R5*SD&(7TShVjM.OC'oHoy%Gq[[D]u$$[PDf.j-RPX/m82f#Tm`d(+_01C^gMUf'O+1c5"
+    "IT&)U^7Jv`_t.8T<_0X%Bue@=$oO]rKgrZ&,6X7p0oTDm.k5,5*2QN49YZ/n)Gt[%rSLK;V<#ZF$[iyVbY;X`@Bx.dM%VbbUAQHNnqmU=-+v@Z-<ETkF8L"
+    "(K#m<-ll3,wmYu'[axN.3sv91v#2N><9I8np5BEouk<Q*6+xL4ZN2<b`ljP.10>-*),CU%nf/[3pO'&R:nuTS%/+'Xs1LAx_&RGK6y059VExvu*8rPH^AX"
+    "S+1'CnN,aqK<ewD<tGvPsBW]e9uE'kV_T(Q6s$6q(QHr+C&yco>&ZC]Xhl5q3ApQ+eSJV'no0X<%=FKyK)kFUD>q*[F5GZL<)n4ki%_n@<>YIZ>Yg<dfUg"
+    "i18ag7('3INmN.6Y4>V7U0VFV1)jbn%gb/8xS4DNi6uEnY,>LNE+2Mq)HixU>cu:c`IXd6jk@W=[<:S5y)ViaI/=Ihg[:dP7EUHyWB#9#Bfr]aBK>QP:#0"
+    "v[Tx9N*.M]B>hjWW_f;kVl6_b1Q$NhFti#XK,FhO`Udu5]akP7,w^;oH]@j8<#4/4]rx3iC@fXnL;)ed*cdu5mNvhVfG+kVP#LGE)ype;CNgmnbWd()flC"
+    "&,qFBei3*ISn&>sN=2-M<$L5Ek`S4@eNVYl0AKf80KMlJO+h8-g/8jM*DN1ZyUQvISV-h)GNPcbBh;]09EI5+x$OGkU3r`A4s/-UUr$Xm4=Sd/oQ:]/rOH"
+    "0$_<qcOhVv]n.jpeked:5/GSnO;BGR0ZLO>0/uGOJN/9'0M;:jrKac:$xr`J2rb';qiWeY*w-dul7U5u9EU9OmNGJ;<8_]*eVROAS0x'0Nvhqs5fUB3o)t"
+    "4UD63`MEigrKSd<K6nZ#Sv&]b1ds:VvTHgj.dG['NhP0A=N$-l]O3gr4GELYXk-6';]@BCn$-<akE%=Fub'bn69r5IX95:`h9k_#=:MhZ/Nr_H#tpdv`@`"
+    "<pIQ<xAdUQeDn1cnZhgZ$J[Xmi_LDc*k1qnS8WqmX1#m;#$NUDi3.7Aqo-[#]),#.0n*Dan]H.kT_hSh:2S>gc+7Ke[[/x=XV;2gY+$65;D'89*@-C(iVL"
+    "fIP7Qr2/Z0gKTMXaGp-7gQX>+U<8w(LRTqR^gx,F#v,(1aX7BH&dN0kNt.T$i26L=:YEwJy>8teU0mQ@h(<l<rjU<%=m-iia**OH:v*Z;v(i&n-*.RFR=%"
+    "6oAQF#R;DU]AoZ(T4jbjgTR^`,0dJq/XrtjX(uiAY-Efd+/jLSOnBUd[Xc8n'Yy.mC6e76=]0F(9PNf%qH]FuZ`qTH<$[pMci9;b=d6K_GCT8OJDdJ[UXq"
+    "Y5-&EQj,6Z;.Ho(7+##uqmY:b$()$vlWc<8hd:BAI`MsBAhrFI[IDP;)]j+cpC;5Khg_hQ`c1PX(>EY+mV=;AZM*piJSF0Wl5;[MS3s$1%UF(FP':Ue#E4"
+    "7Qd+r0,$M/T)i`tVHgCxDb(%B>xhiio-q.+9xo7/$2lts$eM]s5:XCqTsbFC^h+sK.f^:t`X,q+qG9OYioluXK`+<^DGs#;7raDU7th^Ol<E:iq*b*j@Ql"
+    "Q8P8$Tb4Y:1be%Nr@-v[&@2r6+GI/CNW.8rJ):rP9dd1+hp$Cd4l7Fby^fk&dVGoEtN4<v_%:AfS8cTF6.$j>SdXh4T<1.q+-'%_oV8tL.3;YDHT-.3CWp"
+    "(g:;]VhP#vCH`#<0r^.tS)Gmqyj12^`xy,6U(G,`i_d5$wW7(&*e#iH/7;nu6rPQCw(Q_3Y+A[AtmmlI$qDU-9_<>H##=^GC.hGYR-`%Rs<gkD(2p9<xrH"
+    "5./+qra-4-KRKx0I0AcVf/9F,5O_V^0.^tU^^g5K_8at)p'MYaSA^niQ;9_]WsmInsMOuRmJDE5tJG&=xXG;^mT*-UuU-3gl318;_bw=U]Z)tRJuE*anV,"
+    "r']*50[Ht0xgOL*Z6VM5q]F36[o,7,4SMtoWPtMPTMwuDjU8JvRpwKEuKx;LK7Fq^RA@)hyeOG7-uJ=N^cHHb>wKhLU(C-bWDaNTF+uX)Z*F^Grq/C2GLh"
+    "jovRV]:&^X)_2pa@duxIr'bd&,.tLBt(SmrVE%iu^:>g=-U@R(5c,jGA^yWEC=Tmk((ecRC#Asq>%gy<Ok<e0d_ula'*$LWUP=62UC'+D/",
+    ";#4$'3uMv$O1u9/Dbg6*qSbet-jfkRR'8Nr.o'##",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 9992u, 19802u
+#define DITI_SPIRV_SIZES_gemm_coop 10541u, 20929u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"

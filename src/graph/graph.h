@@ -133,7 +133,7 @@ typedef struct diti_guard_record { /* an op that is guarded (guard.c); records a
     bool travels;              /* another device sends or receives what has this exponent */
     uint32_t exponent, wanted; /* exponent that the op's result is stored with, and the one that it asks for */
 } diti_guard_record;
-typedef struct diti_late_copy { /* what a segment leaves for its next run, and the state that keeps it */
+typedef struct diti_late_copy { /* a result for the segment's next run, and the state that keeps it */
     diti_tensor from, to;
 } diti_late_copy;
 typedef struct diti_lora_use { /* a LoRA that linear layers of the graph have beside their weights (ops_lora.c) */
@@ -211,7 +211,7 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-/* The same of a type whose elements are bytes, as rows of those. */
+/* A part of a weight whose elements are bytes, as rows of those. */
 DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);

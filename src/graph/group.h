@@ -60,8 +60,8 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
 /* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
-/* The same where this device has no such values: they come with the exponent of the op of that name, and in the scope
-   at hand, on the device that makes them. */
+/* Stores values received with the exponent of the op of that name, in the scope at hand, on the device that makes them:
+   for a device that has no such op. */
 DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */

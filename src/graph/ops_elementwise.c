@@ -79,7 +79,7 @@ static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x,
 }
 
 /* A copy takes the exponent over. F32 without one that becomes all of a new tensor of F16 may not fit: that gets an
-   exponent of its own. What has an exponent already (diti_guard_like) is stored with it. */
+   exponent of its own. A result that has an exponent already (diti_guard_like) is stored with it. */
 static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor out, bool copies, bool is_new,
                                    diti_dispatch *dispatch) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);

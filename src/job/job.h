@@ -727,7 +727,8 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
                                              dit_error *err);
 /* Finds coop_layout of a device, which has matrices of halves. */
 DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err);
-/* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8 */
+/* probe_product.c: whether a product on the rung that the device is set to is right; type: of
+   its weights (int8 rows, 8-bit floats), else DIT_TYPE_STORED */
 typedef enum diti_probe {
     DITI_PROBE_PLAIN,    /* F32, nothing fused */
     DITI_PROBE_HIDDEN,   /* F16: activation(x W + b) * multiplier */

@@ -7,7 +7,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    dit_type type;          /* of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
+    dit_type type;          /* type of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -42,7 +42,7 @@ static void diti_product_round_rows(const diti_product *p) {
     }
 }
 
-/* The same of weights, which are rounded here; their bytes. */
+/* Rounds the weights, and gives their bytes. */
 static uint32_t diti_product_store_float8(const diti_product *p, unsigned char *out) {
     const size_t count = (size_t)p->n * p->k;
     size_t i;

@@ -206,10 +206,10 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count) {
     return false;
 }
 
-/* What a type of elements takes: two capabilities, an extension, and how a type says which float it is. */
+/* A type of elements takes two capabilities, an extension, and a number that says which float it is. */
 typedef struct diti_spirv_float {
     uint32_t capabilities[2], extension[5], extension_words;
-    uint32_t bits, encodings[2]; /* of the first operand, of the second */
+    uint32_t bits, encodings[2]; /* numbers for the first operand, and for the second */
 } diti_spirv_float;
 
 static const diti_spirv_float *diti_spirv_float_of(diti_matrix_kind kind) {

@@ -185,8 +185,8 @@ static void test_class(const char *overrides, uint32_t wanted, const char *rung)
     dit_error err = {0};
     desc.overrides = overrides;
     if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
-    CHECK_MESSAGE(context->device->coop_float8 == wanted && !strcmp(context->device->info.rung, rung), "%s: %u, rung %s",
-                  overrides, context->device->coop_float8, context->device->info.rung);
+    CHECK_MESSAGE(context->device->coop_float8 == wanted && !strcmp(context->device->info.rung, rung),
+                  "%s: %u, rung %s", overrides, context->device->coop_float8, context->device->info.rung);
     dit_context_destroy(context);
 }
 
