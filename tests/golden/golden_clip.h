@@ -128,7 +128,8 @@ static inline void golden_clip_block(golden_clip_case *c, uint32_t index) {
     diti_tensor x;
     diti_format(name, sizeof name, "%s.mid.hidden_states.%u", c->prefix, index);
     x = golden_copy(&c->m, golden_give(&c->m, DITI_F32, rows, columns, golden_item(&c->m, name, 0, rows, columns)));
-    diti_clip_run_block(c->clip, &c->m.graph, &c->use, index, x);
+    diti_clip_run_block(&c->clip->config, &c->clip->blocks[index], &c->m.graph, c->use.batch,
+                        c->use.inputs[DITI_CLIP_CAUSAL], x);
     diti_format(name, sizeof name, "mid.hidden_states.%u", index + 1);
     golden_clip_expect(c, name, x, rows, GOLDEN_BLOCK);
 }
