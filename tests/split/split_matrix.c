@@ -350,7 +350,10 @@ static const row table[] = {
     DIVIDED("zimage", 7, 5),
     DIVIDED("zimage", 8, 4),
     DIVIDED("klein", 7, 5),
-    DIVIDED("qwen-image", 7, 5),
+    {"qwen-image", "tensor2", "2", 7, 5, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
+    {"qwen-image", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"qwen-image", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"qwen-image", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},
     {"krea2", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"krea2", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
