@@ -262,7 +262,7 @@
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
-       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE: models of these names                   21 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE, DIT_NO_KREA2, DIT_NO_ANIMA: models         34 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -872,8 +872,8 @@ typedef struct dit_image {  /* pixels of yours */
    first of the next, so the pictures of those are left out when the clips are joined: dit_job_overlap tells their
    number. */
 
-typedef struct dit_reference { /* a picture that a picture is made after (FLUX.2, FLUX.1 Kontext), of any size, in rgba;
-                                  or one that frames of a clip are taken from, or several that follow each other */
+typedef struct dit_reference { /* a picture that a picture is made after (FLUX.2, FLUX.1 Kontext, Qwen-Image-Edit), of
+                                  any size, in rgba; or one that frames of a clip are taken from, or several in a row */
     const dit_image *frames;   /* required; of clips each of the size of the job */
     uint32_t frame_count;      /* entries of frames; 0: 1 */
 } dit_reference;
@@ -1444,6 +1444,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_ZIMAGE) || \
      defined(DIT_NO_FLUX2) || \
      defined(DIT_NO_QWENIMAGE) || \
+     defined(DIT_NO_KREA2) || \
+     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -13020,6 +13022,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
+    float added;           /* floats: to each */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
@@ -13154,6 +13157,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
+    bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
                     every step; set where a value is too large for that: then loading fails and is done again without */
     bool adapts; /* modules are noted as targets of adapters */
@@ -13189,6 +13193,7 @@ typedef struct diti_loader {
     bool streaming;               /* the matrix at hand is streamed */
     bool by_need;                 /* diti_load_options.by_need */
     const struct diti_taps *taps; /* diti_load_options.taps */
+    bool shown;                   /* diti_load_options.shown */
     bool *wide;                   /* diti_load_options.wide */
     bool *used;                   /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
     bool adapts;                  /* diti_load_options.adapts */
@@ -13232,6 +13237,9 @@ DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
 DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
+/* A vector of so many values, to each of which a number is added: norms whose weights are stored around 0. */
+DIT_INTERNAL DITI_UNUSED void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
+                                               const char *name);
 /* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                        const char *name);
@@ -14372,6 +14380,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->adapts = options->adapts;
     loader->merges = options->merges;
     loader->taps = options->taps;
+    loader->shown = options->shown;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -14486,6 +14495,12 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
     out->parts[0].offset = first;
     out->parts[0].rows = count;
     out->part_count = 1;
+}
+
+DIT_INTERNAL void diti_load_offset(diti_loader *loader, diti_weight *out, uint32_t columns, float added,
+                                   const char *name) {
+    diti_load_vector(loader, out, 1, columns, name);
+    if (out->part_count) loader->uploads[loader->upload_count - 1].added = added;
 }
 
 DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
@@ -14928,8 +14943,13 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err) {
     if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
-    if (upload->floats)
-        return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
+    if (upload->floats) {
+        dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
+        uint32_t i;
+        for (i = 0; i < upload->floats && result == DIT_OK && upload->added != 0; i++)
+            ((float *)out)[i] += upload->added;
+        return result;
+    }
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
     if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
@@ -19947,6 +19967,13 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     bool mixed = desc->guided && desc->mixed;
     diti_dispatch dispatch;
     if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
+    if (mixed && desc->token_side) { /* the guided tokens take its place, and it may be on its way to another device */
+        diti_tensor own = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, prediction),
+                                          diti_tensor_columns(graph, prediction), "guided prediction");
+        diti_copy(graph, prediction, own, "guided prediction");
+        prediction = own;
+        x = diti_tensor_get(graph, desc->x);
+    }
     if (mixed) diti_solver_guide(graph, prediction, desc);
     if (!diti_op_begin(graph, &dispatch, "solver step", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
@@ -27566,6 +27593,8 @@ typedef struct diti_taps {
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
+    const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
+                                   from 1 on, stands for #. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -27578,7 +27607,8 @@ typedef enum diti_chat_model {
     DITI_CHAT_ZIMAGE,
     DITI_CHAT_FLUX2_KLEIN,
     DITI_CHAT_QWEN_IMAGE,
-    DITI_CHAT_QWEN_IMAGE_EDIT,
+    DITI_CHAT_QWEN_IMAGE_EDIT, /* the first one; those that follow take several pictures */
+    DITI_CHAT_QWEN_IMAGE_EDIT_PLUS,
     DITI_CHAT_QWEN_IMAGE_21,
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
@@ -27598,6 +27628,23 @@ typedef struct diti_encoder_traits {
     uint32_t vocabulary, positions, layers;
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
+/* Inputs of decoder language models. */
+enum {
+    DITI_DECODER_COSINES,
+    DITI_DECODER_SINES,
+    DITI_DECODER_MASK,
+    DITI_DECODER_WINDOW,
+    DITI_DECODER_ORDER, /* U32 [1, rows]: rows of embeddings, then of pictures; from here on where there are pictures */
+    DITI_DECODER_VISION_PIXELS,
+    DITI_DECODER_VISION_COSINES,
+    DITI_DECODER_VISION_SINES,
+    DITI_DECODER_VISION_PICTURES,
+    DITI_DECODER_VISION_WINDOWS
+};
+#define DITI_MOST_PICTURES 10u
+typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
+    uint32_t rows, columns;
+} diti_vision_grid;
 /* Prompts in a graph: ids U32 [1, rows], those of all prompts one after the other. Encoding declares what else the
    encoder has to know as inputs of its own, which are filled once the plan exists. */
 typedef struct diti_encoder_use {
@@ -27606,8 +27653,10 @@ typedef struct diti_encoder_use {
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
     diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
-    bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */
+    bool norm_states;                              /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
+    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
+    uint32_t picture_count;
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
     diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
@@ -27679,7 +27728,30 @@ DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder);
    position is its number in its item. Inputs: masks, and cosines and sines of all rows. */
 DIT_INTERNAL diti_tensor diti_decoder_encode(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use);
 DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
-                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err);
+                                                  const diti_encoder_use *use, const int32_t *ids,
+                                                  const uint32_t *items, dit_error *err);
+
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.6) --- */
+typedef struct diti_vision diti_vision;
+/* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
+   loader has failed. */
+DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
+                                           uint32_t columns);
+/* Pixels along the side of a token. */
+DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
+   picture after picture, is row places[k]. */
+DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
+DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
+DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
+/* All inputs but the pictures. */
+DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_env *env, diti_plan *plan,
+                                          const diti_encoder_use *use, dit_error *err);
+/* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
+DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
+                                      float *out);
+/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
+DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -30884,11 +30956,12 @@ DITI_ONCE_BEGIN
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", "", "", 512, false, false, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"", "", "", NULL, "", "", 512, false, false, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, NULL, "", "", 512, false, false, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     NULL,
      "",
      "",
      512,
@@ -30898,15 +30971,27 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImagePipeline",
      DITI_CHAT_DESCRIBE,
      DITI_CHAT_ANSWER,
+     NULL,
      DITI_CHAT_DESCRIBE,
      "",
      1024,
      false,
      false,
      {1, 0, {-1}, false}},
-    {"QwenImageEditPipeline QwenImageEditPlusPipeline",
+    {"QwenImageEditPipeline",
      DITI_CHAT_EDIT,
      DITI_CHAT_ANSWER,
+     "",
+     DITI_CHAT_EDIT,
+     "",
+     1024,
+     false,
+     false,
+     {1, 0, {-1}, false}},
+    {"QwenImageEditPlusPipeline",
+     DITI_CHAT_EDIT,
+     DITI_CHAT_ANSWER,
+     "Picture #: ",
      DITI_CHAT_EDIT,
      "",
      1024,
@@ -30916,6 +31001,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
+     NULL,
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
@@ -30925,16 +31011,18 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
      DITI_CHAT_ANSWER,
+     NULL,
      DITI_CHAT_DESCRIBE,
      "",
      512,
      false,
      true,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", "", "", 512, false, false, {1, 0, {-1}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", NULL, "", "", 512, false, false, {1, 0, {-1}, false}},
     {"HunyuanVideoPipeline",
      DITI_CHAT_VIDEO,
      "<|eot_id|>",
+     NULL,
      DITI_CHAT_VIDEO,
      "",
      256,
@@ -32013,6 +32101,386 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
     return &type;
 }
 
+/* ==== src/text/vision.c ==== */
+
+/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.6): patches of 14 x 14 pixels attend each other within
+   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
+   stand window by window, the four of a token side by side, so that windows are runs of rows. */
+
+#define DITI_VISION_MERGE 2u /* patches along a token's side */
+#define DITI_VISION_MAX_BLOCKS 64u
+
+typedef struct diti_vision_block {
+    diti_weight norm1, norm2;  /* [D] */
+    diti_layer qkv, out;       /* [3D, D], [D, D] */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
+} diti_vision_block;
+
+typedef struct diti_vision_config {
+    uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
+    uint32_t window;                                          /* tokens along a window's side */
+    uint64_t whole;                                           /* bit i: block i attends the whole picture */
+} diti_vision_config;
+
+struct diti_vision {
+    diti_vision_config config;
+    diti_layer patch; /* [D, 3 * 2 * patch * patch] */
+    diti_vision_block *blocks;
+    diti_weight merge_norm;         /* [D] */
+    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
+};
+
+/* ---- loading ---- */
+
+/* Whether the file has a tower; then names are asked for behind its prefix, whatever the language model's are. */
+static bool diti_vision_begin(diti_loader *loader) {
+    static const char *const prefixes[] = {"visual.", "model.visual."};
+    size_t i;
+    loader->rename = NULL;
+    for (i = 0; i < DITI_COUNT(prefixes); i++) {
+        diti_loader_scope(loader, "%s", prefixes[i]);
+        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
+    }
+    return false;
+}
+
+static uint64_t diti_vision_read_whole(diti_settings *settings) {
+    const diti_json *list = diti_setting_numbers(settings, "fullatt_block_indexes"), *entry;
+    uint64_t whole = 0;
+    if (!list) return 1u << 7 | 1u << 15 | 1u << 23 | (uint64_t)1 << 31; /* as published */
+    for (entry = list->first; entry; entry = entry->next)
+        if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
+    return whole;
+}
+
+static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
+    static const diti_shape_key keys[] = {{offsetof(diti_vision_config, columns), "patch_embed.proj.weight", 0},
+                                          {offsetof(diti_vision_config, patch), "patch_embed.proj.weight", 3},
+                                          {offsetof(diti_vision_config, hidden), "blocks.0.mlp.gate_proj.weight", 0}};
+    dit_error *err = &loader->error;
+    diti_settings settings = diti_settings_of(diti_json_get(json, "vision_config"), "vision_config", err);
+    uint32_t pixels;
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "depth", "blocks.", ".attn.qkv.weight");
+    config->heads = diti_setting_size(&settings, "num_heads", 16, 256);
+    pixels = diti_setting_size(&settings, "window_size", 112, 4096);
+    config->whole = diti_vision_read_whole(&settings);
+    if (settings.result != DIT_OK || err->result < 0) return;
+    config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
+    if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
+        config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
+        config->columns / config->heads <= 256 && config->patch <= 64) {
+        config->head_dim = config->columns / config->heads;
+        return;
+    }
+    diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: a vision tower of %u blocks, %u heads in a width of %u, and patches of %u pixels is out of range",
+              diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->heads,
+              (unsigned)config->columns, (unsigned)config->patch);
+}
+
+static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
+    uint32_t d = config->columns;
+    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
+    diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
+    diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
+    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
+    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
+    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
+    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
+}
+
+static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
+                                 uint32_t columns) {
+    const diti_vision_config *config = &vision->config;
+    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
+    char prefix[32];
+    vision->blocks =
+        (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
+    if (!vision->blocks) return;
+    diti_format(prefix, sizeof prefix, "%s", loader->scope);
+    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
+    vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
+    for (i = 0; i < config->blocks; i++) {
+        diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
+        diti_vision_load_block(loader, &vision->blocks[i], config);
+    }
+    diti_loader_scope(loader, "%s", prefix);
+    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
+    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
+    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
+}
+
+DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
+                                           uint32_t columns) {
+    const char *(*rename)(void *, const char *, char *, size_t) = loader->rename;
+    diti_vision *vision = NULL;
+    if (diti_vision_begin(loader)) {
+        vision = (diti_vision *)diti_component_array(component, loader, 1, sizeof *vision);
+        if (vision) diti_vision_read(loader, json, &vision->config);
+        if (vision && loader->error.result == DIT_OK) diti_vision_load_all(component, loader, vision, columns);
+    }
+    loader->rename = rename;
+    diti_loader_scope(loader, "%s", "");
+    return vision;
+}
+
+DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision) { return DITI_VISION_MERGE * vision->config.patch; }
+
+/* ---- the order of rows ---- */
+
+DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use) {
+    uint32_t i, tokens = 0;
+    for (i = 0; i < use->picture_count; i++) tokens += use->pictures[i].rows * use->pictures[i].columns;
+    return tokens;
+}
+
+static uint32_t diti_vision_windows(const diti_vision *vision, const diti_encoder_use *use) {
+    uint32_t i, m = vision->config.window, windows = 0;
+    for (i = 0; i < use->picture_count; i++)
+        windows += (use->pictures[i].rows + m - 1) / m * ((use->pictures[i].columns + m - 1) / m);
+    return windows;
+}
+
+/* Calls of this give tokens of a picture window by window: the next one behind *at, whose fields are 0 at first. */
+typedef struct diti_vision_cursor {
+    uint32_t top, left, row, column; /* corner of the window, place in the picture */
+} diti_vision_cursor;
+
+static bool diti_vision_next(const diti_vision_grid *grid, uint32_t window, diti_vision_cursor *at, bool *new_window) {
+    *new_window = false;
+    if (++at->column < at->left + window && at->column < grid->columns) return true;
+    at->column = at->left;
+    if (++at->row < at->top + window && at->row < grid->rows) return true;
+    *new_window = true;
+    at->left += window;
+    if (at->left >= grid->columns) at->left = 0, at->top += window;
+    at->row = at->top;
+    at->column = at->left;
+    return at->top < grid->rows;
+}
+
+DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places) {
+    uint32_t i, first = 0, number = 0;
+    for (i = 0; i < use->picture_count; i++) {
+        const diti_vision_grid *grid = &use->pictures[i];
+        diti_vision_cursor at = DITI_ZERO;
+        bool new_window;
+        do places[first + at.row * grid->columns + at.column] = number++;
+        while (diti_vision_next(grid, vision->config.window, &at, &new_window));
+        first += grid->rows * grid->columns;
+    }
+}
+
+/* ---- the graph ---- */
+
+static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = 1e-6f;
+    desc.weight = weight;
+    desc.name = name;
+    return diti_norm(graph, x, &desc);
+}
+
+/* activation(layer(x)), times multiply where it is there. */
+static diti_tensor diti_vision_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                      diti_activation activation, diti_tensor multiply, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.multiply = multiply;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+static void diti_vision_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
+                            const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.residual = desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, &layer->weight, &desc);
+}
+
+static diti_tensor diti_vision_attend(const diti_vision *vision, diti_graph *graph, const diti_encoder_use *use,
+                                      uint32_t index, diti_tensor qkv) {
+    const diti_vision_config *config = &vision->config;
+    bool whole = config->whole >> index & 1;
+    uint32_t rows = diti_tensor_rows(graph, qkv), d = config->columns, i, most = 0;
+    diti_qkv_desc rotate = DITI_ZERO;
+    diti_attention_desc desc = DITI_ZERO;
+    rotate.heads = 2 * config->heads;
+    rotate.head_dim = config->head_dim;
+    rotate.cosines = use->inputs[DITI_DECODER_VISION_COSINES];
+    rotate.sines = use->inputs[DITI_DECODER_VISION_SINES];
+    rotate.half_split = true;
+    rotate.name = "vision_rotate";
+    diti_qk_norm_rope(graph, diti_tensor_view(graph, qkv, 0, rows, 0, 2 * d), &rotate);
+    for (i = 0; i < use->picture_count; i++) {
+        uint32_t keys = use->pictures[i].rows * use->pictures[i].columns;
+        if (keys > most) most = keys;
+    }
+    if (!whole && most > config->window * config->window) most = config->window * config->window;
+    desc.batch = whole ? use->picture_count : diti_vision_windows(vision, use);
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.items = use->inputs[whole ? DITI_DECODER_VISION_PICTURES : DITI_DECODER_VISION_WINDOWS];
+    desc.packed = true;
+    desc.most_keys = DITI_VISION_MERGE * DITI_VISION_MERGE * most;
+    desc.name = "vision_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
+                          diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
+                          &desc);
+}
+
+/* x F32 [patches, D] is changed in place. */
+static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, const diti_encoder_use *use,
+                                  uint32_t index, diti_tensor x) {
+    const diti_vision_block *block = &vision->blocks[index];
+    diti_tensor h = diti_vision_norm(graph, x, &block->norm1, "vision_norm1");
+    h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
+    diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
+    h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
+    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
+                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
+                           "vision_gate");
+    diti_vision_add(graph, x, h, &block->down, "vision_down");
+}
+
+DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
+    const diti_vision_config *config = &vision->config;
+    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
+    uint32_t half = config->head_dim / 2;
+    diti_tensor *inputs = use->inputs, x;
+    diti_linear_desc desc = DITI_ZERO;
+    inputs[DITI_DECODER_VISION_PIXELS] =
+        diti_tensor_input(graph, DITI_F32, patches, 6 * config->patch * config->patch, "patches of pictures");
+    inputs[DITI_DECODER_VISION_COSINES] = diti_tensor_input(graph, DITI_F32, patches, half, "vision cosines");
+    inputs[DITI_DECODER_VISION_SINES] = diti_tensor_input(graph, DITI_F32, patches, half, "vision sines");
+    inputs[DITI_DECODER_VISION_PICTURES] =
+        diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
+    inputs[DITI_DECODER_VISION_WINDOWS] =
+        diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
+    desc.out_f32 = true;
+    desc.name = "vision_patches";
+    x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "vision block", i);
+        diti_vision_run_block(vision, graph, use, i, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
+    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
+    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
+    desc.bias = &vision->merge_out.bias;
+    desc.name = "vision_merge_out";
+    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
+}
+
+/* ---- what the host writes ---- */
+
+/* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
+static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_t column, float *cosines,
+                               float *sines) {
+    uint32_t quarter = vision->config.head_dim / 4, i;
+    for (i = 0; i < 2 * quarter; i++) {
+        float frequency = 1.0f / (float)pow(10000.0, (double)(i % quarter) / (double)quarter);
+        float angle = (float)(i < quarter ? line : column) * frequency;
+        cosines[i] = (float)cos((double)angle);
+        sines[i] = (float)sin((double)angle);
+    }
+}
+
+typedef struct diti_vision_tables {
+    float *cosines, *sines;
+    uint32_t *windows, *pictures;
+} diti_vision_tables;
+
+static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *use, const diti_vision_tables *out) {
+    uint32_t merge = DITI_VISION_MERGE, half = vision->config.head_dim / 2, i, k, row = 0, window = 0;
+    for (i = 0; i < use->picture_count; i++) {
+        const diti_vision_grid *grid = &use->pictures[i];
+        diti_vision_cursor at = DITI_ZERO;
+        uint32_t begin = row, first = row;
+        bool new_window, more;
+        do {
+            for (k = 0; k < merge * merge; k++, row++)
+                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
+                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
+            more = diti_vision_next(grid, vision->config.window, &at, &new_window);
+            if (!new_window) continue;
+            out->windows[window * 4] = out->windows[window * 4 + 2] = first;
+            out->windows[window * 4 + 1] = out->windows[window * 4 + 3] = row - first;
+            first = row;
+            window++;
+        } while (more);
+        out->pictures[i * 4] = out->pictures[i * 4 + 2] = begin;
+        out->pictures[i * 4 + 1] = out->pictures[i * 4 + 3] = row - begin;
+    }
+}
+
+DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_env *env, diti_plan *plan,
+                                          const diti_encoder_use *use, dit_error *err) {
+    uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
+    size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
+    const diti_tensor *inputs = use->inputs;
+    diti_vision_tables tables;
+    dit_result result;
+    tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
+    tables.windows =
+        (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
+    if (tables.cosines && tables.windows) {
+        tables.sines = tables.cosines + count;
+        tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
+        diti_vision_fill(vision, use, &tables);
+        result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
+        if (result >= 0)
+            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
+        if (result >= 0)
+            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_WINDOWS], tables.windows,
+                                     windows * DITI_ITEM_WORDS * 4, err);
+        if (result >= 0)
+            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PICTURES], tables.pictures,
+                                     (size_t)use->picture_count * DITI_ITEM_WORDS * 4, err);
+    } else {
+        result = diti_fail_memory(err, "the patches of pictures");
+    }
+    diti_free(env, tables.cosines);
+    diti_free(env, tables.windows);
+    return result;
+}
+
+/* A patch's columns are (c, t, y, x), of two frames that are alike. */
+static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, uint32_t width, uint32_t line,
+                              uint32_t column, float *out) {
+    static const float mean[3] = {0.48145466f, 0.4578275f, 0.40821073f},
+                       std[3] = {0.26862954f, 0.26130258f, 0.27577711f};
+    uint32_t side = vision->config.patch, c, y, x;
+    for (c = 0; c < 3; c++) {
+        float *first = out + (size_t)c * 2 * side * side;
+        for (y = 0; y < side; y++)
+            for (x = 0; x < side; x++)
+                first[y * side + x] =
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
+                    (std[c] * 255.0f);
+        memcpy(first + side * side, first, sizeof *first * side * side);
+    }
+}
+
+DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
+                                      float *out) {
+    uint32_t merge = DITI_VISION_MERGE, side = vision->config.patch, k, row = 0;
+    diti_vision_cursor at = DITI_ZERO;
+    bool new_window;
+    do {
+        for (k = 0; k < merge * merge; k++, row++)
+            diti_vision_patch(vision, rgba, grid->columns * merge * side, merge * at.row + k / merge,
+                              merge * at.column + k % merge, out + (size_t)row * 6 * side * side);
+    } while (diti_vision_next(grid, vision->config.window, &at, &new_window));
+}
+
 /* ==== src/text/decoder.c ==== */
 
 /* Decoder language models as text encoders (docs/models.md 5.4): RMS norms before attention and feed-forward, heads of
@@ -32046,6 +32514,8 @@ typedef struct diti_decoder_config {
     bool offset_norms;       /* weights of norms are stored minus 1 */
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
+    uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
+    int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
 } diti_decoder_config;
@@ -32057,6 +32527,8 @@ struct diti_decoder {
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
     diti_decoder_block *blocks;
+    const diti_json *json; /* config.json while it is loaded */
+    diti_vision *vision;   /* NULL: nothing is shown to it */
 };
 
 /* ---- names: those that are asked for are transformers' behind "model."; other models have other words before them
@@ -32135,6 +32607,20 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
+/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
+static void diti_decoder_assume_sections(diti_decoder_config *config) {
+    uint32_t half = config->head_dim / 2;
+    config->sections[1] = config->sections[2] = half * 3 / 8;
+    config->sections[0] = half - 2 * config->sections[1];
+}
+
+static void diti_decoder_read_sections(diti_settings *rope, diti_decoder_config *config) {
+    const diti_json *list = diti_setting_numbers(rope, "mrope_section"), *entry = list ? list->first : NULL;
+    uint32_t i;
+    for (i = 0; i < 3 && entry; i++, entry = entry->next)
+        config->sections[i] = entry->number >= 0 && entry->number <= 512 ? (uint32_t)entry->number : 0;
+}
+
 /* How far apart rotations are, and that nothing stretches them. Newer files have both in rope_parameters, models with
    images the sections of their three axes, which agree in text. */
 static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_config *config) {
@@ -32142,11 +32628,13 @@ static void diti_decoder_read_rotation(diti_settings *settings, diti_decoder_con
     double theta = config->theta;
     size_t i;
     theta = diti_setting_number(settings, "rope_theta", theta, 1, 1e15);
+    diti_decoder_assume_sections(config);
     for (i = 0; i < DITI_COUNT(places); i++) {
         diti_settings rope = diti_settings_of(diti_setting(settings, places[i]), settings->file, settings->err);
         const char *type = diti_setting_text(&rope, "type", "default");
         type = diti_setting_text(&rope, "rope_type", type);
         theta = diti_setting_number(&rope, "rope_theta", theta, 1, 1e15);
+        diti_decoder_read_sections(&rope, config);
         if (settings->result == DIT_OK) settings->result = rope.result;
         if (!diti_equal(type, "default") && !diti_equal(type, "mrope"))
             diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, places[i],
@@ -32164,6 +32652,8 @@ static void diti_decoder_read_activation(diti_settings *settings, diti_decoder_c
     diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "hidden_act",
                          "not known for a language model, only silu and gelu_pytorch_tanh");
 }
+
+#define DITI_DECODER_PICTURE 151655 /* <|image_pad|> */
 
 /* The values that published models have where neither config.json nor metadata says them. */
 static void diti_decoder_assume(const diti_loader *loader, diti_decoder_config *config) {
@@ -32217,9 +32707,10 @@ static dit_result diti_decoder_read_config(diti_loader *loader, const diti_json 
     diti_decoder_assume(loader, config);
     config->layers = diti_loader_layers(loader, &settings, "num_hidden_layers", "layers.", ".self_attn.q_proj.weight");
     config->eps = (float)diti_setting_number(&settings, "rms_norm_eps", config->eps, 1e-30, 1);
-    diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_heads(loader, &settings, config);
+    diti_decoder_read_rotation(&settings, config);
     diti_decoder_read_activation(&settings, config);
+    config->picture = (int32_t)diti_json_number(json, "image_token_id", DITI_DECODER_PICTURE);
     scalar = diti_setting_number(&settings, "query_pre_attn_scalar", config->head_dim, 1e-3, 1e6);
     config->scale = (float)(1.0 / sqrt(scalar));
     config->cap = (float)diti_setting_number(&settings, "attn_logit_softcapping", config->cap, 0, 1e6);
@@ -32256,6 +32747,7 @@ static dit_result diti_decoder_check(diti_loader *loader, const diti_decoder_con
 static dit_result diti_decoder_read(diti_component *component, diti_loader *loader, const diti_json *json,
                                     dit_error *err) {
     diti_decoder_config *config = &((diti_decoder *)(void *)component)->config;
+    ((diti_decoder *)(void *)component)->json = json;
     DITI_TRY(diti_decoder_read_config(loader, json, config, err));
     DITI_TRY(diti_decoder_check(loader, config, err));
     if (!diti_taps_resolve(loader->taps, config->layers, config->taps, &config->tap_count))
@@ -32350,7 +32842,11 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
     for (i = 0; i < config->needed; i++) diti_decoder_load_block(loader, decoder, i);
     for (; i < config->layers; i++) diti_decoder_leave_block(loader, i);
     if (config->normed) diti_load_vector(loader, &decoder->final_norm, 1, config->columns, "norm.weight");
+    if (loader->shown) decoder->vision = diti_vision_load(component, loader, decoder->json, config->columns);
+    decoder->json = NULL;
 }
+
+DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
@@ -32372,35 +32868,98 @@ DIT_INTERNAL void diti_decoder_destroy(diti_decoder *decoder) {
 
 /* ---- what the host writes ---- */
 
-enum { DITI_DECODER_COSINES, DITI_DECODER_SINES, DITI_DECODER_MASK, DITI_DECODER_WINDOW };
 #define DITI_DECODER_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 
-/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
-static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
-                                            const uint32_t *items, dit_error *err) {
-    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item, j;
-    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * (size_t)rows * half, sizeof *cosines);
-    float *sines = cosines + (size_t)rows * half;
-    dit_result result;
-    if (!cosines) return diti_fail_memory(err, "the text encoder's positions");
-    for (item = 0; item < use->batch; item++) {
-        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
-        for (row = 0; row < place[1]; row++) {
-            float *cosine = cosines + (size_t)(place[0] + row) * half, *sine = sines + (size_t)(place[0] + row) * half;
-            for (j = 0; j < half; j++) {
-                float power = (float)pow((double)decoder->config.theta, (double)((float)(2 * j) / (float)(2 * half)));
-                float angle = (float)row * (1.0f / power);
-                cosine[j] = (float)cos((double)angle);
-                sine[j] = (float)sin((double)angle);
-            }
+/* Where a row stands: in time, and in a picture its line and its column, which are the same in text. */
+typedef struct diti_decoder_place {
+    uint32_t at[3];
+} diti_decoder_place;
+
+/* Places of an item's rows. Text goes on behind a picture as if that had as many rows as its longer side has tokens. */
+static void diti_decoder_places(const diti_decoder *decoder, const diti_encoder_use *use, const int32_t *ids,
+                                uint32_t rows, diti_decoder_place *places) {
+    uint32_t row = 0, next = 0, picture = 0, i;
+    while (row < rows) {
+        const diti_vision_grid *grid = &use->pictures[picture];
+        uint32_t count =
+            picture < use->picture_count && ids[row] == decoder->config.picture ? grid->rows * grid->columns : 1;
+        for (i = 0; i < count && row < rows; i++, row++) {
+            places[row].at[0] = next;
+            places[row].at[1] = next + (count > 1 ? i / grid->columns : 0);
+            places[row].at[2] = next + (count > 1 ? i % grid->columns : 0);
+        }
+        if (picture < use->picture_count && ids[row - 1] == decoder->config.picture) {
+            next += grid->rows > grid->columns ? grid->rows : grid->columns;
+            picture++;
+        } else {
+            next++;
         }
     }
-    result =
-        diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, (size_t)rows * half * sizeof *cosines, err);
-    if (result == DIT_OK)
-        result =
-            diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], sines, (size_t)rows * half * sizeof *sines, err);
+}
+
+/* Cosines and sines of position * theta^(-2j / head_dim), in float32 as the references round. */
+static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_place *place, float *cosines,
+                                float *sines) {
+    const diti_decoder_config *config = &decoder->config;
+    uint32_t half = config->head_dim / 2, j;
+    for (j = 0; j < half; j++) {
+        uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
+        float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
+        float angle = (float)place->at[axis] * (1.0f / power);
+        cosines[j] = (float)cos((double)angle);
+        sines[j] = (float)sin((double)angle);
+    }
+}
+
+static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                            const int32_t *ids, const uint32_t *items, dit_error *err) {
+    uint32_t half = decoder->config.head_dim / 2, rows = use->rows, row, item;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&decoder->base.env, 2 * count, sizeof *cosines);
+    diti_decoder_place *places =
+        (diti_decoder_place *)diti_alloc_array(&decoder->base.env, rows ? rows : 1, sizeof *places);
+    dit_result result = DIT_OK;
+    if (!cosines || !places) result = diti_fail_memory(err, "the text encoder's positions");
+    for (item = 0; item < use->batch && result >= 0; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        diti_decoder_places(decoder, use, ids ? ids + place[0] : NULL, place[1], places);
+        for (row = 0; row < place[1]; row++)
+            diti_decoder_angles(decoder, &places[row], cosines + (size_t)(place[0] + row) * half,
+                                cosines + count + (size_t)(place[0] + row) * half);
+    }
+    if (result >= 0)
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_COSINES], cosines, count * sizeof *cosines, err);
+    if (result >= 0)
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_SINES], cosines + count, count * sizeof *cosines, err);
     diti_free(&decoder->base.env, cosines);
+    diti_free(&decoder->base.env, places);
+    return result;
+}
+
+/* Rows of what is embedded, or, behind them, of what the tower makes. */
+static void diti_decoder_order(const diti_decoder *decoder, const diti_encoder_use *use, const int32_t *ids,
+                               const uint32_t *items, const uint32_t *places, uint32_t *order) {
+    uint32_t item, row, tokens = diti_vision_tokens(use);
+    for (row = 0; row < use->rows; row++) order[row] = row;
+    for (item = 0; item < use->batch; item++) {
+        const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
+        uint32_t next = 0;
+        for (row = place[0]; row < place[0] + place[1] && next < tokens; row++)
+            if (ids[row] == decoder->config.picture) order[row] = use->rows + places[next++];
+    }
+}
+
+static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_plan *plan, const diti_encoder_use *use,
+                                           const int32_t *ids, const uint32_t *items, dit_error *err) {
+    uint32_t tokens = diti_vision_tokens(use);
+    uint32_t *order = (uint32_t *)diti_alloc_array(&decoder->base.env, (size_t)use->rows + tokens, sizeof *order);
+    dit_result result;
+    if (!order) return diti_fail_memory(err, "the places of pictures");
+    diti_vision_order(decoder->vision, use, order + use->rows);
+    diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
+    result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
+    if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
+    diti_free(&decoder->base.env, order);
     return result;
 }
 
@@ -32422,10 +32981,12 @@ static dit_result diti_decoder_write_mask(const diti_decoder *decoder, diti_plan
 }
 
 DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, diti_plan *plan,
-                                                  const diti_encoder_use *use, const uint32_t *items, dit_error *err) {
+                                                  const diti_encoder_use *use, const int32_t *ids,
+                                                  const uint32_t *items, dit_error *err) {
     const diti_tensor *inputs = use->inputs;
     uint32_t window = decoder->config.window;
-    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, items, err));
+    if (inputs[DITI_DECODER_COSINES]) DITI_TRY(diti_decoder_write_angles(decoder, plan, use, ids, items, err));
+    if (inputs[DITI_DECODER_ORDER]) DITI_TRY(diti_decoder_write_order(decoder, plan, use, ids, items, err));
     if (inputs[DITI_DECODER_MASK])
         DITI_TRY(diti_decoder_write_mask(decoder, plan, use, inputs[DITI_DECODER_MASK], 0, err));
     return inputs[DITI_DECODER_WINDOW]
@@ -32560,9 +33121,22 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
 }
 
-static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use) {
+/* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
+static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use,
+                                     diti_tensor x) {
+    uint32_t tokens = diti_vision_tokens(use), d = decoder->config.columns;
+    diti_tensor both = diti_tensor_new(graph, DITI_F32, use->rows + tokens, d, "embeddings and pictures");
+    use->inputs[DITI_DECODER_ORDER] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "places of pictures");
+    diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
+    diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
+              diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
+    return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
+}
+
+static diti_tensor diti_decoder_embed(const diti_decoder *decoder, diti_graph *graph, diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &decoder->embedding, use->ids, "decoder_embedding");
     diti_elementwise_desc desc = DITI_ZERO;
+    if (decoder->vision && use->picture_count) x = diti_decoder_show(decoder, graph, use, x);
     if (!(decoder->config.embedding_scale > 0)) return x;
     desc.scale = decoder->config.embedding_scale;
     desc.out_f32 = true;
@@ -32631,8 +33205,7 @@ static diti_tensor diti_decoder_type_encode(const void *self, diti_graph *graph,
 
 static dit_result diti_decoder_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
                                           const int32_t *ids, const uint32_t *items, dit_error *err) {
-    (void)ids;
-    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, items, err);
+    return diti_decoder_write_inputs((const diti_decoder *)self, plan, use, ids, items, err);
 }
 
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
@@ -32715,11 +33288,17 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;     /* steps are equal before the shift, from 1 to 1 / steps */
-    bool empirical_shift;    /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
-    bool wants_guidance;     /* diti_denoise.guidance is an input (distilled models) */
-    float default_distilled; /* guidance that distilled models get by default */
+    bool uniform_sigmas;  /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;    /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    bool empirical_shift; /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
+    uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
+                                cut to whole tokens as they are */
+    uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
+                                none */
+    const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
+    bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
+    float default_distilled;              /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;       /* diti_denoise.skipped is understood */
@@ -32871,6 +33450,8 @@ typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
+    diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO; 0: they
+                         have the image's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
@@ -33231,6 +33812,8 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
     uint32_t items, heads, head_dim;
+    uint32_t kv_heads; /* heads of k and v, whose columns of qkv are as many fewer; 0: heads, as where devices divide
+                          rows or keep keys */
     uint32_t row_step; /* diti_attention_desc.row_step */
     bool text;         /* an item's rows are its text's, then its image's */
     bool int8;
@@ -34072,15 +34655,37 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     return reader;
 }
 
+/* Rows in front of the image's tokens that have a modulation of their own. */
+static uint32_t diti_modulation_lead(const diti_pass *p, const diti_sublayer *sublayer) {
+    return p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO ? diti_token_range_lead(p->denoise) : 0;
+}
+
+static diti_tensor diti_modulation_lead_at(const diti_pass *p, diti_modulator which) {
+    return diti_tensor_view(p->graph, p->modulation.lead, 0, 1, (uint32_t)which * p->width, p->width);
+}
+
 DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
                                             const diti_sublayer *sublayer) {
     desc->eps = sublayer->eps;
     desc->rms = sublayer->rms;
     desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
     desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
-    desc->reader = diti_sublayer_reader(p, sublayer);
+    desc->reader = diti_modulation_lead(p, sublayer) ? NULL : diti_sublayer_reader(p, sublayer);
     desc->name = sublayer->norm_name;
     return diti_norm(p->graph, x, desc);
+}
+
+/* The leading rows of all items again, with their own shift and scale. */
+static void diti_modulate_lead(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                               const diti_sublayer *sublayer, diti_tensor h) {
+    uint32_t i, lead = diti_modulation_lead(p, sublayer), rows = p->text + p->image;
+    for (i = 0; i < p->items && lead && !diti_graph_failed(p->graph); i++) {
+        diti_norm_desc desc = DITI_ZERO;
+        desc.shift = diti_modulation_lead_at(p, shift);
+        desc.scale = diti_modulation_lead_at(p, scale);
+        desc.out = diti_tensor_view(p->graph, h, i * rows + p->text, lead, 0, p->width);
+        diti_sublayer_norm(p, diti_tensor_view(p->graph, x, i * rows + p->text, lead, 0, p->width), &desc, sublayer);
+    }
 }
 
 /* The image's rows alone, one item's behind the other's: [items * image, D]. */
@@ -34102,6 +34707,7 @@ static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_m
 DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
+    diti_tensor all;
     if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
     if (sublayer->streams == DITI_STREAMS_TWO || sublayer->streams == DITI_STREAMS_SHARED) {
         desc.shift = diti_modulation_both(p, shift);
@@ -34114,7 +34720,9 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
         desc.scale = diti_modulation_at(p, 0, scale);
         desc.rows_per_group = diti_modulation_share(p);
     }
-    return diti_sublayer_norm(p, x, &desc, sublayer);
+    all = diti_sublayer_norm(p, x, &desc, sublayer);
+    diti_modulate_lead(p, x, shift, scale, sublayer, all);
+    return all;
 }
 
 /* ---- the first layer ---- */
@@ -34558,12 +35166,26 @@ static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modula
     diti_column_shard_sum(p, x);
 }
 
+/* The leading rows of all items, with their own gate. */
+static void diti_sublayer_add_lead(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                   const diti_sublayer *sublayer, diti_tensor h, uint32_t lead) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.gate = diti_modulation_lead_at(p, gate);
+    desc.rows = diti_pass_rows(p, DITI_JOINT_IMAGE);
+    desc.rows.count = lead;
+    desc.out = x;
+    desc.name = sublayer->out_name;
+    diti_column_shard_add(p, h, &sublayer->out[DITI_JOINT_IMAGE], sublayer, &desc);
+}
+
 static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
     uint32_t layers = sublayer->streams == DITI_STREAMS_SHARED ? 1 : DITI_JOINT_STREAMS;
+    uint32_t lead = diti_modulation_lead(p, sublayer);
     if (diti_reader_agrees(sublayer->out, layers, &reader)) h = diti_column_shard_input(p, h, reader);
+    if (lead) diti_sublayer_add_lead(p, x, gate, sublayer, h, lead);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
@@ -34571,9 +35193,13 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         desc.gate = diti_modulation_at(p, i, gate);
         desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
+        if (i == DITI_JOINT_IMAGE) {
+            desc.rows.first += lead;
+            desc.rows.count -= lead;
+        }
         desc.out = x;
         desc.name = sublayer->out_name;
-        diti_column_shard_add(p, h, out, sublayer, &desc);
+        if (desc.rows.count) diti_column_shard_add(p, h, out, sublayer, &desc);
         written++;
     }
     if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
@@ -34699,14 +35325,19 @@ DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, con
 /* Attention of every item to all its rows, wherever they are (docs/parallel.md 1.1): on one device; on several
    by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
 
-/* q: the first third of qkv's columns, k and v: those of kv [items * keys, 2 * heads * head_dim]. */
+static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
+    return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
+}
+
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
 static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
                                     uint32_t first_column, diti_tensor out, diti_tensor lse) {
-    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
     attention.batch = desc->items;
     attention.heads = desc->heads;
+    attention.kv_heads = desc->kv_heads;
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
@@ -34786,12 +35417,14 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 /* Every item attends those of its rows that desc->keys names. Items are attended to one by one, so that a device binds
    the keys of one at a time. */
 static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *desc, diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i,
+             kv_width = diti_attend_kv_width(desc);
     diti_tensor out = desc->out ? desc->out : diti_tensor_new(graph, graph->activation, all, width, "attention");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
         diti_attention_desc attention = DITI_ZERO;
         attention.batch = 1;
         attention.heads = desc->heads;
+        attention.kv_heads = desc->kv_heads;
         attention.head_dim = desc->head_dim;
         attention.scale = 1.0f / sqrtf((float)desc->head_dim);
         attention.items = diti_tensor_view(graph, desc->keys, i, 1, 0, DITI_ITEM_WORDS);
@@ -34799,8 +35432,8 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
         attention.out = diti_tensor_view(graph, out, i * rows, rows, 0, width);
         attention.name = "attention";
         diti_attention(graph, diti_tensor_view(graph, qkv, i * rows, rows, 0, width),
-                       diti_tensor_view(graph, qkv, i * rows, rows, width, width),
-                       diti_tensor_view(graph, qkv, i * rows, rows, 2 * width, width), &attention);
+                       diti_tensor_view(graph, qkv, i * rows, rows, width, kv_width),
+                       diti_tensor_view(graph, qkv, i * rows, rows, width + kv_width, kv_width), &attention);
     }
     return out;
 }
@@ -35115,14 +35748,15 @@ DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor 
 
 /* ---- the family's functions ---- */
 
-/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. */
+/* The columns of patches are (c, dt, dy, dx): a condition's stand behind the latent's, and its product is added. More
+   columns of the layer are those of a mask of zeros. */
 static void diti_patch_project(const diti_pass *p, const diti_tensor parts[2], uint32_t row, const diti_layer *layer,
                                diti_tensor positions, diti_tensor out) {
     uint32_t i, first = 0, rows = diti_tensor_rows(p->graph, out);
     for (i = 0; i < 2 && parts[i] && !diti_graph_failed(p->graph); i++) {
         uint32_t columns = diti_tensor_columns(p->graph, parts[i]);
         diti_linear_desc desc = DITI_ZERO;
-        if (parts[1]) {
+        if (parts[1] || columns < layer->weight.columns) {
             desc.cut.columns[0].first = first;
             desc.cut.columns[0].count = columns;
         }
@@ -35603,7 +36237,7 @@ DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *o
     uint32_t prompts = denoise->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if (prompts > 1 && !diti_text_order_divided(denoise))
+    if ((prompts > 1 || denoise->axes) && !diti_text_order_divided(denoise)) /* the other prompt may be elsewhere */
         out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
@@ -42013,7 +42647,8 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_qwenimage.py
 
    FLUX's double blocks alone, modulated by the timestep. Tokens of the image stand around the middle of their grid, and
-   the text's on the diagonal behind its edge. */
+   the text's on the diagonal behind its edge. Tokens of references (Qwen-Image-Edit) stand around the middles of
+   theirs, each in a frame of its own; some models modulate them as at timestep 0. */
 
 #define DITI_QWENIMAGE_MAX_BLOCKS 128u
 #define DITI_QWENIMAGE_AXES 3u
@@ -42025,6 +42660,7 @@ typedef struct diti_qwenimage_config {
     uint32_t channels;                       /* channels of the latent; its patches of 2 x 2 are the tokens */
     uint32_t text;                           /* columns of the text encoder's output */
     uint32_t axes[DITI_QWENIMAGE_AXES];      /* channels of a head that rotate with each coordinate */
+    bool clean;                              /* references are modulated as at timestep 0 */
 } diti_qwenimage_config;
 
 /* ---- weights; single files and GGUF have diffusers' names, too ---- */
@@ -42102,6 +42738,7 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     DITI_TRY(diti_qwenimage_check(loader, config, in, out, err));
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
+    config->clean = diti_setting_bool(&settings, "zero_cond_t", false);
     return diti_qwenimage_read_axes(&settings, config, err);
 }
 
@@ -42144,6 +42781,16 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* The first model that edits pictures takes one, which its language model sees as large as the autoencoder does. */
+static void diti_qwenimage_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    const char *pipeline = diti_json_string(index, "_class_name", "");
+    (void)scheduler;
+    if (diti_starts_with(pipeline, "QwenImageEdit")) traits->variant = "edit";
+    if (!diti_equal(pipeline, "QwenImageEditPipeline")) return;
+    traits->references = 1;
+    traits->shown_area = traits->reference_area;
+}
+
 static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     const diti_qwenimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -42167,6 +42814,11 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->default_guidance = 4;
     traits->norms_tokens = true;
     traits->joint = traits->planar = true;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->reference_area = 1024 * 1024;
+    traits->shown_area = 384 * 384;
+    traits->picture_chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_EDIT_PLUS);
+    traits->settle = diti_qwenimage_settle;
 }
 
 static void diti_qwenimage_load(diti_component *component, diti_loader *loader) {
@@ -42188,6 +42840,8 @@ typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps 
     diti_text_order order;
     diti_tensor text; /* F32 [prompts * text rows, D] */
     diti_joint_modulation modulation;
+    /* F32 [1, 6D], for references as at timestep 0; 0: they have the image's */
+    diti_tensor clean[DITI_QWENIMAGE_MAX_BLOCKS];
 } diti_qwenimage_state;
 
 static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
@@ -42219,43 +42873,84 @@ static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
 }
 
+/* active: of timestep 0, F32 [1, D]. */
+static void diti_qwenimage_modulate_clean(const diti_pass *p, diti_qwenimage_state *state, diti_tensor active) {
+    const diti_qwenimage *model = diti_qwenimage_of(p->model);
+    uint32_t i, end;
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++)
+        state->clean[i] = diti_layer_spread(p->graph, diti_pass_tensor(p), active,
+                                            &model->blocks[i].modulation.streams[DITI_JOINT_IMAGE].layers[0], 0,
+                                            "reference_modulation");
+}
+
 static void diti_qwenimage_prepare(diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
     const diti_qwenimage_config *config = &model->config;
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
-    uint32_t rows = denoise->text_batch * (denoise->text_tokens + denoise->height / 2 * (denoise->width / 2));
+    uint32_t references = diti_reference_tokens(p), steps = denoise->steps;
+    uint32_t rows =
+        denoise->text_batch * (denoise->text_tokens + references + denoise->height / 2 * (denoise->width / 2));
+    bool clean = config->clean && references;
     uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
     diti_qwenimage_state *state = diti_qwenimage_at(denoise);
     diti_tensor time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
-    time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_silu(graph, time, "conditioning_silu");
+    time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "conditioning_silu");
+    state->modulation.active = diti_tensor_view(graph, time, 0, steps, 0, config->width);
     state->modulation.shared = true;
     diti_joint_prepare(p, &state->modulation, columns, diti_qwenimage_modulation);
+    if (clean) diti_qwenimage_modulate_clean(p, state, diti_tensor_view(graph, time, steps, 1, 0, config->width));
+    diti_reference_lead(p, &model->patch);
     state->text = diti_qwenimage_text(p);
 }
 
 /* ---- inputs ---- */
 
-/* Lines and columns are counted from the middle, half of them below 0; the text goes on where the longer half ends. */
+/* Rows of an item behind its text. */
+static uint32_t diti_qwenimage_image(const diti_denoise *denoise) {
+    return denoise->lead + denoise->height / 2 * (denoise->width / 2);
+}
+
+/* A place in a grid of so many lines or columns, counted from its middle. */
+static int32_t diti_qwenimage_centered(uint32_t at, uint32_t count) {
+    return (int32_t)at - (int32_t)(count - count / 2);
+}
+
+/* Text goes on where the longest half side of any picture ends. */
+static uint32_t diti_qwenimage_behind(const diti_denoise *denoise) {
+    uint32_t most = denoise->height > denoise->width ? denoise->height / 4 : denoise->width / 4, i;
+    for (i = 0; i < denoise->reference_count; i++) {
+        if (denoise->references[i].height / 4 > most) most = denoise->references[i].height / 4;
+        if (denoise->references[i].width / 4 > most) most = denoise->references[i].width / 4;
+    }
+    return most;
+}
+
+/* Lines and columns are counted from the middle, half of them below 0; reference i is in frame i + 1. */
 static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
                                  float *cosines, float *sines) {
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
-    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + lines * columns;
-    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
-    uint32_t behind = lines / 2 > columns / 2 ? lines / 2 : columns / 2;
+    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + diti_qwenimage_image(denoise);
+    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1), behind = diti_qwenimage_behind(denoise);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
+        uint32_t token = row - texts, y, x;
         for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
             position[i] = (int32_t)(behind + row - pad);
-        if (row >= texts) {
-            position[1] = (int32_t)((row - texts) / columns) - (int32_t)(lines - lines / 2);
-            position[2] = (int32_t)((row - texts) % columns) - (int32_t)(columns - columns / 2);
+        if (row >= texts && token < denoise->lead) {
+            i = diti_reference_at(denoise, 2, token, &y, &x);
+            position[0] = (int32_t)(i + 1);
+            position[1] = diti_qwenimage_centered(y, denoise->references[i].height / 2);
+            position[2] = diti_qwenimage_centered(x, denoise->references[i].width / 2);
+        } else if (row >= texts) {
+            token -= denoise->lead;
+            position[1] = diti_qwenimage_centered(token / columns, lines);
+            position[2] = diti_qwenimage_centered(token % columns, columns);
         }
         diti_rotate_axes(config->axes, DITI_QWENIMAGE_AXES, 10000, position, cosines + at, sines + at);
     }
@@ -42281,9 +42976,9 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   denoise->height / 2 * (denoise->width / 2), err));
+                                   diti_qwenimage_image(denoise), err));
     DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
@@ -42304,6 +42999,7 @@ static diti_tensor diti_qwenimage_embed(diti_pass *p) {
 static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    p->modulation.lead = state->clean[p->index];
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     p->table_items = state->table_items;
@@ -42354,6 +43050,1143 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         diti_qwenimage_run_block,
         diti_qwenimage_final,
         diti_qwenimage_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_KREA2
+
+/* ==== src/model/krea2.c ==== */
+/* Krea 2: docs/models.md 3.15. Original:
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_krea2.py
+
+   One stream of text and image, all of whose blocks are modulated by the timestep plus a table of their own. Heads of
+   queries share heads of keys and values, and a gate that reads the same norm closes columns of what they say. The text
+   is made of twelve states of the language model: blocks of its own attend the states of each token, a weighted sum is
+   left of them, and more blocks attend the tokens. */
+
+#define DITI_KREA2_MAX_BLOCKS 128u
+#define DITI_KREA2_MAX_STATES 16u
+#define DITI_KREA2_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_krea2_config {
+    uint32_t blocks, heads, kv_heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels;                                       /* channels of the latent; tokens are patches of 2 x 2 */
+    uint32_t time;                                           /* columns of sinusoids */
+    uint32_t kv_rows;
+    uint32_t states, text, text_feed, text_head_dim, text_heads, text_kv_heads; /* text: columns of a state */
+    uint32_t layerwise, refiners;                                               /* the text's own blocks */
+    uint32_t axes[DITI_KREA2_AXES]; /* channels of a head that rotate with each coordinate */
+    float theta, eps;
+    float sum[DITI_KREA2_MAX_STATES]; /* weights of the states */
+} diti_krea2_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_krea2_keys[][2] = {
+    {"img_in", "first"},
+    {"time_embed.linear_1", "tmlp.0"},
+    {"time_embed.linear_2", "tmlp.2"},
+    {"time_mod_proj", "tproj.1"},
+    {"txt_in.norm.weight", "txtmlp.0.scale"},
+    {"txt_in.linear_1", "txtmlp.1"},
+    {"txt_in.linear_2", "txtmlp.3"},
+    {"text_fusion.projector", "txtfusion.projector"},
+    {"final_layer.linear", "last.linear"},
+    {"final_layer.norm.weight", "last.norm.scale"},
+    {"final_layer.scale_shift_table", "last.modulation.lin"},
+};
+static const char *const diti_krea2_block_keys[][2] = {
+    {"scale_shift_table", "mod.lin"}, /* flat */
+    {"norm1.weight", "prenorm.scale"},
+    {"norm2.weight", "postnorm.scale"},
+    {"attn.to_q", "attn.wq"},
+    {"attn.to_k", "attn.wk"},
+    {"attn.to_v", "attn.wv"},
+    {"attn.to_out.0", "attn.wo"},
+    {"attn.to_gate", "attn.gate"},
+    {"attn.norm_q.weight", "attn.qknorm.qnorm.scale"},
+    {"attn.norm_k.weight", "attn.qknorm.knorm.scale"},
+    {"ff.gate", "mlp.gate"},
+    {"ff.up", "mlp.up"},
+    {"ff.down", "mlp.down"},
+};
+static const diti_key_table diti_krea2_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_krea2_block_keys, DITI_COUNT(diti_krea2_block_keys)},
+    {"text_fusion.layerwise_blocks.", "txtfusion.layerwise_blocks.", diti_krea2_block_keys,
+     DITI_COUNT(diti_krea2_block_keys)},
+    {"text_fusion.refiner_blocks.", "txtfusion.refiner_blocks.", diti_krea2_block_keys,
+     DITI_COUNT(diti_krea2_block_keys)},
+    {NULL, NULL, diti_krea2_keys, DITI_COUNT(diti_krea2_keys)},
+};
+
+/* ---- weights; d: D, or columns of a state in the text's own blocks ---- */
+
+typedef struct diti_krea2_block {
+    diti_layer norms[2];        /* [d]: before attention, before the feed-forward; 1 is added, as to all norms here */
+    diti_fused_linear qkv;      /* [heads * head_dim, d], then twice [kv_heads * head_dim, d] */
+    diti_weight q_norm, k_norm; /* F32 [head_dim] */
+    diti_layer gate, out;       /* [heads * head_dim, d], [d, heads * head_dim] */
+    diti_layer ff_gate, ff_in;  /* [feed, d] each */
+    diti_layer ff_out;          /* [d, feed] */
+    diti_weight table;          /* F32 [6, D]; the text's own blocks have none */
+    diti_sublayer attention, feed;
+} diti_krea2_block;
+
+typedef struct diti_krea2 {
+    diti_transformer base;
+    diti_krea2_config config;
+    diti_layer patch;             /* [D, 4 * channels] */
+    diti_embedder time;           /* [D, time], [D, D] */
+    diti_layer modulation;        /* [6D, D] */
+    diti_weight text_norm;        /* F32 [text] */
+    diti_weight sum;              /* F32 [states], of which config has a copy */
+    diti_layer text_in, text_out; /* [D, text], [D, D] */
+    diti_krea2_block *blocks;     /* the image's, then the text's: those of the states, and of the tokens */
+    diti_layer final_norm;        /* [D] */
+    diti_weight final_table;      /* F32 [2, D] */
+    diti_layer proj_out;          /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_krea2;
+
+static const diti_krea2 *diti_krea2_of(const diti_transformer *transformer) {
+    return (const diti_krea2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+static dit_result diti_krea2_read_axes(diti_settings *settings, diti_krea2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_KREA2_AXES; i++) {
+        double given = i ? config->head_dim / 8 * 3 : config->head_dim / 4;
+        if (axis) given = axis->number;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "Krea 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+                     "axes_dims_rope are even and add up to it",
+                     (unsigned)config->head_dim, DITI_KREA2_AXES);
+}
+
+/* The weights of the states are few, and are read here: each scales a whole tensor. */
+static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *config, dit_error *err) {
+    const diti_stored_tensor *tensor = diti_loader_find(loader, "text_fusion.projector.weight");
+    if (!tensor || diti_stored_tensor_elements(tensor) != config->states)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: the sum of %u states of text (projector) is missing",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)config->states);
+    return diti_checkpoint_read_float(loader->checkpoint, tensor, config->sum, config->states, err);
+}
+
+static dit_result diti_krea2_check(const diti_loader *loader, const diti_krea2_config *config, uint32_t in,
+                                   uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !out || !config->head_dim ||
+        !config->text_head_dim || !config->feed || !config->text_feed || !config->time || !config->states)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Krea 2 transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed          ? "blocks"
+                         : !config->text_head_dim || !config->text ? "blocks of the text (text_fusion)"
+                         : !config->states                         ? "the sum of states of text (projector)"
+                         : !config->head_dim                       ? "norms of queries"
+                                                                   : "img_in or final_layer");
+    if (in != out || in % 4 || in > 1024 || config->head_dim > 256 || config->head_dim % 8 ||
+        config->width % config->head_dim || config->kv_rows % config->head_dim ||
+        config->width % (config->kv_rows ? config->kv_rows : 1) || config->text % config->text_head_dim ||
+        config->text_head_dim % 4 || config->blocks > DITI_KREA2_MAX_BLOCKS || config->states > DITI_KREA2_MAX_STATES)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Krea 2 transformer of %u blocks, heads of %u in widths of %u and %u, and %u states of "
+                         "text, that takes %u columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)config->kv_rows, (unsigned)config->states, (unsigned)in, (unsigned)out);
+    return DIT_OK;
+}
+
+static dit_result diti_krea2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_krea2_config, width), "img_in.weight", 0},
+        {offsetof(diti_krea2_config, time), "time_embed.linear_1.weight", 1},
+        {offsetof(diti_krea2_config, text), "txt_in.linear_1.weight", 1},
+        {offsetof(diti_krea2_config, feed), "transformer_blocks.0.ff.gate.weight", 0},
+        {offsetof(diti_krea2_config, kv_rows), "transformer_blocks.0.attn.to_k.weight", 0},
+        {offsetof(diti_krea2_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0},
+        {offsetof(diti_krea2_config, text_feed), "text_fusion.refiner_blocks.0.ff.gate.weight", 0},
+        {offsetof(diti_krea2_config, text_kv_heads), "text_fusion.refiner_blocks.0.attn.to_k.weight", 0},
+        {offsetof(diti_krea2_config, text_head_dim), "text_fusion.refiner_blocks.0.attn.norm_q.weight", 0},
+        {offsetof(diti_krea2_config, states), "text_fusion.projector.weight", 1}};
+    diti_krea2_config *config = &((diti_krea2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "final_layer.linear.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
+    config->layerwise = diti_loader_layers(loader, &settings, "num_layerwise_text_blocks",
+                                           "text_fusion.layerwise_blocks.", ".attn.to_q.weight");
+    config->refiners = diti_loader_layers(loader, &settings, "num_refiner_text_blocks", "text_fusion.refiner_blocks.",
+                                          ".attn.to_q.weight");
+    DITI_TRY(diti_krea2_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->kv_heads = config->kv_rows / config->head_dim;
+    config->text_heads = config->text / config->text_head_dim;
+    config->text_kv_heads /= config->text_head_dim;
+    config->theta = (float)diti_setting_number(&settings, "rope_theta", 1000, 2, 1e9);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    DITI_TRY(diti_krea2_read_sum(loader, config, err));
+    return diti_krea2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+/* A table of so many rows, which originals store flat. */
+static void diti_krea2_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                  const char *name) {
+    uint32_t stored = diti_loader_dimension(loader, name, 0);
+    diti_load_vector(loader, out, stored == rows ? rows : 1, stored == rows ? columns : rows * columns, name);
+    if (!out->part_count) return;
+    out->rows = out->parts[0].rows = rows;
+    out->columns = columns;
+}
+
+typedef struct diti_krea2_sizes {
+    uint32_t width, heads, kv_heads, head_dim, feed;
+} diti_krea2_sizes;
+
+static void diti_krea2_load_block(diti_loader *loader, diti_krea2_block *block, const diti_krea2_sizes *sizes,
+                                  float eps) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t d = sizes->width, i, own = sizes->heads * sizes->head_dim, kv = sizes->kv_heads * sizes->head_dim;
+    diti_load_offset(loader, &block->norms[0].weight, d, 1, "norm1.weight");
+    diti_load_offset(loader, &block->norms[1].weight, d, 1, "norm2.weight");
+    block->qkv.count = 3;
+    for (i = 0; i < 3; i++) diti_load_bare(loader, &block->qkv.layers[i], i ? kv : own, d, qkv[i]);
+    diti_load_offset(loader, &block->q_norm, sizes->head_dim, 1, "attn.norm_q.weight");
+    diti_load_offset(loader, &block->k_norm, sizes->head_dim, 1, "attn.norm_k.weight");
+    diti_load_bare(loader, &block->gate, own, d, "attn.to_gate");
+    diti_load_bare(loader, &block->out, d, own, "attn.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, sizes->feed, d, "ff.gate");
+    diti_load_bare(loader, &block->ff_in, sizes->feed, d, "ff.up");
+    diti_load_bare(loader, &block->ff_out, d, sizes->feed, "ff.down");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, own,
+                                         own / sizes->kv_heads); /* groups stay whole */
+    block->attention.gate = &block->gate;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = eps;
+    block->attention.norm = &block->norms[0];
+    block->feed.norm = &block->norms[1];
+}
+
+static void diti_krea2_load_weights(diti_loader *loader, diti_krea2 *model) {
+    const diti_krea2_config *config = &model->config;
+    uint32_t i, width = config->width, texts = config->layerwise + config->refiners;
+    diti_krea2_sizes sizes = {width, config->heads, config->kv_heads, config->head_dim, config->feed};
+    diti_krea2_sizes text = {config->text, config->text_heads, config->text_kv_heads, config->text_head_dim,
+                             config->text_feed};
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "img_in");
+    diti_load_embedder(loader, &model->time, width, width, config->time, "time_embed");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "time_mod_proj");
+    for (i = 0; i < texts; i++) {
+        bool refines = i >= config->layerwise;
+        diti_loader_scope(loader, "text_fusion.%s_blocks.%u.", refines ? "refiner" : "layerwise",
+                          (unsigned)(refines ? i - config->layerwise : i));
+        diti_krea2_load_block(loader, &model->blocks[config->blocks + i], &text, config->eps);
+    }
+    diti_loader_scope(loader, "%s", "");
+    diti_load_vector(loader, &model->sum, 1, config->states, "text_fusion.projector.weight");
+    diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.norm.weight");
+    diti_load_layer(loader, &model->text_in, width, config->text, 1, "txt_in.linear_1");
+    diti_load_layer(loader, &model->text_out, width, width, 1, "txt_in.linear_2");
+    for (i = 0; i < config->blocks; i++) {
+        diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)i);
+        diti_krea2_load_block(loader, &model->blocks[i], &sizes, config->eps);
+        diti_krea2_load_table(loader, &model->blocks[i].table, 6, width, "scale_shift_table");
+    }
+    diti_loader_scope(loader, "%s", "");
+    diti_load_offset(loader, &model->final_norm.weight, width, 1, "final_layer.norm.weight");
+    diti_krea2_load_table(loader, &model->final_table, 2, width, "final_layer.scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "final_layer.linear");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+    model->last.rms = true;
+    model->last.eps = config->eps;
+    model->last.norm = &model->final_norm;
+}
+
+/* Turbo takes few steps with one shift; Raw, which has the same tensors, says in model_index.json that it is not
+   distilled. */
+static void diti_krea2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
+    (void)scheduler;
+    if (!index || diti_json_bool(index, "is_distilled", true)) return;
+    traits->variant = "raw";
+    traits->fixed_shift = 0;
+    traits->default_steps = 28;
+    traits->default_guidance = 5.5f;
+}
+
+static void diti_krea2_set_traits(diti_krea2 *model) {
+    const diti_krea2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "turbo";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_KREA2);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->states * config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":1.15,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":6400}";
+    traits->fixed_shift = 3.1581929f; /* e^1.15 */
+    traits->uniform_sigmas = true;
+    traits->default_steps = 8;
+    traits->default_guidance = 1;
+    traits->guides_beyond = true;
+    traits->joint = traits->planar = true;
+    traits->settle = diti_krea2_settle;
+}
+
+static void diti_krea2_load(diti_component *component, diti_loader *loader) {
+    diti_krea2 *model = (diti_krea2 *)(void *)component;
+    const diti_krea2_config *config = &model->config;
+    model->blocks = (diti_krea2_block *)diti_component_array(
+        component, loader, config->blocks + config->layerwise + config->refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_krea2_load_weights(loader, model);
+    diti_krea2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_krea2_state {         /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, time] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image rows, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_text_order order;
+    diti_tensor text;              /* F32 [prompts * text rows, D] */
+    diti_tensor modulation, final; /* F32 [steps, 6D], [steps, 2D] */
+    diti_tensor step, step_final;  /* rows of the step at hand */
+} diti_krea2_state;
+
+static diti_krea2_state *diti_krea2_at(const diti_denoise *denoise) { return (diti_krea2_state *)denoise->family; }
+
+/* x * sigmoid(gate) = x * (1/2 + tanh(gate / 2) / 2). */
+static diti_tensor diti_krea2_close(diti_graph *graph, diti_tensor x, diti_tensor gate) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH; /* 3 tanh(g / 3) of g = 3 / 2 gate */
+    desc.scale = 1.5f;
+    desc.out_f32 = true;
+    desc.name = "attention_gate";
+    gate = diti_elementwise(graph, gate, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 6;
+    desc.offset = 0.5f;
+    return diti_multiply(graph, x, diti_elementwise(graph, gate, &desc), 0, "attention_gate");
+}
+
+static diti_tensor diti_krea2_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.name = "text_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* RMS norm of each head, and rotation where there are tables, in place. */
+static void diti_krea2_heads(diti_graph *graph, diti_tensor x, uint32_t head_dim, const diti_weight *weight, float eps,
+                             diti_tensor cosines, diti_tensor sines) {
+    diti_qkv_desc post = DITI_ZERO;
+    post.heads = diti_tensor_columns(graph, x) / head_dim;
+    post.head_dim = head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = eps;
+    post.weight = weight;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = cosines ? diti_tensor_rows(graph, cosines) : 0;
+    post.name = "heads";
+    diti_qk_norm_rope(graph, x, &post);
+}
+
+static void diti_krea2_residual(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                                const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.residual = desc.out = x;
+    desc.name = name;
+    diti_linear(graph, h, weight, &desc);
+}
+
+/* A block of the text's own, docs/models.md 3.15 step 1, on x F32 [rows, text] in place: rows of so many equal items,
+   or of those that `items` names. */
+static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w, diti_tensor x, uint32_t batch,
+                                  diti_tensor items, uint32_t most) {
+    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    diti_attention_desc attention = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_tensor h = diti_krea2_rms(graph, x, &w->norms[0].weight, config->eps), qkv[3], gate;
+    uint32_t i;
+    for (i = 0; i < 3; i++) qkv[i] = diti_layer_run(graph, h, &w->qkv.layers[i], DITI_ACTIVATION_NONE, "text_qkv");
+    gate = diti_layer_run(graph, h, &w->gate, DITI_ACTIVATION_NONE, "text_gate");
+    diti_krea2_heads(graph, qkv[0], config->text_head_dim, &w->q_norm, config->eps, 0, 0);
+    diti_krea2_heads(graph, qkv[1], config->text_head_dim, &w->k_norm, config->eps, 0, 0);
+    attention.batch = batch;
+    attention.heads = config->text_heads;
+    attention.kv_heads = config->text_kv_heads;
+    attention.head_dim = config->text_head_dim;
+    attention.scale = 1.0f / sqrtf((float)config->text_head_dim);
+    attention.items = items;
+    attention.most_keys = most;
+    attention.name = "text_attention";
+    h = diti_krea2_close(graph, diti_attention(graph, qkv[0], qkv[1], qkv[2], &attention), gate);
+    diti_krea2_residual(graph, x, h, &w->out.weight, "text_attention_out");
+    h = diti_krea2_rms(graph, x, &w->norms[1].weight, config->eps);
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.multiply = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "text_ff_in");
+    linear.name = "text_ff_gate";
+    h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
+    diti_krea2_residual(graph, x, h, &w->ff_out.weight, "text_ff_out");
+}
+
+/* The weighted sum of each token's states: F32 [tokens, text] of x [tokens * states, text]. */
+static diti_tensor diti_krea2_sum(const diti_pass *p, diti_tensor x, uint32_t tokens) {
+    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
+    diti_elementwise_desc desc = DITI_ZERO;
+    uint32_t i;
+    x = diti_tensor_reshape(p->graph, x, tokens, config->states * config->text);
+    desc.out_f32 = true;
+    desc.name = "sum_states";
+    for (i = 0; i < config->states && !diti_graph_failed(p->graph); i++) {
+        desc.scale = config->sum[i] != 0 ? config->sum[i] : 1e-30f; /* 0 stands for 1 */
+        desc.add =
+            diti_elementwise(p->graph, diti_tensor_view(p->graph, x, 0, tokens, i * config->text, config->text), &desc);
+    }
+    return desc.add;
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D]. */
+static diti_tensor diti_krea2_text(const diti_pass *p) {
+    const diti_krea2 *model = diti_krea2_of(p->model);
+    const diti_krea2_config *config = &model->config;
+    const diti_text_order *order = &diti_krea2_at(p->denoise)->order;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = diti_tensor_rows(graph, p->denoise->text), columns = config->states * config->text, i;
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, tokens, columns, "states of text");
+    diti_copy(graph, diti_tensor_view(graph, p->denoise->text, 0, tokens, 0, columns), x, "states of text");
+    x = diti_tensor_reshape(graph, x, tokens * config->states, config->text);
+    for (i = 0; i < config->layerwise && !diti_graph_failed(graph); i++)
+        diti_krea2_text_block(p, &model->blocks[config->blocks + i], x, tokens, 0, 0);
+    x = diti_text_order_rows(p, order, diti_krea2_sum(p, x, tokens));
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_krea2_text_block(p, &model->blocks[config->blocks + config->layerwise + i], x, p->denoise->text_batch,
+                              order->items, p->denoise->text_tokens);
+    x = diti_krea2_rms(graph, x, &model->text_norm, config->eps);
+    x = diti_layer_run(graph, x, &model->text_in, DITI_ACTIVATION_GELU_TANH, "context_in");
+    return diti_layer_f32(graph, x, &model->text_out, DITI_ACTIVATION_NONE, 0, "context");
+}
+
+/* Modulation of all steps: of the blocks, without their tables, and of the last norm. */
+static void diti_krea2_modulate(const diti_pass *p, diti_krea2_state *state) {
+    const diti_krea2 *model = diti_krea2_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t steps = p->denoise->steps, width = p->width, i;
+    diti_tensor time, table = diti_tensor_weight(graph, &model->final_table, 0);
+    diti_elementwise_desc active = DITI_ZERO;
+    time = diti_layer_run(graph, state->sinusoids, &model->time.in, DITI_ACTIVATION_GELU_TANH, "time_in");
+    time = diti_layer_f32(graph, time, &model->time.out, DITI_ACTIVATION_NONE, 0, "time");
+    state->final = diti_tensor_new(graph, DITI_F32, steps, 2 * width, "final_modulation");
+    for (i = 0; i < 2; i++)
+        diti_add_rows(graph, time, diti_tensor_view(graph, table, i, 1, 0, width),
+                      diti_tensor_view(graph, state->final, 0, steps, i * width, width), "final_modulation");
+    active.activation = DITI_ACTIVATION_GELU_TANH;
+    active.out_f32 = true;
+    active.name = "time_gelu";
+    state->modulation = diti_layer_spread(graph, diti_pass_tensor(p), diti_elementwise(graph, time, &active),
+                                          &model->modulation, 0, "modulation");
+}
+
+static void diti_krea2_prepare(diti_pass *p) {
+    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    diti_krea2_state *state = diti_krea2_at(denoise);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, config->time, "timesteps");
+    state->cosines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    diti_krea2_modulate(p, state);
+    state->text = diti_krea2_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x). */
+static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                          const diti_krea2_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t rows = plan->tensors[state->cosines].rows, half = model->config.head_dim / 2, row;
+    size_t count = (size_t)rows * half;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_KREA2_AXES] = {0, 0, 0};
+        if (row >= denoise->text_tokens) {
+            position[1] = (int32_t)((row - denoise->text_tokens) / (denoise->width / 2));
+            position[2] = (int32_t)((row - denoise->text_tokens) % (denoise->width / 2));
+        }
+        diti_rotate_axes(model->config.axes, DITI_KREA2_AXES, (double)model->config.theta, position,
+                         table + (size_t)row * half, table + count + (size_t)row * half);
+    }
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_krea2 *model = diti_krea2_of(transformer);
+    const diti_krea2_state *state = (const diti_krea2_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_krea2_write_places(model, plan, denoise, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_krea2_begin(diti_pass *p) {
+    diti_krea2_state *state = diti_krea2_at(p->denoise);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    if (p->denoise->same_timestep) return;
+    state->step = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+    state->step_final = diti_select_row(p->graph, state->final, p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_krea2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_krea2_at(p->denoise)->text, &diti_krea2_of(p->model)->patch, 0);
+}
+
+/* The columns of a layer that this device makes, at out or in a new tensor. */
+static diti_tensor diti_krea2_columns(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                      const diti_column_shard *columns, diti_tensor out, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out = diti_group_count(columns->in) == 1 ? out : 0;
+    desc.name = name;
+    h = diti_column_shard_begin(p->graph, h, layer, 1, columns, &desc);
+    h = diti_linear(p->graph, h, &layer->weight, &desc);
+    return diti_column_shard_end(p->graph, columns, h, DITI_ACTIVATION_NONE, out, name);
+}
+
+/* qkv with a head of keys and values for each of queries: where devices exchange heads, or keep keys. */
+static diti_tensor diti_krea2_repeat(const diti_pass *p, diti_tensor qkv, uint32_t heads, uint32_t kv_heads) {
+    diti_graph *graph = p->graph;
+    uint32_t head_dim = diti_krea2_of(p->model)->config.head_dim, group = heads / kv_heads, i;
+    uint32_t rows = diti_tensor_rows(graph, qkv), width = heads * head_dim, pairs = rows * 2 * kv_heads;
+    diti_element format = graph->activation;
+    diti_tensor one = diti_tensor_new(graph, format, rows, 2 * kv_heads * head_dim, "keys and values");
+    diti_tensor many = diti_tensor_new(graph, format, rows, 2 * width, "repeated keys and values");
+    diti_tensor all = diti_tensor_new(graph, format, rows, 3 * width, "repeated_qkv"), heads_of, repeated;
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * kv_heads * head_dim), one, "keys and values");
+    heads_of = diti_tensor_reshape(graph, one, pairs, head_dim);
+    repeated = diti_tensor_reshape(graph, many, pairs, group * head_dim);
+    for (i = 0; i < group && !diti_graph_failed(graph); i++)
+        diti_copy(graph, heads_of, diti_tensor_view(graph, repeated, 0, pairs, i * head_dim, head_dim),
+                  "repeated keys and values");
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width), diti_tensor_view(graph, all, 0, rows, 0, width),
+              "repeated_qkv");
+    diti_copy(graph, many, diti_tensor_view(graph, all, 0, rows, width, 2 * width), "repeated_qkv");
+    return all;
+}
+
+/* [items * rows at hand, this device's columns of heads], closed by the gate. */
+static diti_tensor diti_krea2_attend(const diti_pass *p, const diti_krea2_block *w, diti_tensor h) {
+    const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    diti_column_shard q = diti_column_shard_of(p, &w->attention), kv = q;
+    uint32_t group = config->heads / config->kv_heads, rows = p->items * (p->text + p->image), i;
+    bool exchanged = p->denoise->kept_kv || (p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1);
+    diti_attend_desc desc = DITI_ZERO;
+    diti_tensor qkv, gate;
+    kv.first /= group;
+    kv.count /= group;
+    kv.all /= group;
+    qkv = diti_tensor_new(graph, graph->activation, rows, q.count + 2 * kv.count, "qkv");
+    for (i = 0; i < 3; i++)
+        diti_krea2_columns(
+            p, h, &w->qkv.layers[i], i ? &kv : &q,
+            diti_tensor_view(graph, qkv, 0, rows, i ? q.count + (i - 1) * kv.count : 0, i ? kv.count : q.count), "qkv");
+    gate = diti_krea2_columns(p, h, &w->gate, &q, 0, "gate");
+    diti_krea2_heads(graph, diti_tensor_view(graph, qkv, 0, rows, 0, q.count), config->head_dim, &w->q_norm,
+                     config->eps, p->cosines, p->sines);
+    diti_krea2_heads(graph, diti_tensor_view(graph, qkv, 0, rows, q.count, kv.count), config->head_dim, &w->k_norm,
+                     config->eps, p->cosines, p->sines);
+    if (p->keys && exchanged)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "attention that leaves padding of the text out wants all rows on one device: no "
+                               "ulysses, ring or pipefusion");
+    desc.items = p->items;
+    desc.keys = p->keys;
+    desc.heads = q.count / config->head_dim;
+    desc.kv_heads = exchanged ? 0 : kv.count / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.text = true;
+    desc.int8 = p->model->int8_attention;
+    if (exchanged) qkv = diti_krea2_repeat(p, qkv, desc.heads, kv.count / config->head_dim);
+    return diti_krea2_close(graph, diti_attend(graph, p->denoise, &desc, qkv), gate);
+}
+
+/* Rows of a modulation, F32 [1, 6D]. */
+enum {
+    DITI_KREA2_SCALE_MSA,
+    DITI_KREA2_SHIFT_MSA,
+    DITI_KREA2_GATE_MSA,
+    DITI_KREA2_SCALE_MLP,
+    DITI_KREA2_SHIFT_MLP,
+    DITI_KREA2_GATE_MLP
+};
+
+/* docs/models.md 3.15 step 3; x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_krea2_block *w = &diti_krea2_of(p->model)->blocks[p->index];
+    const diti_krea2_state *state = diti_krea2_at(p->denoise);
+    diti_tensor h;
+    diti_table_modulate(p, &w->table, state->step, 0);
+    p->modulation.chunks = 6;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->keys = diti_text_order_keys(p, &state->order);
+    h = diti_modulate(p, x, (diti_modulator)DITI_KREA2_SHIFT_MSA, (diti_modulator)DITI_KREA2_SCALE_MSA, &w->attention);
+    diti_sublayer_add(p, x, (diti_modulator)DITI_KREA2_GATE_MSA, &w->attention, diti_krea2_attend(p, w, h));
+    diti_sublayer_feed(p, x, (diti_modulator)DITI_KREA2_SHIFT_MLP, (diti_modulator)DITI_KREA2_SCALE_MLP,
+                       (diti_modulator)DITI_KREA2_GATE_MLP, &w->feed);
+    return x;
+}
+
+static diti_tensor diti_krea2_final(diti_pass *p, diti_tensor x) {
+    const diti_krea2 *model = diti_krea2_of(p->model);
+    p->modulation.rows = diti_krea2_at(p->denoise)->step_final;
+    p->modulation.chunks = 0;
+    return diti_output(
+        p,
+        diti_modulate(p, x, (diti_modulator)DITI_KREA2_SHIFT_MSA, (diti_modulator)DITI_KREA2_SCALE_MSA, &model->last),
+        &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_KREA2_TURBO "krea/Krea-2-Turbo"
+static const diti_place diti_krea2_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_KREA2_TURBO ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_KREA2_TURBO ": text_encoder/, or Qwen/Qwen3-VL-4B-Instruct-GGUF"},
+    {"", DIT_ROLE_VAE, DITI_KREA2_TURBO ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_KREA2_TURBO ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_KREA2_TURBO ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_krea2_family(void) {
+    static const diti_family family = {
+        "krea2",
+        "Krea 2",
+        {"Krea2Transformer2DModel",
+         NULL,
+         {"text_fusion.projector.weight", "img_in.weight", "transformer_blocks.0.attn.to_gate.weight", NULL},
+         {"txtfusion.projector.weight", "first.weight", "blocks.0.attn.gate.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_krea2), diti_krea2_read, diti_krea2_load, NULL},
+        diti_krea2_names,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen3-VL", NULL, NULL},
+        diti_krea2_places,
+        sizeof(diti_krea2_state),
+        diti_krea2_prepare,
+        diti_krea2_begin,
+        diti_krea2_embed,
+        diti_krea2_run_block,
+        diti_krea2_final,
+        diti_krea2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_ANIMA
+
+/* ==== src/model/anima.c ==== */
+/* Anima: docs/models.md 3.16. Original:
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_cosmos.py
+
+   Cosmos-Predict2's transformer for pictures. Blocks attend the image, then the text, then comes a feed-forward; each
+   of the three is modulated by a low-rank product of its own plus what all of them share. */
+
+#define DITI_ANIMA_MAX_BLOCKS 128u
+
+/* ---- configuration ---- */
+
+typedef struct diti_anima_config {
+    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t rank;                                 /* columns between the two matrices of a modulation */
+    uint32_t columns;                              /* columns of patches as the file has them: a mask's are the last */
+    uint32_t channels, text;                       /* channels of the latent; columns of the text */
+    double scale;                                  /* of the lattice of lines and columns */
+} diti_anima_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_anima_keys[][2] = {
+    {"patch_embed.proj", "net.x_embedder.proj.1"},
+    {"time_embed.t_embedder.linear_1", "net.t_embedder.1.linear_1"},
+    {"time_embed.t_embedder.linear_2", "net.t_embedder.1.linear_2"},
+    {"time_embed.norm.weight", "net.t_embedding_norm.weight"},
+    {"norm_out.linear_1", "net.final_layer.adaln_modulation.1"},
+    {"norm_out.linear_2", "net.final_layer.adaln_modulation.2"},
+    {"proj_out", "net.final_layer.linear"},
+};
+static const char *const diti_anima_block_keys[][2] = {
+    {"norm1.linear_1", "adaln_modulation_self_attn.1"},
+    {"norm1.linear_2", "adaln_modulation_self_attn.2"},
+    {"norm2.linear_1", "adaln_modulation_cross_attn.1"},
+    {"norm2.linear_2", "adaln_modulation_cross_attn.2"},
+    {"norm3.linear_1", "adaln_modulation_mlp.1"},
+    {"norm3.linear_2", "adaln_modulation_mlp.2"},
+    {"attn1.to_q", "self_attn.q_proj"},
+    {"attn1.to_k", "self_attn.k_proj"},
+    {"attn1.to_v", "self_attn.v_proj"},
+    {"attn1.to_out.0", "self_attn.output_proj"},
+    {"attn1.norm_q", "self_attn.q_norm"},
+    {"attn1.norm_k", "self_attn.k_norm"},
+    {"attn2.to_q", "cross_attn.q_proj"},
+    {"attn2.to_k", "cross_attn.k_proj"},
+    {"attn2.to_v", "cross_attn.v_proj"},
+    {"attn2.to_out.0", "cross_attn.output_proj"},
+    {"attn2.norm_q", "cross_attn.q_norm"},
+    {"attn2.norm_k", "cross_attn.k_norm"},
+    {"ff.net.0.proj", "mlp.layer1"},
+    {"ff.net.2", "mlp.layer2"},
+};
+static const diti_key_table diti_anima_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "net.blocks.", diti_anima_block_keys, DITI_COUNT(diti_anima_block_keys)},
+    {NULL, NULL, diti_anima_keys, DITI_COUNT(diti_anima_keys)},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
+
+/* ---- weights; no layer has a bias ---- */
+
+typedef struct diti_anima_block {
+    diti_layer down[3], up[3]; /* [rank, D], [3D, rank]: modulation of attention, of the text's, of the feed */
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_weight norms;         /* F32 [2, head_dim]: of queries, of keys */
+    diti_layer out;            /* [D, D] */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, text] */
+    diti_weight text_norm_q, text_norm_k; /* F32 [head_dim] */
+    diti_layer text_out;                  /* [D, D] */
+    diti_layer ff_in, ff_out;             /* [feed, D], [D, feed] */
+    diti_sublayer attention, cross, feed;
+} diti_anima_block;
+
+typedef struct diti_anima {
+    diti_transformer base;
+    diti_anima_config config;
+    diti_layer patch;             /* [D, columns] */
+    diti_layer time_in, time_out; /* [D, D], [3D, D] */
+    diti_weight time_norm;        /* F32 [D] */
+    diti_anima_block *blocks;
+    diti_layer final_down, final_up; /* [rank, D], [2D, rank] */
+    diti_layer proj_out;             /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_anima;
+
+static const diti_anima *diti_anima_of(const diti_transformer *transformer) {
+    return (const diti_anima *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_anima_check(const diti_loader *loader, const diti_anima_config *config, uint32_t out,
+                                   dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->columns || !out || !config->head_dim ||
+        !config->feed || !config->rank)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an Anima transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed || !config->rank ? "blocks"
+                         : !config->text                                   ? "attention to the text"
+                         : !config->head_dim                               ? "norms of queries"
+                                                                           : "patch_embed or proj_out");
+    if (out % 4 || out > 1024 || config->columns < out || config->width % config->head_dim || config->width % 2 ||
+        config->head_dim > 256 || config->head_dim % 8 || config->blocks > DITI_ANIMA_MAX_BLOCKS)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: an Anima transformer of %u blocks, heads of %u in a width of %u, that takes %u columns of "
+            "patches and makes %u, is out of range",
+            file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+            (unsigned)config->columns, (unsigned)out);
+    return DIT_OK;
+}
+
+static dit_result diti_anima_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                  dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_anima_config, width), "patch_embed.proj.weight", 0},
+        {offsetof(diti_anima_config, columns), "patch_embed.proj.weight", 1},
+        {offsetof(diti_anima_config, rank), "norm_out.linear_1.weight", 0},
+        {offsetof(diti_anima_config, text), "transformer_blocks.0.attn2.to_k.weight", 1},
+        {offsetof(diti_anima_config, feed), "transformer_blocks.0.ff.net.0.proj.weight", 0},
+        {offsetof(diti_anima_config, head_dim), "transformer_blocks.0.attn1.norm_q.weight", 0}};
+    diti_anima_config *config = &((diti_anima *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    const diti_json *scale = diti_setting_numbers(&settings, "rope_scale");
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn1.to_q.weight");
+    DITI_TRY(diti_anima_check(loader, config, out, err));
+    config->channels = out / 4;
+    config->heads = config->width / config->head_dim;
+    scale = scale && scale->first ? scale->first->next : NULL; /* of time, lines, columns */
+    config->scale = scale && scale->number >= 1 && scale->number <= 64 ? scale->number : 4;
+    return settings.result;
+}
+
+/* ---- loading ---- */
+
+static void diti_anima_load_block(diti_loader *loader, diti_anima_block *block, const diti_anima_config *config,
+                                  uint32_t index) {
+    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"};
+    static const char *const norms[] = {"attn1.norm_q.weight", "attn1.norm_k.weight"};
+    uint32_t width = config->width, i;
+    char name[32];
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    for (i = 0; i < 3; i++) {
+        diti_format(name, sizeof name, "norm%u.linear_1", (unsigned)i + 1);
+        diti_load_bare(loader, &block->down[i], config->rank, width, name);
+        diti_format(name, sizeof name, "norm%u.linear_2", (unsigned)i + 1);
+        diti_load_bare(loader, &block->up[i], 3 * width, config->rank, name);
+    }
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attn1.to_out.0");
+    diti_load_bare(loader, &block->text_q, width, width, "attn2.to_q");
+    diti_load_fused_linear(loader, &block->text_kv, kv, 2, width, config->text, false);
+    diti_load_vector(loader, &block->text_norm_q, 1, config->head_dim, "attn2.norm_q.weight");
+    diti_load_vector(loader, &block->text_norm_k, 1, config->head_dim, "attn2.norm_k.weight");
+    diti_load_bare(loader, &block->text_out, width, width, "attn2.to_out.0");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "ff.net.0.proj");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "ff.net.2");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->attention.norm_eps = 1e-5f;
+    block->attention.half_split = true;
+    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, width, config->head_dim);
+    block->cross.in = &block->text_q;
+    block->cross.norm_name = "norm_text";
+    block->cross.in_name = "text_q";
+    block->cross.out_name = "text_out";
+    diti_sublayers_share_heads(&block->attention, &block->cross);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.activation = DITI_ACTIVATION_GELU_ERF;
+}
+
+static void diti_anima_load_weights(diti_loader *loader, diti_anima *model) {
+    const diti_anima_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_bare(loader, &model->patch, width, config->columns, "patch_embed.proj");
+    diti_load_bare(loader, &model->time_in, width, width, "time_embed.t_embedder.linear_1");
+    diti_load_bare(loader, &model->time_out, 3 * width, width, "time_embed.t_embedder.linear_2");
+    diti_load_vector(loader, &model->time_norm, 1, width, "time_embed.norm.weight");
+    for (i = 0; i < config->blocks; i++) diti_anima_load_block(loader, &model->blocks[i], config, i);
+    diti_load_bare(loader, &model->final_down, config->rank, width, "norm_out.linear_1");
+    diti_load_bare(loader, &model->final_up, 2 * width, config->rank, "norm_out.linear_2");
+    diti_load_bare(loader, &model->proj_out, 4 * config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+static void diti_anima_set_traits(diti_anima *model) {
+    const diti_anima_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1.0";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 30;
+    traits->default_guidance = 4;
+    traits->attends_padding = traits->masks_padding = true;
+}
+
+static void diti_anima_load(diti_component *component, diti_loader *loader) {
+    diti_anima *model = (diti_anima *)(void *)component;
+    model->blocks =
+        (diti_anima_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_anima_load_weights(loader, model);
+    diti_anima_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_anima_state {         /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, D] */
+    diti_tensor cosines, sines;           /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_tensor text_rows;                /* input U32 [1, prompts * text tokens]: rows of the text, or none */
+    diti_joint_modulation modulation;
+    diti_tensor text[DITI_ANIMA_MAX_BLOCKS]; /* [prompts * text tokens, 2D]: keys, normed, and values */
+} diti_anima_state;
+
+static diti_anima_state *diti_anima_at(const diti_denoise *denoise) { return (diti_anima_state *)denoise->family; }
+
+/* Of active F32 [rows, 4D], silu of the embedded time and what all modulations share: up(down(active)) + shared, for
+   attention, the feed-forward and the text's attention: F32 [rows, 9D], of the last norm [rows, 2D]. */
+static diti_tensor diti_anima_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    static const uint32_t order[3] = {0, 2, 1}; /* as diti_modulator has them */
+    const diti_anima *model = diti_anima_of(p->model);
+    bool last = index == model->config.blocks;
+    uint32_t rows = diti_tensor_rows(p->graph, active), width = p->width, i, chunks = last ? 2 : 3;
+    diti_tensor silu = diti_tensor_view(p->graph, active, 0, rows, 0, width), shared, all;
+    shared = diti_tensor_view(p->graph, active, 0, rows, width, chunks * width);
+    all = diti_tensor_new(p->graph, DITI_F32, rows, (last ? 2 : 9) * width, "modulation");
+    for (i = 0; i < (last ? 1u : 3u) && !diti_graph_failed(p->graph); i++) {
+        const diti_anima_block *w = last ? NULL : &model->blocks[index];
+        const diti_layer *down = last ? &model->final_down : &w->down[order[i]];
+        const diti_layer *up = last ? &model->final_up : &w->up[order[i]];
+        diti_tensor low = diti_layer_f32(p->graph, silu, down, DITI_ACTIVATION_NONE, 0, "modulation_down");
+        low = diti_layer_f32(p->graph, low, up, DITI_ACTIVATION_NONE, 0, "modulation_up");
+        diti_add_rows(p->graph, low, shared,
+                      diti_tensor_view(p->graph, all, 0, rows, i * chunks * width, chunks * width), "modulation");
+    }
+    return all;
+}
+
+/* RMS norm of each head, in place. */
+static void diti_anima_norm(const diti_pass *p, diti_tensor x, const diti_weight *weight, const char *name) {
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.head_dim = diti_anima_of(p->model)->config.head_dim;
+    desc.heads = diti_tensor_columns(p->graph, x) / desc.head_dim;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-5f;
+    desc.weight = weight;
+    desc.name = name;
+    diti_qk_norm_rope(p->graph, x, &desc);
+}
+
+/* Rows behind a prompt's are zeros, and are attended. */
+static void diti_anima_project_text(diti_pass *p, diti_anima_state *state) {
+    const diti_anima *model = diti_anima_of(p->model);
+    uint32_t rows = p->denoise->text_batch * p->denoise->text_tokens, i, end;
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    text = diti_gather_tensor(p->graph, diti_add_rows(p->graph, text, 0, 0, "text"), state->text_rows, "text");
+    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    for (; i < end && !diti_graph_failed(p->graph); i++) {
+        const diti_anima_block *w = &model->blocks[i];
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_fused(p, text, &w->text_kv, 2, &w->cross, "text_kv");
+        diti_anima_norm(
+            p, diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_column_shard_of(p, &w->cross).count),
+            &w->text_norm_k, "text_k_norm");
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_anima_prepare(diti_pass *p) {
+    const diti_anima *model = diti_anima_of(p->model);
+    const diti_anima_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t steps = denoise->steps, width = config->width, half = config->head_dim / 2;
+    diti_anima_state *state = diti_anima_at(denoise);
+    diti_norm_desc norm = DITI_ZERO;
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, width, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, p->positions, half, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, p->positions, half, "sines");
+    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch * denoise->text_tokens, "text_rows");
+    state->modulation.active = diti_tensor_new(graph, DITI_F32, steps, 4 * width, "conditioning");
+    state->modulation.shared = true;
+    norm.rms = norm.silu = norm.out_f32 = true;
+    norm.eps = 1e-6f;
+    norm.weight = &model->time_norm;
+    norm.out = diti_tensor_view(graph, state->modulation.active, 0, steps, 0, width);
+    norm.name = "time_norm";
+    diti_norm(graph, state->sinusoids, &norm);
+    time = diti_layer_f32(graph, state->sinusoids, &model->time_in, DITI_ACTIVATION_SILU, 0, "time_in");
+    diti_layer_f32(graph, time, &model->time_out, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(graph, state->modulation.active, 0, steps, width, 3 * width), "time_out");
+    diti_joint_prepare(p, &state->modulation, (uint64_t)(9 * config->blocks + 2) * width, diti_anima_modulation);
+    diti_anima_project_text(p, state);
+}
+
+/* ---- inputs ---- */
+
+/* A head's pairs turn by the frame, which is 0, then by the line, then by the column, which have a sixth of its
+   channels each; the frequencies of these two are stretched by the scale to the power of d / (d - 2). */
+static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan, const diti_denoise *denoise,
+                                        const diti_anima_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t half = model->config.head_dim / 2, side = model->config.head_dim / 6, columns = denoise->width / 2;
+    uint32_t tokens = plan->tensors[state->cosines].rows, row, i;
+    double base = 10000 * pow(model->config.scale, (double)side / (side > 1 ? side - 1 : 1));
+    size_t count = (size_t)tokens * half;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (row = 0; row < tokens; row++) {
+        for (i = 0; i < half; i++) {
+            uint32_t pair = i < half - 2 * side ? 0 : (i - (half - 2 * side)) % side;
+            uint32_t at = i < half - 2 * side ? 0 : i < half - side ? row / columns : row % columns;
+            double angle = (double)at * pow(base, -(double)pair / side);
+            table[(size_t)row * half + i] = (float)cos(angle);
+            table[count + (size_t)row * half + i] = (float)sin(angle);
+        }
+    }
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. Timesteps are not
+   multiplied by 1000. */
+static dit_result diti_anima_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_anima *model = diti_anima_of(transformer);
+    const diti_anima_state *state = (const diti_anima_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    uint32_t tokens = denoise->text_tokens, count = denoise->text_batch * tokens, i;
+    uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
+    float *times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    dit_result result = rows && times ? DIT_OK : diti_fail_memory(err, "the text's rows");
+    for (i = 0; i < count && rows; i++) {
+        uint32_t length = denoise->text_lengths ? denoise->text_lengths[i / tokens] : tokens;
+        rows[i] = i % tokens < length ? i : count;
+    }
+    for (i = 0; i < denoise->steps && times; i++) times[i] = timesteps[i] / 1000;
+    if (result == DIT_OK) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
+    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    if (result == DIT_OK) result = diti_anima_write_turn(model, plan, denoise, state, err);
+    diti_free(env, rows);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_anima_begin(diti_pass *p) {
+    diti_anima_state *state = diti_anima_at(p->denoise);
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    diti_joint_begin(p, &state->modulation);
+}
+
+static diti_tensor diti_anima_embed(diti_pass *p) { return diti_patch_embed(p, 0, &diti_anima_of(p->model)->patch, 0); }
+
+/* x += gate * to_out(attention of the modulated norm to the text); pictures that share a prompt are queries of one
+   attention. */
+static void diti_anima_attend_text(const diti_pass *p, diti_tensor x, const diti_anima_block *w) {
+    const diti_sublayer *cross = &w->cross;
+    uint32_t width = diti_column_shard_of(p, cross).count, rows;
+    diti_tensor kv = diti_pass_last(p, diti_anima_at(p->denoise)->text[p->index]), q;
+    diti_attention_desc desc = DITI_ZERO;
+    q = diti_sublayer_in(p, diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, cross), cross, 0);
+    diti_anima_norm(p, q, &w->text_norm_q, "text_q_norm");
+    rows = diti_tensor_rows(p->graph, kv);
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.name = "text_attention";
+    q = diti_attention(p->graph, q, diti_tensor_view(p->graph, kv, 0, rows, 0, width),
+                       diti_tensor_view(p->graph, kv, 0, rows, width, width), &desc);
+    diti_sublayer_add(p, x, DITI_GATE_MSA2, cross, q);
+}
+
+/* CosmosTransformerBlock.forward, docs/models.md 3.16 step 3; x F32 [items * tokens, D] is changed in place. */
+static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
+    const diti_anima_block *w = &diti_anima_of(p->model)->blocks[p->index];
+    const diti_anima_state *state = diti_anima_at(p->denoise);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_anima_modulation);
+    p->modulation.chunks = 9;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    diti_table_attend(p, x, &w->attention);
+    diti_anima_attend_text(p, x, w);
+    diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->feed);
+    return x;
+}
+
+static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
+    const diti_anima *model = diti_anima_of(p->model);
+    p->modulation.rows =
+        diti_joint_at(p, &diti_anima_at(p->denoise)->modulation, model->config.blocks, diti_anima_modulation);
+    p->modulation.chunks = 2;
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_ANIMA_PLACE "circlestone-labs/Anima"
+static const diti_place diti_anima_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
+    {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_anima_family(void) {
+    static const diti_family family = {
+        "anima",
+        "Anima",
+        {"CosmosTransformer3DModel",
+         NULL,
+         {"patch_embed.proj.weight", "time_embed.t_embedder.linear_1.weight",
+          "transformer_blocks.0.norm1.linear_1.weight", NULL},
+         {"net.x_embedder.proj.1.weight", "net.t_embedder.1.linear_1.weight",
+          "net.blocks.0.adaln_modulation_self_attn.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_anima), diti_anima_read, diti_anima_load, NULL},
+        diti_anima_names,
+        {16, 1, 0, false},
+        NULL,
+        {"Qwen3", NULL, NULL},
+        diti_anima_places,
+        sizeof(diti_anima_state),
+        diti_anima_prepare,
+        diti_anima_begin,
+        diti_anima_embed,
+        diti_anima_run_block,
+        diti_anima_final,
+        diti_anima_write_inputs};
     return &family;
 }
 
@@ -42831,6 +44664,8 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_krea2_family(void);
+DIT_INTERNAL const diti_family *diti_anima_family(void);
 
 typedef struct diti_family_row {
     const diti_family *(*family)(void); /* NULL: it was left out of this build */
@@ -42909,6 +44744,16 @@ static const diti_family_row diti_families[] = {
     {diti_qwenimage_family, "Qwen-Image", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
+#ifndef DIT_NO_KREA2
+    {diti_krea2_family, "Krea 2", NULL},
+#else
+    {NULL, "Krea 2", "DIT_NO_KREA2"},
+#endif
+#ifndef DIT_NO_ANIMA
+    {diti_anima_family, "Anima", NULL},
+#else
+    {NULL, "Anima", "DIT_NO_ANIMA"},
 #endif
 };
 #define DITI_FAMILIES DITI_COUNT(diti_families)
@@ -48840,6 +50685,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     }
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
     stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    if (!(stretch > 0)) stretch = 1; /* a single step, from noise alone, has nothing to stretch */
     for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
     first = out[0].from.sigma;
     last = out[n - 1].from.sigma;
@@ -53060,14 +54906,16 @@ typedef struct diti_encoder {
     const diti_encoder_type *type;
     void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
-    const diti_chat *chat; /* a decoder's; NULL: prompts stand alone */
-    diti_taps taps;        /* states of a decoder that are wanted */
-    uint32_t limit;        /* model_max_length of the tokenizer's config; 0: unknown */
-    uint32_t tokens;       /* most rows that the encoder makes of a prompt */
-    uint32_t dropped;      /* rows in front of each prompt that are no part of the text */
-    uint32_t text;         /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column;  /* place in that text where the results begin */
-    uint32_t pooled;       /* column of its pooled output */
+    const diti_chat *chat;         /* a decoder's; NULL: prompts stand alone */
+    const diti_chat *picture_chat; /* a decoder's that pictures are shown to; NULL: they are not */
+    diti_taps taps;                /* states of a decoder that are wanted */
+    uint32_t limit;                /* model_max_length of the tokenizer's config; 0: unknown */
+    uint32_t tokens;               /* most rows that the encoder makes of a prompt */
+    uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
+    uint32_t picture_dropped;      /* rows of picture_chat that are none */
+    uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
+    uint32_t row, column; /* place in that text where the results begin */
+    uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;
 } diti_encoder;
@@ -53159,8 +55007,11 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
 
 /* A picture that a picture is made after, as it is encoded: pixels. */
 #define DITI_REFERENCE_PIXELS (2048u * 2048u)
+#define DITI_REFERENCE_SIDE 16384u /* where it is scaled */
+#define DITI_REFERENCE_WORDS 8u    /* most tokens of text around one in a prompt */
 typedef struct diti_reference_shape {
     uint32_t width, height;
+    diti_vision_grid shown; /* tokens that it is to the language model; 0: it is not shown to one */
 } diti_reference_shape;
 
 /* The shape of a request: everything the shape of a plan depends on. */
@@ -53330,6 +55181,8 @@ typedef struct diti_text_use {
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
+    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in all prompts that are encoded */
+    uint32_t picture_count;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
     diti_encoder_use encoders[DITI_ENCODERS];
@@ -53478,6 +55331,9 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
 /* All zeros where the model lacks it. */
+/* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
+DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
 DIT_INTERNAL bool diti_kind_is_decoder(diti_encoder_kind kind);
@@ -53550,6 +55406,17 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
+/* Tokens of all references in a prompt, with the text around them; 0: none is shown. */
+DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape);
+/* resize.c: RGBA of one size as RGBA of another one, which the caller frees with diti_free. */
+typedef enum diti_window { DITI_WINDOW_LANCZOS, DITI_WINDOW_CUBIC } diti_window;
+typedef struct diti_picture { /* in rows without gaps unless pitch says so */
+    const uint8_t *rgba;
+    size_t pitch;
+    uint32_t width, height;
+} diti_picture;
+DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
+                                    diti_window window, uint8_t **out, dit_error *err);
 DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_error *err);
 /* noise.c */
 /* Values of given_noise for one thing given: those that are drawn inside the encoder, or those at its end. */
@@ -53579,8 +55446,10 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
+/* shape: of the job, whose references are shown with the prompt; NULL: none are. */
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
+                                                const diti_job_shape *shape, const char *prompt, uint32_t branch,
+                                                diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
 /* Whether some token of a branch counts more or less than others. */
@@ -55145,6 +57014,17 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
     return encoder->self ? encoder->type->weights(encoder->self) : NULL;
 }
 
+DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown) {
+    return shown ? encoder->picture_dropped : encoder->dropped;
+}
+
+/* The most tokens of a picture, with the text around it. */
+#define DITI_ENCODER_PICTURE 400u
+DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
+    if (!encoder->picture_chat) return encoder->tokens;
+    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+}
+
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
     static const diti_encoder_traits none = DITI_ZERO;
     return encoder->self ? encoder->type->traits(encoder->self) : &none;
@@ -55170,6 +57050,7 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
     own.taps = &encoder->taps;
+    own.shown = encoder->picture_chat != NULL;
     result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
     if (!wide) return result;
     own.wide = NULL;
@@ -55206,6 +57087,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
     if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    if (model->transformer && model->transformer->traits.shown_area)
+        encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -55292,6 +57175,9 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
     }
+    if (encoder->tokenizer && encoder->picture_chat && *encoder->picture_chat->dropped)
+        DITI_TRY(
+            diti_tokenizer_count(encoder->tokenizer, encoder->picture_chat->dropped, &encoder->picture_dropped, err));
     encoder->tokens = text->tokens + encoder->dropped;
     return DIT_OK;
 }
@@ -56376,8 +58262,77 @@ static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *en
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
+/* --- pictures that are shown with a prompt: tokens that stand for theirs, behind the template's first text --- */
+
+#define DITI_PROMPT_PICTURE "<|image_pad|>"
+
+static char *diti_prompt_put(char *at, const char *text) {
+    size_t length = strlen(text);
+    memcpy(at, text, length);
+    return at + length;
+}
+
+/* A template's text, in which a number stands for #. */
+static char *diti_prompt_put_number(char *at, const char *text, uint32_t number) {
+    char digits[16];
+    diti_format(digits, sizeof digits, "%u", (unsigned)number);
+    for (; *text; text++) {
+        if (*text == '#')
+            at = diti_prompt_put(at, digits);
+        else
+            *at++ = *text;
+    }
+    return at;
+}
+
+/* Freed with diti_free. */
+static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat, const diti_job_shape *shape,
+                                     char **out, dit_error *err) {
+    static const char begin[] = "<|vision_start|>", end[] = "<|vision_end|>";
+    size_t size = strlen(chat->before) + 1, each = strlen(chat->picture) + sizeof begin + sizeof end + 16;
+    uint32_t i, k;
+    char *at;
+    for (i = 0; i < shape->reference_count; i++)
+        size += each + (size_t)shape->references[i].shown.rows * shape->references[i].shown.columns *
+                           strlen(DITI_PROMPT_PICTURE);
+    *out = at = (char *)diti_alloc(env, size);
+    if (!at) return diti_fail_memory(err, "the prompt");
+    at = diti_prompt_put(at, chat->before);
+    for (i = 0; i < shape->reference_count; i++) {
+        uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
+        at = diti_prompt_put(at, end);
+    }
+    *at = 0;
+    return DIT_OK;
+}
+
+static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *shape, const diti_encoder *encoder,
+                                   const char *prompt, diti_tokens *out, dit_error *err) {
+    uint32_t shown = shape ? diti_references_tokens(shape) : 0;
+    const diti_chat *chat = shown ? encoder->picture_chat : encoder->chat;
+    char *before = NULL;
+    dit_result result = DIT_OK;
+    if (chat) {
+        out->before = chat->before;
+        out->after = chat->after;
+        out->keeps_after = chat->keeps_after;
+        if (!*prompt) prompt = chat->empty;
+    }
+    if (shown) {
+        result = diti_prompt_before(env, chat, shape, &before, err);
+        out->before = before;
+        out->capacity += shown + encoder->picture_dropped - encoder->dropped;
+    }
+    if (result >= 0) result = diti_prompt_encode(env, encoder, prompt, out, err);
+    diti_free(env, before);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
+                                                const diti_job_shape *shape, const char *prompt, uint32_t branch,
+                                                diti_prompt_tokens *tokens, dit_error *err) {
     dit_result result = DIT_OK;
     char *clean = NULL;
     uint32_t i;
@@ -56386,22 +58341,13 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        size_t first = (size_t)branch * encoder->tokens;
+        size_t first = (size_t)branch * diti_encoder_room(encoder);
         diti_tokens out = DITI_ZERO;
         if (!diti_encoder_weights(encoder)) continue;
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        if (encoder->chat) {
-            out.before = encoder->chat->before;
-            out.after = encoder->chat->after;
-            out.keeps_after = encoder->chat->keeps_after;
-        }
-        result = diti_prompt_encode(env, encoder,
-                                    clean                       ? clean
-                                    : !*prompt && encoder->chat ? encoder->chat->empty
-                                                                : prompt,
-                                    &out, err);
+        result = diti_prompt_make(env, shape, encoder, clean ? clean : prompt, &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -56412,7 +58358,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
                                                  diti_prompt_tokens *tokens, dit_error *err) {
     uint32_t i;
     for (i = 0; i < DITI_ENCODERS; i++) {
-        size_t count = 2 * (size_t)model->encoders[i].tokens;
+        size_t count = 2 * (size_t)diti_encoder_room(&model->encoders[i]);
         if (!count) continue;
         tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
         if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
@@ -56425,7 +58371,7 @@ DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t b
                                               const diti_prompt_tokens *tokens) {
     uint32_t i, k;
     for (i = 0; i < DITI_ENCODERS; i++) {
-        uint32_t count = model->encoders[i].tokens;
+        uint32_t count = diti_encoder_room(&model->encoders[i]);
         for (k = 0; tokens[i].weights && k < count; k++)
             if (tokens[i].weights[branch * count + k] != 1.0f) return true;
     }
@@ -56471,8 +58417,9 @@ static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, cons
 static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
                                      const diti_encoder_use *use, diti_tensor states, diti_tensor *kept) {
     uint32_t prompts = use->batch - (model->fixed_text ? 0 : 1);
-    if (!encoder->dropped || diti_graph_failed(graph)) return states;
-    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * encoder->dropped, "rows of the text");
+    uint32_t dropped = diti_encoder_dropped(encoder, use->picture_count > 0);
+    if (!dropped || diti_graph_failed(graph)) return states;
+    *kept = diti_tensor_input(graph, DITI_U32, 1, use->rows - prompts * dropped, "rows of the text");
     return diti_gather_tensor(graph, states, *kept, "drop the system message");
 }
 
@@ -56483,8 +58430,11 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
     use->batch = fixed ? prompts : prompts + 1;
-    use->tokens = encoder->tokens;
-    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows + prompts * encoder->dropped;
+    use->tokens = text->picture_count ? diti_encoder_room(encoder) : encoder->tokens;
+    use->picture_count = text->picture_count;
+    memcpy(use->pictures, text->pictures, sizeof use->pictures);
+    use->rows = fixed ? prompts * encoder->tokens
+                      : text->encoded_rows + prompts * diti_encoder_dropped(encoder, text->picture_count > 0);
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
@@ -56572,11 +58522,13 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
-    uint32_t branch, i, next = 0, first = 0, kept = 0, room = encoder->tokens, dropped = encoder->dropped;
+    uint32_t branch, i, next = 0, first = 0, kept = 0, room = diti_encoder_room(encoder),
+                        dropped = diti_encoder_dropped(encoder, text->picture_count > 0);
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
-        uint32_t count = model->fixed_text ? room : prompts->rows[branch] + dropped, *item = out->items[next];
+        uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped,
+                 *item = out->items[next];
         if (!text->encodes[branch]) continue;
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
@@ -56906,7 +58858,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     dit_result result;
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
-    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
+    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, NULL, prompt, 0, tokens, err);
     if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);
@@ -58562,21 +60514,184 @@ DIT_INTERNAL dit_result diti_given_write_frame_steps(diti_share *share, dit_erro
     return result;
 }
 
+/* ==== src/job/resize.c ==== */
+/* Pictures of another size, as the libraries make them that models were trained with: each new line and column is a
+   weighted sum of the old ones under a window as wide as its pixels, rounded to bytes between the two directions. */
+
+/* Lanczos' window of three lobes, or Keys' cubic one with a = -1/2; both are 0 beyond their supports. */
+static double diti_resize_window(diti_window window, double x) {
+    const double pi = 3.14159265358979323846;
+    if (x < 0) x = -x;
+    if (window == DITI_WINDOW_LANCZOS) {
+        if (x < 1e-12) return 1;
+        return x < 3 ? 3 * sin(pi * x) * sin(pi * x / 3) / (pi * pi * x * x) : 0;
+    }
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+/* The weights of a direction: of `most` each for every new pixel, of old pixels from first[i] on. */
+typedef struct diti_resize_axis {
+    uint32_t *first, *count;
+    double *values;
+    int32_t *weights; /* values in steps of 2^-precision */
+    uint32_t most, precision;
+} diti_resize_axis;
+
+static void diti_resize_axis_free(const diti_env *env, diti_resize_axis *axis) {
+    diti_free(env, axis->first);
+    diti_free(env, axis->values);
+    diti_free(env, axis->weights);
+}
+
+/* Lanczos as Pillow has it, with weights of 22 bits behind the point; the cubic one as torch has it, with as many as
+   leave the largest weight below 2^15. */
+static void diti_resize_round(diti_resize_axis *axis, uint32_t to, diti_window window) {
+    double largest = 0;
+    size_t i, count = (size_t)to * axis->most;
+    for (i = 0; i < count; i++)
+        if (axis->values[i] > largest) largest = axis->values[i];
+    axis->precision = 22;
+    if (window == DITI_WINDOW_CUBIC)
+        for (axis->precision = 0; axis->precision < 22; axis->precision++)
+            if ((int64_t)(0.5 + largest * (double)((uint64_t)1 << (axis->precision + 1))) >= 1 << 15) break;
+    for (i = 0; i < count; i++) {
+        double value = axis->values[i] * (double)(1u << axis->precision);
+        axis->weights[i] = (int32_t)(value < 0 ? value - 0.5 : value + 0.5);
+    }
+}
+
+static dit_result diti_resize_axis_make(const diti_env *env, uint32_t from, uint32_t to, diti_window window,
+                                        diti_resize_axis *axis, dit_error *err) {
+    double scale = (double)from / to, wide = scale > 1 ? scale : 1,
+           support = (window == DITI_WINDOW_LANCZOS ? 3 : 2) * wide;
+    uint32_t i, k;
+    memset(axis, 0, sizeof *axis);
+    axis->most = 2 * (uint32_t)ceil(support) + 1;
+    axis->first = (uint32_t *)diti_alloc_array(env, to, 2 * sizeof *axis->first);
+    axis->values = (double *)diti_alloc_zero(env, (size_t)to * axis->most * sizeof *axis->values);
+    axis->weights = (int32_t *)diti_alloc_array(env, (size_t)to * axis->most, sizeof *axis->weights);
+    if (!axis->first || !axis->values || !axis->weights) return diti_fail_memory(err, "a picture of another size");
+    axis->count = axis->first + to;
+    for (i = 0; i < to; i++) {
+        double center = (i + 0.5) * scale, sum = 0, *values = axis->values + (size_t)i * axis->most;
+        double begin = center - support + 0.5, end = center + support + 0.5;
+        axis->first[i] = begin > 0 ? (uint32_t)begin : 0;
+        axis->count[i] = (end < from ? (uint32_t)end : from) - axis->first[i];
+        for (k = 0; k < axis->count[i]; k++) {
+            values[k] = diti_resize_window(window, (k + axis->first[i] - center + 0.5) / wide);
+            sum += values[k];
+        }
+        for (k = 0; k < axis->count[i] && sum != 0; k++) values[k] /= sum;
+    }
+    diti_resize_round(axis, to, window);
+    return DIT_OK;
+}
+
+/* A byte of `step` bytes between neighbours along the axis. */
+static uint8_t diti_resize_sum(const diti_resize_axis *axis, uint32_t i, const uint8_t *from, size_t step) {
+    const int32_t *weights = axis->weights + (size_t)i * axis->most;
+    int64_t sum = axis->precision ? (int64_t)1 << (axis->precision - 1) : 0;
+    uint32_t k;
+    for (k = 0; k < axis->count[i]; k++) sum += (int64_t)weights[k] * from[(axis->first[i] + k) * step];
+    sum = sum < 0 ? 0 : sum >> axis->precision;
+    return sum > 255 ? 255 : (uint8_t)sum;
+}
+
+/* Bytes of lines that are `step` apart; both pictures have lines of four bytes a pixel. */
+static void diti_resize_lines(const diti_resize_axis *y, uint32_t height, const uint8_t *from, size_t pitch,
+                              size_t line, uint8_t *out) {
+    size_t i, k;
+    for (i = 0; i < height; i++)
+        for (k = 0; k < line; k++) out[i * line + k] = diti_resize_sum(y, (uint32_t)i, from + k, pitch);
+}
+
+static void diti_resize_columns(const diti_resize_axis *x, uint32_t height, const uint8_t *from, size_t pitch,
+                                size_t line, uint8_t *out) {
+    size_t i, k;
+    for (i = 0; i < height; i++)
+        for (k = 0; k < line; k++)
+            out[i * line + k] = diti_resize_sum(x, (uint32_t)(k / 4), from + i * pitch + k % 4, 4);
+}
+
+/* torch makes columns first; Pillow, of whose window it is, begins with what leaves fewer bytes between the two. */
+DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
+                                    diti_window window, uint8_t **out, dit_error *err) {
+    bool lines_first = window == DITI_WINDOW_LANCZOS && (uint64_t)height * from->width < (uint64_t)from->height * width;
+    size_t line = (size_t)width * 4, own = (size_t)from->width * 4, pitch = from->pitch ? from->pitch : own;
+    uint8_t *between = (uint8_t *)diti_alloc_array(env, lines_first ? height : from->height, lines_first ? own : line);
+    uint8_t *made = (uint8_t *)diti_alloc_array(env, height, line);
+    diti_resize_axis x, y;
+    dit_result result;
+    memset(&y, 0, sizeof y);
+    result = diti_resize_axis_make(env, from->width, width, window, &x, err);
+    if (result >= 0) result = diti_resize_axis_make(env, from->height, height, window, &y, err);
+    if (result >= 0 && (!between || !made)) result = diti_fail_memory(err, "a picture of another size");
+    if (result >= 0 && lines_first) {
+        diti_resize_lines(&y, height, from->rgba, pitch, own, between);
+        diti_resize_columns(&x, height, between, own, line, made);
+    } else if (result >= 0) {
+        diti_resize_columns(&x, from->height, from->rgba, pitch, line, between);
+        diti_resize_lines(&y, height, between, line, line, made);
+    }
+    diti_resize_axis_free(env, &x);
+    diti_resize_axis_free(env, &y);
+    diti_free(env, between);
+    if (result < 0) diti_free(env, made);
+    *out = result < 0 ? NULL : made;
+    return result;
+}
+
 /* ==== src/job/references.c ==== */
-/* Pictures that a picture is made after: FLUX.2's and Kontext's references. Checks of a request, ops, and what the host
-   writes. Each is cut to whole tokens in its middle and encoded once; the transformer reads its tokens beside those of
-   the noise. */
+/* Pictures that a picture is made after: FLUX.2's, Kontext's and Qwen-Image-Edit's references. Checks of a request,
+   ops, and what the host writes. Each is cut to whole tokens in its middle, or scaled, and encoded once; the
+   transformer reads its tokens beside those of the noise. A language model may be shown a smaller copy with the prompt.
+ */
 
 /* Pixels of a side that a token stands for. */
 static uint32_t diti_references_unit(const dit_model *model) {
     return diti_model_factor(model) * model->transformer->traits.patch;
 }
 
+/* Sides of that area in the picture's proportions, each the nearest multiple of 32 (docs/models.md 3.14). */
+static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *width, uint32_t *height) {
+    double ratio = (double)image->width / image->height, side = sqrt((double)area * ratio);
+    *width = (uint32_t)floor(side / 32 + 0.5) * 32;
+    *height = (uint32_t)floor(side / ratio / 32 + 0.5) * 32;
+    if (!*width) *width = 32;
+    if (!*height) *height = 32;
+}
+
+/* The tower of the model's language model; NULL: nothing is shown to it. */
+static const diti_vision *diti_references_vision(const dit_model *model) {
+    const diti_encoder *encoder = &model->encoders[0];
+    return encoder->self && encoder->picture_chat ? diti_decoder_vision((const diti_decoder *)encoder->self) : NULL;
+}
+
+/* The tokens of a copy of the second area, whose sides are multiples of a token's. */
+static dit_result diti_reference_show(const dit_model *model, const dit_image *image, diti_vision_grid *out,
+                                      dit_error *err) {
+    const diti_vision *vision = diti_references_vision(model);
+    uint32_t width, height, side;
+    if (!model->encoders[0].self || !model->transformer->traits.shown_area) return DIT_OK;
+    if (!vision)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "references: the text encoder's file has no vision tower (visual.*), which this model shows "
+                         "references to; load the text encoder of the model's own repository");
+    side = diti_vision_side(vision);
+    diti_reference_fit(image, model->transformer->traits.shown_area, &width, &height);
+    out->rows = (height + side / 2) / side;
+    out->columns = (width + side / 2) / side;
+    if (!out->rows) out->rows = 1;
+    if (!out->columns) out->columns = 1;
+    return DIT_OK;
+}
+
 static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
                                        diti_job_request *out, dit_error *err) {
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
-    uint32_t unit = diti_references_unit(model);
+    uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -58593,14 +60708,16 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
                          (unsigned)index, image->width, image->height, 4 * unit);
-    if ((uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS)
+    if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
+        (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
                          image->width, image->height, DITI_REFERENCE_PIXELS);
     shape->width = image->width / unit * unit;
     shape->height = image->height / unit * unit;
+    if (area) diti_reference_fit(image, area, &shape->width, &shape->height);
     out->reference_images[index] = image;
-    return DIT_OK;
+    return diti_reference_show(model, image, &shape->shown, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
@@ -58624,6 +60741,13 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
     return DIT_OK;
+}
+
+DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape) {
+    uint32_t i, tokens = 0;
+    for (i = 0; i < shape->reference_count; i++)
+        tokens += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    return tokens ? tokens + shape->reference_count * DITI_REFERENCE_WORDS : 0;
 }
 
 /* --- ops --- */
@@ -58681,28 +60805,87 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
+static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_reference_shape *shape = &job->request.shape.references[index];
+    size_t line = (size_t)shape->width * 4, bytes = line * shape->height;
+    uint8_t *packed = NULL;
+    dit_result result = DIT_OK;
+    uint32_t y;
+    if (job->model->transformer->traits.reference_area) {
+        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
+    } else {
+        const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
+                              (size_t)(picture->width - shape->width) / 2 * 4;
+        packed = (uint8_t *)diti_alloc(&job->env, bytes);
+        if (!packed) result = diti_fail_memory(err, "a reference");
+        for (y = 0; y < shape->height && packed; y++) memcpy(packed + y * line, from + y * picture->pitch, line);
+    }
+    if (result >= 0)
+        result = diti_plan_write(share->program.plan, share->program.reference_pixels[index], packed, bytes, err);
+    diti_free(&job->env, packed);
+    return result;
+}
+
+/* The copy that the language model sees, by the two steps of the pipeline: to the area, then to whole tokens. */
+static dit_result diti_reference_shown(const dit_job *job, const dit_image *image, const diti_picture *picture,
+                                       const diti_vision_grid *grid, float *patches, dit_error *err) {
+    const diti_vision *vision = diti_references_vision(job->model);
+    uint32_t side = diti_vision_side(vision);
+    diti_picture fitted = DITI_ZERO;
+    uint8_t *first = NULL, *second = NULL;
+    dit_result result;
+    diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
+    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
+    fitted.rgba = first;
+    if (result >= 0)
+        result =
+            diti_resize(&job->env, &fitted, grid->columns * side, grid->rows * side, DITI_WINDOW_CUBIC, &second, err);
+    if (result >= 0) diti_vision_patches(vision, grid, second, patches);
+    diti_free(&job->env, first);
+    diti_free(&job->env, second);
+    return result;
+}
+
+static diti_picture diti_reference_picture(const dit_image *image) {
+    diti_picture picture;
+    picture.rgba = image->rgba;
+    picture.pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+    picture.width = image->width;
+    picture.height = image->height;
+    return picture;
+}
+
+static dit_result diti_references_write_shown(diti_share *share, diti_tensor input, dit_error *err) {
+    const dit_job *job = share->job;
+    size_t columns = share->program.plan->tensors[input].columns, rows = share->program.plan->tensors[input].rows;
+    float *patches = (float *)diti_alloc_array(&job->env, rows * columns, sizeof *patches), *at = patches;
+    dit_result result = patches ? DIT_OK : diti_fail_memory(err, "pictures for the language model");
+    uint32_t i;
+    for (i = 0; i < job->request.shape.reference_count && result >= 0; i++) {
+        const diti_vision_grid *grid = &job->request.shape.references[i].shown;
+        diti_picture picture = diti_reference_picture(job->request.reference_images[i]);
+        result = diti_reference_shown(job, job->request.reference_images[i], &picture, grid, at, err);
+        at += 4 * (size_t)grid->rows * grid->columns * columns;
+    }
+    if (result >= 0)
+        result = diti_plan_write(share->program.plan, input, patches, rows * columns * sizeof *patches, err);
+    diti_free(&job->env, patches);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
-    uint32_t i, y;
-    for (i = 0; i < job->request.shape.reference_count && !share->assignment.share; i++) {
-        const diti_reference_shape *shape = &job->request.shape.references[i];
-        const dit_image *image = job->request.reference_images[i];
-        size_t line = (size_t)shape->width * 4, pitch, bytes = line * shape->height;
-        const uint8_t *from;
-        uint8_t *packed;
-        dit_result result;
-        if (!image) return DIT_OK; /* written before */
-        pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-        from =
-            image->rgba + (image->height - shape->height) / 2 * pitch + (size_t)(image->width - shape->width) / 2 * 4;
-        packed = (uint8_t *)diti_alloc(&job->env, bytes);
-        if (!packed) return diti_fail_memory(err, "a reference");
-        for (y = 0; y < shape->height; y++) memcpy(packed + y * line, from + y * pitch, line);
-        result = diti_plan_write(share->program.plan, share->program.reference_pixels[i], packed, bytes, err);
-        diti_free(&job->env, packed);
-        if (result != DIT_OK) return result;
+    diti_tensor shown = share->program.text.encoders[0].inputs[DITI_DECODER_VISION_PIXELS];
+    uint32_t i;
+    if (share->assignment.share) return DIT_OK;
+    for (i = 0; i < job->request.shape.reference_count; i++) {
+        diti_picture picture;
+        if (!job->request.reference_images[i]) return DIT_OK; /* written before */
+        picture = diti_reference_picture(job->request.reference_images[i]);
+        DITI_TRY(diti_reference_write(share, i, &picture, err));
     }
-    return DIT_OK;
+    return i && shown && share->program.text.picture_count ? diti_references_write_shown(share, shown, err) : DIT_OK;
 }
 
 /* ==== src/job/request.c ==== */
@@ -58967,7 +61150,8 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
         if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
-            out->lengths[encoder->text][branch] = out->tokens[i].lengths[branch] - encoder->dropped;
+            out->lengths[encoder->text][branch] =
+                out->tokens[i].lengths[branch] - diti_encoder_dropped(encoder, diti_references_tokens(&out->shape) > 0);
     }
 }
 
@@ -58977,6 +61161,7 @@ static void diti_request_estimate_text(const dit_model *model, uint32_t branch, 
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
+    out->lengths[DITI_TEXT_FIRST][branch] += diti_references_tokens(&out->shape);
     for (i = 0; i < DITI_ENCODERS; i++) out->tokens[i].lengths[branch] = model->encoders[i].tokens;
     if ((diti_encoders_missing(model) & encoders) || diti_encoders_left_out(model)) out->shape.encodes[branch] = false;
 }
@@ -59008,8 +61193,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     }
     if (out->shape.encodes[branch]) {
         DITI_TRY(diti_model_check_encoders(model, member, err));
-        DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-                                         out->tokens, err));
+        DITI_TRY(diti_prompt_tokens_make(model, env, &out->shape, conditional ? desc->prompt : desc->negative_prompt,
+                                         branch, out->tokens, err));
     }
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
@@ -59089,7 +61274,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
     diti_request_align_text(model, branches, out);
-    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens + diti_references_tokens(&out->shape), branches, out);
     out->shape.text_rows = diti_request_text_rows(model, branches, out);
     return result;
 }
@@ -59104,7 +61289,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
     wanted.schedule = desc->schedule;
-    wanted.shift = desc->shift;
+    wanted.shift = desc->shift != 0 ? desc->shift : model->transformer->traits.fixed_shift;
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
@@ -59856,12 +62041,15 @@ static void diti_emit_share_text(diti_share *share, diti_graph *graph) {
 static void diti_emit_text(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_text_use *use = &share->program.text;
+    uint32_t i;
     if (share->assignment.share) return;
     use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
     use->clip_skip = job->request.shape.clip_skip;
+    for (i = 0; i < job->request.shape.reference_count && diti_references_tokens(&job->request.shape); i++)
+        use->pictures[use->picture_count++] = job->request.shape.references[i].shown;
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;

@@ -494,6 +494,7 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     }
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
     stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    if (!(stretch > 0)) stretch = 1; /* a single step, from noise alone, has nothing to stretch */
     for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
     first = out[0].from.sigma;
     last = out[n - 1].from.sigma;

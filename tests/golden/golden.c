@@ -57,6 +57,7 @@
 #include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
+#include "golden_newer.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
 #include "golden_sd3.h"
@@ -107,6 +108,7 @@ static const golden_family families[] = {
     {"Wan", golden_is_wan, golden_run_wan},
     {"latents as tokens", golden_is_packed, golden_run_packed},
     {"Z-Image", golden_is_zimage, golden_run_zimage},
+    {"newer files", golden_is_newer, golden_run_newer},
     {"Anima", golden_is_anima, golden_run_anima},
     {"Krea 2's files", golden_is_krea2_files, golden_run_krea2_files},
     {"decoder language model", golden_is_decoder, golden_run_decoder},

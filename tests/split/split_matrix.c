@@ -382,7 +382,10 @@ static const row table[] = {
     {"z-image30", PLAN("ulysses4", "", "0.1, 0.2, 0.32, 0.38"), "4", 7, 5, 1, NULL, NULL, EXACT},
     {"z-image30", PLAN("tensor4", "", "0.1, 0.2, 0.32, 0.38"), "4", 8, 8, 1, NULL, NULL, EXACT},
     DIVIDED("klein", 7, 5),
-    DIVIDED("qwen-image", 7, 5),
+    {"qwen-image", "tensor2", "2", 7, 5, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
+    {"qwen-image", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"qwen-image", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"qwen-image", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},
     {"krea2", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"krea2", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
