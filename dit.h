@@ -41,7 +41,7 @@
    - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, control adapters, pictures that an image model refers to, or caching: their members are
      refused by name. Families: PixArt-alpha, -Sigma, DiT, Stable Diffusion 3, 3.5, FLUX.1, HunyuanDiT; of clips
-     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, and the transformer of HunyuanVideo.
+     Open-Sora, Open-Sora-Plan, Latte, CogVideoX, Wan, LTX-Video, HunyuanVideo.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -175,6 +175,7 @@
        jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
 
    - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
+   - Models that repaint (dit_model_info.wants_mask) take init_image and mask as they are, and all steps.
    - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
      below one half.
    - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
@@ -262,7 +263,8 @@
        DIT_NO_STDIT           Open-Sora: STDiT, STDiT2, STDiT3                                9 KB
        DIT_NO_LATTE           Latte-1 and Open-Sora-Plan                                      6 KB
        DIT_NO_COGVIDEOX, DIT_NO_LTX, DIT_NO_HUNYUANVIDEO, DIT_NO_WAN: video models        34 KB
-       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE, DIT_NO_KREA2, DIT_NO_ANIMA: models         34 KB
+       DIT_NO_ZIMAGE, DIT_NO_FLUX2, DIT_NO_QWENIMAGE, DIT_NO_KREA2, DIT_NO_ANIMA: image models   34 KB
+       DIT_NO_LUMINA2, DIT_NO_SANA                                                            8 KB
        all of them                                                                            210 KB
 
    Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
@@ -370,9 +372,9 @@
    must have finished with a picture when the next run ends, since dit's barriers order nothing but dit's queue: wait
    for it before you restart the job. In record mode your semaphores can do that, too.
 
-   Previews. Each one costs a run of the decoder: a job of 20 steps with preview_interval 1 decodes 20 times instead of
-   once. A tiny autoencoder (DIT_ROLE_TAE) makes them, if the model has one. There is one image for all: the call that
-   records or submits the next preview overwrites it, so another queue should copy it first.
+   Previews. With the decoder each one costs a run of it; a tiny autoencoder (DIT_ROLE_TAE) makes them at a small part
+   of that, dit_job_desc.preview without any. There is one image for all: the call that records or submits the next
+   preview overwrites it, so another queue should copy it first.
 
    The next picture. dit_job_restart takes another prompt and seed in a fraction of a millisecond, without allocating or
    compiling if the prompt is about as long as before, and another image of yours as its target. To show one picture
@@ -685,8 +687,9 @@ typedef enum dit_role {
     DIT_ROLE_TAE, /* a tiny autoencoder for previews; for pictures, too, where there is no other */
     DIT_ROLE_SCHEDULER,
     DIT_ROLE_LORA,
-    DIT_ROLE_CONTROL,
-    DIT_ROLE_TRANSFORMER_2 /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
+    DIT_ROLE_CONTROL,       /* a control net: dit_job_desc.adapters puts it to work */
+    DIT_ROLE_TRANSFORMER_2, /* transformer_2, the expert of models with two (Wan 2.2 A14B) for low noise */
+    DIT_ROLE_IMAGE_ENCODER  /* image_encoder, which reads the picture that Wan 2.1 I2V moves */
 } dit_role;
 
 /* Where bytes come from: a path, memory, or callbacks. All zero: nothing. A folder behind callbacks is open alone. */
@@ -777,6 +780,8 @@ typedef struct dit_model_info {
     uint32_t default_frames;   /* frames of a clip that dit_job_desc.frame_count 0 stands for; 0: single pictures */
     float default_fps;         /* frames of a second at which clips of the model are shown; 0: single pictures */
     bool wants_image;          /* dit_job_desc.init_image is required: the model moves a picture */
+    bool wants_mask;           /* dit_job_desc.init_image and mask are required: the model repaints (FLUX.1 Fill) */
+    bool wants_control;        /* dit_job_desc.control_image is required (FLUX.1 Canny, Depth) */
     bool holds_frames;         /* dit_job_desc.references, mask_strategy and loop_count are understood */
     float default_guidance;    /* guidance.scale that zero stands for */
     uint32_t latent_channels;  /* C of a latent [C, h, w] */
@@ -797,6 +802,7 @@ typedef struct dit_model_info {
     const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
                                 Hugging Face; NULL: unknown */
     uint32_t lora_count;     /* LoRAs, merged ones too: dit_model_lora tells about each */
+    uint32_t control_count;  /* control nets */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -904,17 +910,20 @@ typedef struct dit_guidance {
     float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
     float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* the blocks that skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
-    bool dynamic;    /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
-                        example asks for (use_dynamic_cfg); false: it is the same in all steps */
-    float low_scale; /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
-                        the model's default where that is 0, too */
+    bool dynamic;       /* the scale changes from step to step along a cosine between 1 and 1 + scale, as CogVideoX-5b's
+                           example asks for (use_dynamic_cfg); false: it is the same in all steps */
+    float low_scale;    /* scale of the steps that the expert for low noise evaluates, of models with two; 0: scale, or
+                           the model's default where that is 0, too */
+    float length_limit; /* most lengths of the conditional prediction that a guided one may have; longer ones are
+                           shortened (Z-Image's cfg_normalization, 1); 0: any */
 } dit_guidance;
 
-typedef struct dit_adapter { /* a control model at run time */
-    const dit_model *model;  /* required */
-    float weight;            /* 0: 1 */
-    float first, last;       /* fraction of steps; 0, 0: all */
-    dit_image image;         /* the control picture; zero: none */
+typedef struct dit_adapter { /* a control net at work */
+    uint32_t control;        /* number among the model's components with the role DIT_ROLE_CONTROL, from 0 on */
+    float weight;            /* strength; 0: 1 */
+    float first, last;       /* fractions of the steps in which it works; 0, 0: all */
+    uint32_t mode;           /* the kind of picture, of a net that tells several apart; 0 of others */
+    dit_image image;         /* required: the control picture, of the size that is made, in rgba */
 } dit_adapter;
 
 /* Where noise comes from; the same seed gives the same numbers on every device. */
@@ -944,6 +953,14 @@ typedef struct dit_target {
     uint32_t export_handle; /* a VkExternalMemoryHandleTypeFlagBits: pictures of dit's can be given to another device or
                                API, see dit_job_export. OPAQUE_FD, on Windows OPAQUE_WIN32; 0: they cannot */
 } dit_target;
+
+/* Makers of previews, each from the finished picture that a step foretells. */
+typedef enum dit_preview {
+    DIT_PREVIEW_DEFAULT, /* DIT_PREVIEW_TAE if the model has a tiny autoencoder, else DIT_PREVIEW_VAE */
+    DIT_PREVIEW_PROJ,    /* a sum over the latent's channels: blurred, and nearly free */
+    DIT_PREVIEW_TAE,     /* the tiny autoencoder of the model (DIT_ROLE_TAE) */
+    DIT_PREVIEW_VAE      /* the decoder, which costs about as much as a step */
+} dit_preview;
 
 typedef struct dit_job_desc {
     uint32_t _zero_begin;        /* guard: stays zero */
@@ -979,6 +996,8 @@ typedef struct dit_job_desc {
     const dit_image *mask;       /* repaint where this is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
                                     last ones; 0: 0.75 */
+    const dit_image *control_image;  /* edges or a depth map that the picture follows, of the same size, in rgba:
+                                        required  by models that want one (dit_model_info.wants_control); NULL: none */
     const dit_reference *references; /* the picture is made after these; frames of a clip are taken from these, as
                                         mask_strategy says; NULL: none */
     uint32_t reference_count;        /* entries of references */
@@ -995,14 +1014,16 @@ typedef struct dit_job_desc {
         *lora_weights;           /* strengths of the model's LoRAs in their order, also 0 or below; dit_job_restart
                                     changes them at no cost, but adds one that was 0 by planning anew. NULL: the model's */
     uint32_t lora_weight_count;  /* entries of lora_weights; LoRAs behind them have the model's */
-    const dit_adapter *adapters; /* control models; NULL: none */
+    const dit_adapter *adapters; /* control nets at work, each at most once; NULL: none */
     uint32_t adapter_count;      /* entries of adapters */
     const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
                                     first device alone */
     bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
                                     false: it ends */
-    const char *cache;           /* a policy that skips work at some loss; NULL: none */
-    uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
+    const char *cache;           /* "references": keys and values of references are computed once, for models that were
+                                    trained so (FLUX.2 klein 9B KV); NULL: the model's own way */
+    uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
+    dit_preview preview;         /* maker of previews; zero: a tiny autoencoder, else the decoder */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
@@ -1444,6 +1465,8 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_ZIMAGE) || \
      defined(DIT_NO_FLUX2) || \
      defined(DIT_NO_QWENIMAGE) || \
+     defined(DIT_NO_LUMINA2) || \
+     defined(DIT_NO_SANA) || \
      defined(DIT_NO_KREA2) || \
      defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
@@ -6243,6 +6266,8 @@ typedef enum diti_kernel {
     DITI_KERNEL_PIXELS,
     DITI_KERNEL_GROUP_NORM,
     DITI_KERNEL_FRAMES,
+    DITI_KERNEL_DEPTHWISE,
+    DITI_KERNEL_LINEAR_ATTENTION,
     DITI_KERNEL_GEMM_COOP,
     DITI_KERNEL_ATTENTION_COOP,
     DITI_KERNEL_ATTENTION_DIRECT,
@@ -14046,6 +14071,9 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
     while (rows == 1 && rank > 1 && shape[rank - 1] == 1) rank--;
     if (rows == 1 && rank == 1 && shape[0] == columns) return true;
     if (rank == 2 && shape[0] == rows && shape[1] == columns) return true;
+    if (rank == 4 && shape[0] == rows && (shape[2] > 1 || shape[1] > 1) &&
+        shape[1] * shape[2] * shape[3] == columns) /* a convolution that keeps channels apart */
+        return true;
     return diti_loader_fail_shape(loader, tensor, rows == 1 ? expected + 1 : expected, rows == 1 ? 1u : 2u);
 }
 
@@ -17568,11 +17596,12 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     MEMBER(24, d3)                                                                                                     \
     MEMBER(25, push)                                                                                                   \
     MEMBER(26, shown_x)                                                                                                \
-    MEMBER(27, shown_x0)
+    MEMBER(27, shown_x0)                                                                                               \
+    MEMBER(28, length_limit) /* most lengths of the conditional prediction that the guided one may have */
 
 /* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes, and where
    frames are held three for each frame: x and noise before the step, and moves (diti_frame_step). */
-#define DITI_COEFFICIENTS 28u
+#define DITI_COEFFICIENTS 29u
 #endif
 
 /* ==== src/graph/ops.h ==== */
@@ -17587,7 +17616,7 @@ typedef enum diti_activation {
     DITI_ACTIVATION_GELU_ERF,
     DITI_ACTIVATION_SILU,
     DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_RELU,  /* products, where it is of all that is added, the residual too; and elementwise */
     DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
 } diti_activation;
 
@@ -17817,13 +17846,15 @@ typedef struct diti_solver_row {
 #undef DITI_SOLVER_MEMBER
 } diti_solver_row;
 DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float), solver_row);
+#define DITI_SOLVER_LINES 65535u
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */
     bool guided, mixed, learned;
     uint32_t token_side, width; /* token_side not 0, with mixed: the guided prediction of every token of so many lines
                                    and columns has the length of the conditional one, and is not rescaled, projected
-                                   or limited; width: of x's planes */
+                                   or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
+                                   planes */
     bool has_y, has_h3;         /* with h3 there is room for y, too */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
@@ -17846,7 +17877,7 @@ typedef struct diti_conv_desc {
     bool ends;                            /* these repeat the frames at the ends, and are not zeros */
     uint32_t pad_before,
         pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* lines of an image that x has besides its `height`, seen there in place of zeros */
+    uint32_t above, below; /* lines of each image that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
@@ -17857,6 +17888,36 @@ typedef struct diti_conv_desc {
 } diti_conv_desc;
 DIT_INTERNAL diti_tensor diti_conv(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                    const diti_conv_desc *desc);
+
+/* A convolution of each channel by itself, k x k taps and zeros around the picture, stride 1: y[r, c] = sum over taps
+   of x[r', c] * weight[first + c, tap] + bias[first + c]. With a gate y(x) * silu(y(gate)), whose channels begin at
+   gate_first of the weight. x and gate [batch * height * width, columns] of one format. */
+typedef struct diti_depthwise_desc {
+    uint32_t height, width;
+    const diti_weight *weight, *bias; /* F32 [channels, k * k], k odd; F32 [channels], NULL: none */
+    uint32_t first, gate_first;
+    diti_tensor gate; /* 0: none */
+    diti_tensor out;  /* write here; 0: a new tensor, F32 */
+    const char *name;
+} diti_depthwise_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc);
+/* A 1 x 1 convolution in groups of as many channels as weight F32 [channels, size] has columns: y[r, c] = sum over i of
+   x[r, c / size * size + i] * weight[c, i], to out. */
+DIT_INTERNAL DITI_UNUSED void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
+                                           const char *name);
+
+/* Attention without a softmax (docs/models.md 3.19): with q and k cut off below 0, a query's result is the sum over
+   keys of v (k . q) divided by the sum of k . q, plus 1e-15. x [items * rows, any]: of head h, q stands in columns [h *
+   step, h * step + head_dim), k and v key_offset and value_offset columns behind it. The result: F32 [items * rows,
+   heads * head_dim].
+ */
+typedef struct diti_linear_attention_desc {
+    uint32_t items, heads, head_dim; /* head_dim: a multiple of 4 */
+    uint32_t step, key_offset, value_offset;
+    const char *name;
+} diti_linear_attention_desc;
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                                           const diti_linear_attention_desc *desc);
 
 /* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
@@ -17977,6 +18038,16 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
    health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
+/* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
+   patch^2, 3]: the sum over channels of their values times their row of table, plus its last row. table: F32 [channels
+   + 1, DITI_COLOR_COLUMNS]. Plane c * patch^2 + dy * patch + dx is channel c of pixel (dy, dx) of a patch. */
+#define DITI_COLOR_COLUMNS 4u /* red, green, blue, nothing */
+DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
+                                            uint32_t patch, diti_tensor table);
+/* rows [height * width, 3] in -1..1 -> a picture `factor` times as large, packed RGBA8 words U32 [1, pixels] (swap:
+   BGRA), with straight lines between the centres of pixels. */
+DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
+                                   uint32_t factor, diti_tensor rgba, bool swap);
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
@@ -19548,7 +19619,9 @@ enum {
     DITI_OP_UNPATCHIFY_PLANES,
     DITI_OP_UNPACK,
     DITI_OP_LIGHT,
-    DITI_OP_GREY
+    DITI_OP_GREY,
+    DITI_OP_COLORS,
+    DITI_OP_ENLARGE
 };
 
 static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
@@ -20252,6 +20325,41 @@ DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tenso
     diti_pixels_emit(graph, &dispatch, rgb, texels);
 }
 
+DIT_INTERNAL diti_tensor diti_latent_colors(diti_graph *graph, diti_tensor planes, uint32_t height, uint32_t width,
+                                            uint32_t patch, diti_tensor table) {
+    const diti_tensor_info *factors = diti_tensor_get(graph, table);
+    uint32_t channels = factors->rows - 1;
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, "colors", DITI_KERNEL_PIXELS, DITI_OP_COLORS)) return 0;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, planes), (uint64_t)channels * patch * patch,
+                         (uint64_t)height * width, "colors"))
+        return 0;
+    out = diti_tensor_new(graph, DITI_F32, height * width * patch * patch, 3, "colors");
+    if (!out) return 0;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, planes), diti_tensor_get(graph, out), 1, channels, height, width,
+                     patch, factors->pitch);
+    diti_op_bind(graph, &dispatch, 1, table, DITI_PIXELS_FACTOR, true, false);
+    diti_pixels_emit(graph, &dispatch, planes, out);
+    return out;
+}
+
+DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t height, uint32_t width,
+                                   uint32_t factor, diti_tensor rgba, bool swap) {
+    uint64_t pixels = (uint64_t)height * width * factor * factor;
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "enlarge", DITI_KERNEL_PIXELS, DITI_OP_ENLARGE)) return;
+    if (!diti_pixels_fit(graph, diti_tensor_get(graph, rows), (uint64_t)height * width, 3, "enlarge") ||
+        !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "enlarge"))
+        return;
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rows), diti_tensor_get(graph, rgba), 1, 3, height, width, factor,
+                     0);
+    dispatch.constants[3] = DITI_F32; /* words are no floats, but as long */
+    dispatch.constants[5] = true;
+    dispatch.constants[7] = swap;
+    diti_pixels_emit(graph, &dispatch, rows, rgba);
+}
+
 /* ==== src/graph/ops_frames.c ==== */
 /* Clips (shaders/frames.comp): frames between frames, channels that become frames or pixels, and back. */
 
@@ -20544,29 +20652,37 @@ DIT_INTERNAL void diti_fill_zeros(diti_graph *graph, diti_tensor x) {
     diti_frames_emit(graph, &op, diti_tensor_columns(graph, x), DITI_F32, x);
 }
 
+static diti_tensor diti_place_view(diti_graph *graph, diti_tensor x, const diti_video *clip, uint32_t first,
+                                   uint32_t frames) {
+    uint32_t area = clip->height * clip->width;
+    return diti_tensor_view(graph, x, first * area, frames * area, 0, diti_tensor_columns(graph, x));
+}
+
 /* Some frames, which are bound as a whole. */
-static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_desc *desc, uint32_t first,
+static void diti_place_some(diti_graph *graph, diti_tensor all, const diti_place_desc *desc, uint32_t first,
                             uint32_t frames) {
-    uint32_t columns = diti_tensor_columns(graph, x), area = desc->to.height * desc->to.width;
-    diti_tensor out = diti_tensor_view(graph, desc->out, first * area, frames * area, 0, columns);
+    uint32_t columns = diti_tensor_columns(graph, all);
+    diti_tensor x = diti_place_view(graph, all, &desc->from, desc->first + first, frames);
+    diti_tensor out = diti_place_view(graph, desc->out, &desc->to, first, frames), other = 0;
     diti_video from = desc->from, part = desc->part;
     diti_frames_op op;
     uint32_t *push = op.dispatch.push;
     uint64_t invocations = (uint64_t)frames * part.height * part.width * ((columns + 3) / 4);
     part.frames = frames;
+    if (desc->other) other = diti_place_view(graph, desc->other, &desc->other_size, desc->first + first, frames);
     if (!diti_frames_begin(graph, &op, "place", DITI_FRAMES_PLACE, &from, &part)) return;
     op.dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     op.dispatch.constants[3] = diti_tensor_get(graph, out)->format;
-    op.dispatch.constants[4] = desc->other ? (uint32_t)diti_tensor_get(graph, desc->other)->format : 0;
+    op.dispatch.constants[4] = other ? (uint32_t)diti_tensor_get(graph, other)->format : 0;
     op.dispatch.constants[5] = desc->right ? 2 : 1;
-    op.dispatch.constants[6] = desc->other != 0;
+    op.dispatch.constants[6] = other != 0;
     push[DITI_FRAMES_ROWS] = frames * part.height * part.width;
     push[DITI_FRAMES_COLUMNS] = columns;
     push[DITI_FRAMES_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
     push[DITI_FRAMES_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    push[DITI_FRAMES_MORE_PITCH] = desc->other ? diti_tensor_get(graph, desc->other)->pitch : 0;
+    push[DITI_FRAMES_MORE_PITCH] = other ? diti_tensor_get(graph, other)->pitch : 0;
     push[DITI_FRAMES_IN_COUNT] = desc->from_y * desc->from.width + desc->from_x;
-    push[DITI_FRAMES_FIRST] = desc->first + first;
+    push[DITI_FRAMES_FIRST] = 0;
     push[DITI_FRAMES_SIDE] = desc->to.height;
     push[DITI_FRAMES_TIME] = desc->to.width;
     push[DITI_FRAMES_CHANNEL_STEP] = desc->y;
@@ -20577,14 +20693,14 @@ static void diti_place_some(diti_graph *graph, diti_tensor x, const diti_place_d
     push[DITI_FRAMES_MODULUS] = desc->other_x;
     diti_op_bind(graph, &op.dispatch, 0, x, DITI_FRAMES_IN, true, false);
     diti_op_bind(graph, &op.dispatch, 1, out, DITI_FRAMES_OUT, false, true);
-    diti_op_bind(graph, &op.dispatch, 2, desc->other, DITI_FRAMES_MORE, true, false);
+    diti_op_bind(graph, &op.dispatch, 2, other, DITI_FRAMES_MORE, true, false);
     diti_op_emit(graph, &op.dispatch, (invocations + DITI_FRAMES_GROUP - 1) / DITI_FRAMES_GROUP,
                  DITI_FRAMES_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti_place_desc *desc) {
     const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
-    uint64_t frame = (uint64_t)to->height * to->width;
+    uint64_t frame = (uint64_t)to->height * to->width, source = (uint64_t)from->height * from->width;
     uint32_t first, most;
     if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
         (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
@@ -20600,10 +20716,257 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
         return;
     }
     frame *= (uint64_t)diti_tensor_get(graph, desc->out)->pitch * sizeof(float);
+    source *= (uint64_t)diti_tensor_get(graph, x)->pitch * sizeof(float);
+    if (frame < source) frame = source;
     most = frame < graph->device->limits.storage_range ? (uint32_t)(graph->device->limits.storage_range / frame) : 1;
     if (most > 1) most--; /* bindings begin at aligned offsets */
     for (first = 0; first < part->frames && !diti_graph_failed(graph); first += most)
         diti_place_some(graph, x, desc, first, part->frames - first < most ? part->frames - first : most);
+}
+
+/* ==== src/graph/ops_channels.c ==== */
+/* Convolutions that keep channels apart (shaders/depthwise.comp), and attention without a softmax, whose work grows
+   with the number of rows (shaders/linear_attention.comp). */
+
+#define DITI_CHANNELS_GROUP 64u /* invocations */
+
+/* Push words of depthwise.comp. */
+enum {
+    DITI_DEPTHWISE_ROWS = 1,
+    DITI_DEPTHWISE_COLUMNS,
+    DITI_DEPTHWISE_IN,
+    DITI_DEPTHWISE_IN_PITCH,
+    DITI_DEPTHWISE_GATE,
+    DITI_DEPTHWISE_GATE_PITCH,
+    DITI_DEPTHWISE_OUT,
+    DITI_DEPTHWISE_OUT_PITCH,
+    DITI_DEPTHWISE_WEIGHT,
+    DITI_DEPTHWISE_BIAS,
+    DITI_DEPTHWISE_FIRST,
+    DITI_DEPTHWISE_GATE_FIRST,
+    DITI_DEPTHWISE_HEIGHT,
+    DITI_DEPTHWISE_WIDTH,
+    DITI_DEPTHWISE_SIZE,
+    DITI_DEPTHWISE_PUSH_WORDS
+};
+enum { DITI_DEPTHWISE_OWN, DITI_DEPTHWISE_GROUPED };
+
+/* A weight of so many values as a tensor for a binding. */
+static diti_tensor diti_channels_weight(diti_graph *graph, const diti_weight *weight, const char *name) {
+    return weight ? diti_op_vector_weight(graph, weight, weight->rows * weight->columns, name) : 0;
+}
+
+/* Binds all, and emits: invocations make four columns of a row each. reach: rows of x around those of the result. */
+static diti_tensor diti_channels_emit(diti_graph *graph, diti_dispatch *dispatch, const diti_tensor tensors[5],
+                                      uint64_t reach) {
+    const diti_tensor_info *x, *out;
+    uint32_t *push = dispatch->push, quads;
+    if (diti_graph_failed(graph)) return 0;
+    x = diti_tensor_get(graph, tensors[0]);
+    out = diti_tensor_get(graph, tensors[2]);
+    if (!diti_op_writable(graph, tensors[2], x->rows, out->columns, dispatch->name)) return 0;
+    quads = (out->columns + 3) / 4;
+    dispatch->constants[2] = x->format;
+    dispatch->constants[3] = out->format;
+    dispatch->constants[4] = tensors[4] != 0;
+    dispatch->constants[5] = tensors[1] != 0;
+    dispatch->constants[6] =
+        diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) && diti_op_vector(graph, tensors[2]);
+    dispatch->constant_count = 7;
+    push[DITI_DEPTHWISE_ROWS] = x->rows;
+    push[DITI_DEPTHWISE_COLUMNS] = out->columns;
+    push[DITI_DEPTHWISE_IN_PITCH] = x->pitch;
+    push[DITI_DEPTHWISE_GATE_PITCH] = tensors[1] ? diti_tensor_get(graph, tensors[1])->pitch : 0;
+    push[DITI_DEPTHWISE_OUT_PITCH] = out->pitch;
+    diti_op_bind(graph, dispatch, 0, tensors[0], DITI_DEPTHWISE_IN, true, false);
+    diti_op_bind(graph, dispatch, 1, tensors[1], DITI_DEPTHWISE_GATE, true, false);
+    diti_op_bind(graph, dispatch, 2, tensors[2], DITI_DEPTHWISE_OUT, false, true);
+    diti_op_bind(graph, dispatch, 3, tensors[3], DITI_DEPTHWISE_WEIGHT, true, false);
+    diti_op_bind(graph, dispatch, 4, tensors[4], DITI_DEPTHWISE_BIAS, true, false);
+    diti_op_bind_rows(graph, dispatch, 0, quads, DITI_CHANNELS_GROUP, reach, reach);
+    if (tensors[1]) diti_op_bind_rows(graph, dispatch, 1, quads, DITI_CHANNELS_GROUP, reach, reach);
+    diti_op_bind_rows(graph, dispatch, 2, quads, DITI_CHANNELS_GROUP, 0, 0);
+    diti_op_emit(graph, dispatch, ((uint64_t)x->rows * quads + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+                 DITI_DEPTHWISE_PUSH_WORDS);
+    return tensors[2];
+}
+
+static bool diti_depthwise_check(diti_graph *graph, diti_tensor x, diti_tensor gate, const diti_depthwise_desc *desc,
+                                 const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x), *other = diti_tensor_get(graph, gate ? gate : x);
+    uint64_t area = (uint64_t)desc->height * desc->width;
+    uint32_t channels = desc->weight->rows, first = desc->first > desc->gate_first ? desc->first : desc->gate_first;
+    if (diti_graph_failed(graph)) return false;
+    if (diti_element_is_float(info->format) && other->format == info->format && other->rows == info->rows &&
+        other->columns == info->columns && area && info->rows % area == 0 && first + info->columns <= channels &&
+        (!desc->bias || !desc->bias->part_count || desc->bias->rows * desc->bias->columns == channels))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                    "op %s: %s [%u, %u] is no picture of %u x %u with channels of the %u of the weight", name,
+                    info->name, info->rows, info->columns, desc->height, desc->width, channels);
+    return false;
+}
+
+static uint32_t diti_depthwise_side(const diti_weight *weight) {
+    uint32_t side = 1;
+    while (side * side < weight->columns) side += 2;
+    return side;
+}
+
+DIT_INTERNAL diti_tensor diti_depthwise(diti_graph *graph, diti_tensor x, const diti_depthwise_desc *desc) {
+    const char *name = desc->name ? desc->name : "depthwise";
+    uint32_t side = diti_depthwise_side(desc->weight), *push;
+    diti_tensor tensors[5];
+    diti_dispatch dispatch;
+    tensors[0] = diti_guard_release(graph, x, name);
+    tensors[1] = desc->gate ? diti_guard_release(graph, desc->gate, name) : 0;
+    if (!diti_depthwise_check(graph, tensors[0], tensors[1], desc, name)) return 0;
+    if (side * side != desc->weight->columns)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u taps are no square of an odd number", name,
+                               desc->weight->columns);
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return 0;
+    tensors[2] =
+        desc->out ? desc->out
+                  : diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), name);
+    tensors[3] = diti_channels_weight(graph, desc->weight, name);
+    tensors[4] = diti_channels_weight(graph, desc->bias, name);
+    push = dispatch.push;
+    push[DITI_DEPTHWISE_FIRST] = desc->first;
+    push[DITI_DEPTHWISE_GATE_FIRST] = desc->gate_first;
+    push[DITI_DEPTHWISE_HEIGHT] = desc->height;
+    push[DITI_DEPTHWISE_WIDTH] = desc->width;
+    push[DITI_DEPTHWISE_SIZE] = side;
+    dispatch.constants[1] = DITI_DEPTHWISE_OWN;
+    dispatch.flops =
+        2.0 * side * side * diti_tensor_rows(graph, x) * diti_tensor_columns(graph, x) * (desc->gate ? 2 : 1);
+    return diti_channels_emit(graph, &dispatch, tensors, (uint64_t)side / 2 * (desc->width + 1));
+}
+
+DIT_INTERNAL void diti_grouped(diti_graph *graph, diti_tensor x, const diti_weight *weight, diti_tensor out,
+                               const char *name) {
+    uint32_t columns = diti_tensor_columns(graph, x), size = weight->columns;
+    diti_tensor tensors[5] = {0, 0, 0, 0, 0};
+    diti_dispatch dispatch;
+    tensors[0] = diti_guard_release(graph, x, name);
+    tensors[2] = out;
+    tensors[3] = diti_channels_weight(graph, weight, name);
+    if (diti_graph_failed(graph)) return;
+    if (weight->rows != columns || columns % size || diti_tensor_columns(graph, out) != columns) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %u channels are no groups of %u, as the weight's %u are", name, columns, size,
+                        weight->rows);
+        return;
+    }
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_DEPTHWISE, DITI_CHANNELS_GROUP)) return;
+    dispatch.push[DITI_DEPTHWISE_HEIGHT] = dispatch.push[DITI_DEPTHWISE_WIDTH] = 1;
+    dispatch.push[DITI_DEPTHWISE_SIZE] = size;
+    dispatch.constants[1] = DITI_DEPTHWISE_GROUPED;
+    dispatch.flops = 2.0 * size * diti_tensor_rows(graph, x) * columns;
+    diti_channels_emit(graph, &dispatch, tensors, 0);
+}
+
+/* ---- attention without a softmax ---- */
+
+#define DITI_LINEAR_PART 256u /* rows that a workgroup sums up; sums depend on the shape alone */
+
+/* Push words of linear_attention.comp. */
+enum {
+    DITI_LINEAR_ROWS = 1,
+    DITI_LINEAR_HEADS,
+    DITI_LINEAR_PARTS,
+    DITI_LINEAR_PART_ROWS,
+    DITI_LINEAR_IN,
+    DITI_LINEAR_IN_PITCH,
+    DITI_LINEAR_OUT,
+    DITI_LINEAR_OUT_PITCH,
+    DITI_LINEAR_HEAD_STEP,
+    DITI_LINEAR_KEYS,
+    DITI_LINEAR_VALUES,
+    DITI_LINEAR_SUM,
+    DITI_LINEAR_SUM_PITCH,
+    DITI_LINEAR_EPS,
+    DITI_LINEAR_PUSH_WORDS
+};
+enum { DITI_LINEAR_SUM_UP, DITI_LINEAR_FOLD, DITI_LINEAR_APPLY };
+
+/* One of the three dispatches of an item's rows x. */
+static bool diti_linear_begin(diti_graph *graph, diti_dispatch *dispatch, uint32_t op, diti_tensor x, diti_tensor sums,
+                              diti_tensor out, const diti_linear_attention_desc *desc) {
+    uint32_t *push = dispatch->push, rows = diti_tensor_rows(graph, x);
+    if (!diti_op_begin(graph, dispatch, desc->name ? desc->name : "linear_attention", DITI_KERNEL_LINEAR_ATTENTION,
+                       DITI_CHANNELS_GROUP))
+        return false;
+    dispatch->constants[1] = op;
+    dispatch->constants[2] = diti_tensor_get(graph, x)->format;
+    dispatch->constants[3] = diti_tensor_get(graph, out)->format;
+    dispatch->constants[4] = desc->head_dim;
+    dispatch->constant_count = 5;
+    push[DITI_LINEAR_ROWS] = rows;
+    push[DITI_LINEAR_HEADS] = desc->heads;
+    push[DITI_LINEAR_PARTS] = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART;
+    push[DITI_LINEAR_PART_ROWS] = DITI_LINEAR_PART;
+    push[DITI_LINEAR_IN_PITCH] = diti_tensor_get(graph, x)->pitch;
+    push[DITI_LINEAR_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    push[DITI_LINEAR_HEAD_STEP] = desc->step;
+    push[DITI_LINEAR_KEYS] = desc->key_offset;
+    push[DITI_LINEAR_VALUES] = desc->value_offset;
+    push[DITI_LINEAR_SUM_PITCH] = sums ? diti_tensor_get(graph, sums)->pitch : 0;
+    push[DITI_LINEAR_EPS] = diti_op_float(1e-15f);
+    if (op != DITI_LINEAR_FOLD) diti_op_bind(graph, dispatch, 0, x, DITI_LINEAR_IN, true, false);
+    diti_op_bind(graph, dispatch, 1, out, DITI_LINEAR_OUT, false, true);
+    diti_op_bind(graph, dispatch, 2, sums, DITI_LINEAR_SUM, true, false);
+    return true;
+}
+
+/* An item's rows. */
+static void diti_linear_item(diti_graph *graph, diti_tensor x, diti_tensor out,
+                             const diti_linear_attention_desc *desc) {
+    uint32_t rows = diti_tensor_rows(graph, x), parts = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART,
+             dim = desc->head_dim;
+    uint32_t entries = dim * (dim + 4), quads = desc->heads * dim / 4;
+    diti_tensor sums = diti_tensor_new(graph, DITI_F32, parts * desc->heads, entries, "sums of parts"), folded = sums;
+    diti_dispatch dispatch;
+    if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_SUM_UP, x, 0, sums, desc)) return;
+    diti_op_bind_rows(graph, &dispatch, 0, desc->heads, DITI_LINEAR_PART, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, 1, 0, 0);
+    dispatch.flops = 2.0 * rows * desc->heads * entries;
+    diti_op_emit(graph, &dispatch, (uint64_t)parts * desc->heads, DITI_LINEAR_PUSH_WORDS);
+    if (parts > 1) {
+        folded = diti_tensor_new(graph, DITI_F32, desc->heads, entries, "sums");
+        if (diti_graph_failed(graph) || !diti_linear_begin(graph, &dispatch, DITI_LINEAR_FOLD, x, sums, folded, desc))
+            return;
+        diti_op_emit(graph, &dispatch,
+                     ((uint64_t)desc->heads * (entries / 4) + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+                     DITI_LINEAR_PUSH_WORDS);
+    }
+    if (!diti_linear_begin(graph, &dispatch, DITI_LINEAR_APPLY, x, folded, out, desc)) return;
+    diti_op_bind_rows(graph, &dispatch, 0, quads, DITI_CHANNELS_GROUP, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, quads, DITI_CHANNELS_GROUP, 0, 0);
+    dispatch.flops = 2.0 * rows * desc->heads * entries;
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * quads + DITI_CHANNELS_GROUP - 1) / DITI_CHANNELS_GROUP,
+                 DITI_LINEAR_PUSH_WORDS);
+}
+
+DIT_INTERNAL diti_tensor diti_linear_attention(diti_graph *graph, diti_tensor x,
+                                               const diti_linear_attention_desc *desc) {
+    const char *name = desc->name ? desc->name : "linear_attention";
+    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), items = desc->items, i, own;
+    uint64_t last = (uint64_t)(desc->heads - 1) * desc->step + desc->head_dim +
+                    (desc->key_offset > desc->value_offset ? desc->key_offset : desc->value_offset);
+    diti_tensor out;
+    if (diti_graph_failed(graph)) return 0;
+    if (!items || rows % items || !desc->heads || !desc->head_dim || desc->head_dim % 4 || desc->step % 4 ||
+        desc->key_offset % 4 || desc->value_offset % 4 || last > columns)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "op %s: %u columns of %u rows hold no %u heads of %u for %u items", name, columns, rows,
+                               desc->heads, desc->head_dim, items);
+    x = diti_op_align(graph, diti_guard_release(graph, x, name), name);
+    out = diti_tensor_new(graph, DITI_F32, rows, desc->heads * desc->head_dim, name);
+    own = rows / items;
+    for (i = 0; i < items && !diti_graph_failed(graph); i++)
+        diti_linear_item(graph, diti_tensor_view(graph, x, i * own, own, 0, columns),
+                         diti_tensor_view(graph, out, i * own, own, 0, desc->heads * desc->head_dim), desc);
+    return out;
 }
 
 /* ==== src/graph/ops_norm.c ==== */
@@ -22299,7 +22662,7 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
-    lines = (image->height >> image->upsample) - image->outside;
+    lines = (image->height >> image->upsample) - (image->in_frames > 1 ? 0 : image->outside);
     in = lines * (image->width >> image->upsample) * image->frame_stride;
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
@@ -22669,7 +23032,7 @@ static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight 
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
         !image->out_height || !image->out_width || !images || image->frames > 255 || image->frame_stride > 255 ||
         desc->frames_before >= image->frames || desc->frames_after >= image->frames ||
-        (image->outside && desc->batch != 1) || (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
+        (uint64_t)images * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u "
                         "over %u frames",
@@ -27590,6 +27953,14 @@ typedef struct diti_taps {
     int32_t at[DITI_TAPS]; /* below 0: counted from the end, -1 is the last */
     bool unnormed;         /* the last state is before the final norm */
 } diti_taps;
+enum { /* diti_chat.rules */
+       DITI_CHAT_KEEPS_AFTER =
+           1,                /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+       DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
+       DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
+       DITI_CHAT_PLAIN_GUIDES =
+           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+};
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
@@ -27599,7 +27970,7 @@ typedef struct diti_chat {
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
     bool padded;                /* padding up to `tokens` is part of the text, too */
-    bool keeps_after; /* a text too long is cut before `after`, whose tokens are made apart; else at the end */
+    uint32_t rules;             /* any of the enum above */
     diti_taps taps;
 } diti_chat;
 typedef enum diti_chat_model {
@@ -27613,6 +27984,8 @@ typedef enum diti_chat_model {
     DITI_CHAT_KREA2,
     DITI_CHAT_ANIMA,
     DITI_CHAT_HUNYUANVIDEO,
+    DITI_CHAT_LUMINA2,
+    DITI_CHAT_SANA,
     DITI_CHATS
 } diti_chat_model;
 /* A family's traits name one: diti_model_traits.chat. */
@@ -27708,6 +28081,25 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err);
 
+/* --- CLIP's encoder of pictures (docs/models.md 5.6) --- */
+typedef struct diti_clip_vision diti_clip_vision;
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix);
+/* transformers' key names; config NULL: sizes from shapes, heads of 64. */
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out, dit_error *err);
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision);
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision);
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision);
+/* Patches of a picture, and the last but one state of what the encoder makes of them: F32 [tokens, columns]. */
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph);
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches);
+/* Writes the patches of a picture of any size, in memory. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err);
+
 /* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -27731,7 +28123,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const diti_encoder_use *use, const int32_t *ids,
                                                   const uint32_t *items, dit_error *err);
 
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.6) --- */
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
 typedef struct diti_vision diti_vision;
 /* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
    loader has failed. */
@@ -30955,9 +31347,29 @@ DITI_ONCE_BEGIN
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
+#define DITI_CHAT_SUPERIOR                                                                                              \
+    "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
+    "on textual prompts or user prompts. <Prompt Start> "
+#define DITI_CHAT_ENHANCE                                                                                               \
+    "Given a user prompt, generate an 'Enhanced prompt' that provides detailed visual descriptions suitable for image " \
+    "generation. Evaluate the level of detail in the user prompt:\n"                                                    \
+    "- If the prompt is simple, focus on adding specifics about colors, shapes, sizes, textures, and spatial "          \
+    "relationships to create vivid and concrete scenes.\n"                                                              \
+    "- If the prompt is already detailed, refine and enhance the existing details slightly without "                    \
+    "overcomplicating.\n"                                                                                               \
+    "Here are examples of how to transform or refine prompts:\n"                                                        \
+    "- User Prompt: A cat sleeping -> Enhanced: A small, fluffy white cat curled up in a round shape, sleeping "        \
+    "peacefully on a warm sunny windowsill, surrounded by pots of blooming red flowers.\n"                              \
+    "- User Prompt: A busy city street -> Enhanced: A bustling city street scene at dusk, featuring glowing street "    \
+    "lamps, a diverse crowd of people in colorful clothing, and a double-decker bus passing by towering glass "         \
+    "skyscrapers.\n"                                                                                                    \
+    "Please generate only the enhanced description for the prompt below and avoid including any additional "            \
+    "commentary or evaluations:\n"                                                                                      \
+    "User Prompt: "
+
 static const diti_chat diti_chats[DITI_CHATS] = {
-    {"", "", "", NULL, "", "", 512, false, false, {0, 0, {0}, false}},
-    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, NULL, "", "", 512, false, false, {1, 0, {-2}, false}},
+    {"", "", "", NULL, "", "", 512, false, 0, {0, 0, {0}, false}},
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, NULL, "", "", 512, false, 0, {1, 0, {-2}, false}},
     {"Flux2KleinPipeline Flux2KleinKVPipeline",
      DITI_CHAT_USER,
      DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
@@ -30966,7 +31378,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      512,
      true,
-     false,
+     0,
      {3, 36, {9, 18, 27}, false}},
     {"QwenImagePipeline",
      DITI_CHAT_DESCRIBE,
@@ -30976,7 +31388,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImageEditPipeline",
      DITI_CHAT_EDIT,
@@ -30986,7 +31398,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImageEditPlusPipeline",
      DITI_CHAT_EDIT,
@@ -30996,7 +31408,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, false}},
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
@@ -31006,7 +31418,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      " ",
      1024,
      false,
-     false,
+     0,
      {1, 0, {-1}, true}},
     {"Krea2Pipeline",
      DITI_CHAT_DESCRIBE,
@@ -31016,9 +31428,9 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      512,
      false,
-     true,
+     DITI_CHAT_KEEPS_AFTER,
      {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false}},
-    {"AnimaPipeline AnimaAutoBlocks", "", "", NULL, "", "", 512, false, false, {1, 0, {-1}, false}},
+    {"AnimaPipeline AnimaAutoBlocks", "", "", NULL, "", "", 512, false, 0, {1, 0, {-1}, false}},
     {"HunyuanVideoPipeline",
      DITI_CHAT_VIDEO,
      "<|eot_id|>",
@@ -31027,8 +31439,28 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      "",
      256,
      false,
+     0,
+     {1, 0, {-3}, false}},
+    {"Lumina2Pipeline Lumina2Text2ImgPipeline",
+     DITI_CHAT_SUPERIOR,
+     "",
+     NULL,
+     "",
+     "",
+     256,
      false,
-     {1, 0, {-3}, false}}};
+     DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-2}, false}},
+    {"SanaPipeline SanaSprintPipeline",
+     DITI_CHAT_ENHANCE,
+     "",
+     NULL,
+     DITI_CHAT_ENHANCE,
+     "",
+     300,
+     false,
+     DITI_CHAT_LOWERS | DITI_CHAT_KEEPS_FIRST | DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-1}, false}}};
 
 DIT_INTERNAL const diti_chat *diti_chat_of(diti_chat_model model) { return &diti_chats[model]; }
 
@@ -31435,14 +31867,10 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void) {
     return &type;
 }
 
-/* ==== src/text/clip.c ==== */
-
-/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
-   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
-
-#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
-#define DITI_CLIP_MAX_TOKENS 4096u
-enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
+/* ==== src/text/clip_internal.h ==== */
+/* Layers of CLIP, of which the encoders of texts and of pictures consist. */
+#ifndef DITI_CLIP_INTERNAL_H
+#define DITI_CLIP_INTERNAL_H
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
@@ -31457,6 +31885,28 @@ typedef struct diti_clip_config {
     float eps;
     diti_activation activation;
 } diti_clip_config;
+
+/* Heads, activation and eps of config.json, or by size. */
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err);
+/* tower: "text_model" or "vision_model", before the names of layers. */
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index);
+/* x F32 [batch * tokens, d] is changed in place. mask: relative bias; 0: tokens see all of their item. */
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name);
+#endif
+
+/* ==== src/text/clip.c ==== */
+
+/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
+   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+
+#define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
+#define DITI_CLIP_MAX_TOKENS 4096u
+enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 struct diti_clip {
     diti_component base;
@@ -31496,17 +31946,19 @@ static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
-static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
+DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
+    config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
+    config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
     if (diti_equal(name, "quick_gelu")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "config.json: a CLIP text encoder with hidden_act %.60s is not known, only quick_gelu and gelu",
-                     name);
+                     "config.json: a CLIP encoder with hidden_act %.60s is not known, only quick_gelu and gelu", name);
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
@@ -31524,15 +31976,11 @@ static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *js
                                         dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
-    uint32_t heads;
     diti_clip_read_sizes(loader, config);
-    heads = config->columns < 64 ? 1 : config->columns / 64;
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
-    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
-    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
     config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
-    return diti_clip_read_activation(&settings, config, err);
+    return diti_clip_read_layers(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
@@ -31561,11 +32009,11 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
-static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t index) {
+DIT_INTERNAL void diti_clip_load_block(diti_loader *loader, const diti_clip_config *config, diti_clip_block *block,
+                                       const char *tower, uint32_t index) {
     static const char *const qkv[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-    diti_clip_block *block = &clip->blocks[index];
-    uint32_t i, d = clip->config.columns, hidden = clip->config.hidden;
-    diti_loader_scope(loader, "text_model.encoder.layers.%u.", (unsigned)index);
+    uint32_t i, d = config->columns, hidden = config->hidden;
+    diti_loader_scope(loader, "%s.encoder.layers.%u.", tower, (unsigned)index);
     diti_load_norm(loader, &block->norm1, d, "layer_norm1");
     if (loader->rename) { /* one matrix already */
         block->qkv.count = 1;
@@ -31588,7 +32036,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
     uint32_t d = config->columns, i;
     diti_load_table(loader, &clip->embedding, config->vocabulary, d, "text_model.embeddings.token_embedding.weight");
     diti_load_vector(loader, &clip->position, config->positions, d, "text_model.embeddings.position_embedding.weight");
-    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, clip, i);
+    for (i = 0; i < config->blocks; i++) diti_clip_load_block(loader, config, &clip->blocks[i], "text_model", i);
     diti_load_norm(loader, &clip->final_norm, d, "text_model.final_layer_norm");
     if (!config->projected) return;
     if (loader->rename)
@@ -31630,10 +32078,11 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
-                                  const diti_weight *reader, bool out_f32, const char *name) {
+DIT_INTERNAL diti_tensor diti_clip_norm(const diti_clip_config *config, diti_graph *graph, diti_tensor x,
+                                        const diti_layer *norm, const diti_weight *reader, bool out_f32,
+                                        const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = clip->config.eps;
+    desc.eps = config->eps;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
     desc.reader = reader;
@@ -31653,37 +32102,35 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
-                                       const diti_clip_block *block, diti_tensor h) {
-    uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
+static diti_tensor diti_clip_attention(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                       uint32_t batch, diti_tensor mask, diti_tensor h) {
+    uint32_t rows = diti_tensor_rows(graph, h), d = config->columns;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
     fused.name = "clip_qkv";
     qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
-    desc.batch = use->batch;
-    desc.heads = clip->config.heads;
+    desc.batch = batch;
+    desc.heads = config->heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
+    desc.bias = mask;
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
                           &desc);
 }
 
-/* x F32 [batch * tokens, d] is changed in place. */
-static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
-                                diti_tensor x) {
-    const diti_clip_block *block = &clip->blocks[index];
+DIT_INTERNAL void diti_clip_run_block(const diti_clip_config *config, const diti_clip_block *block, diti_graph *graph,
+                                      uint32_t batch, diti_tensor mask, diti_tensor x) {
     diti_linear_desc up = DITI_ZERO;
     diti_tensor h =
-        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
-    h = diti_clip_attention(clip, graph, use, block, h);
+        diti_clip_norm(config, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
+    h = diti_clip_attention(config, block, graph, batch, mask, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
-    h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
+    h = diti_clip_norm(config, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
     up.bias = &block->up.bias;
-    up.activation = clip->config.activation;
+    up.activation = config->activation;
     up.name = "clip_up";
     h = diti_linear(graph, h, &block->up.weight, &up);
     diti_clip_residual(graph, x, h, &block->down, "clip_down");
@@ -31720,8 +32167,8 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
         desc.name = "clip_projection";
-        row = diti_clip_norm(clip, graph, row, &clip->final_norm, projects ? &clip->projection : NULL, !projects,
-                             "clip_final_norm");
+        row = diti_clip_norm(&clip->config, graph, row, &clip->final_norm, projects ? &clip->projection : NULL,
+                             !projects, "clip_final_norm");
         if (projects)
             diti_linear(graph, row, &clip->projection, &desc);
         else
@@ -31752,9 +32199,9 @@ DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *gra
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
-        diti_clip_run_block(clip, graph, use, i, x);
+        diti_clip_run_block(&clip->config, &clip->blocks[i], graph, use->batch, use->inputs[DITI_CLIP_CAUSAL], x);
         if (i + 1 == last && use->norm_states)
-            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(&clip->config, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
             states = diti_clip_copy(graph, x, 0, "clip_states");
     }
@@ -31840,6 +32287,222 @@ DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
                                            diti_clip_type_encode,
                                            diti_clip_type_write};
     return &type;
+}
+
+/* ==== src/text/clip_vision.c ==== */
+
+/* CLIP's encoder of pictures (docs/models.md 5.6): a picture is cut into patches, each of which is a token behind one
+   for the whole; layers are those of the texts' encoder, without a mask. */
+
+struct diti_clip_vision {
+    diti_component base;
+    diti_clip_config config; /* positions: tokens */
+    uint32_t side, patch;    /* patches on a side of the picture, pixels on a side of a patch */
+    diti_weight patches;     /* [d, 3 * patch * patch] */
+    diti_weight whole;       /* F32 [1, d] */
+    diti_weight position;    /* F32 [positions, d] */
+    diti_layer first_norm;   /* [d] */
+    diti_clip_block *blocks; /* without the last one, whose result nobody reads */
+};
+
+#define DITI_CLIP_VISION_MOST_SIDE 64u
+
+/* ---- configuration and loading ---- */
+
+static dit_result diti_clip_vision_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_clip_config, columns), "vision_model.embeddings.patch_embedding.weight", 0},
+        {offsetof(diti_clip_config, positions), "vision_model.embeddings.position_embedding.weight", 0},
+        {offsetof(diti_clip_config, hidden), "vision_model.encoder.layers.0.mlp.fc1.weight", 0}};
+    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
+    diti_clip_config *config = &vision->config;
+    diti_settings settings = diti_settings_of(json, "the image encoder's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    vision->patch = diti_loader_dimension(loader, "vision_model.embeddings.patch_embedding.weight", 3);
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_hidden_layers", "vision_model.encoder.layers.", ".mlp.fc1.weight");
+    DITI_TRY(diti_clip_read_layers(&settings, config, err));
+    while (vision->side <= DITI_CLIP_VISION_MOST_SIDE && vision->side * vision->side + 1 < config->positions)
+        vision->side++;
+    if (config->columns && config->blocks > 1 && config->hidden && vision->patch && vision->patch <= 64 &&
+        vision->side && vision->side * vision->side + 1 == config->positions && config->columns % config->heads == 0 &&
+        config->columns / config->heads <= 512)
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: not an image encoder that dit.h knows, a CLIP vision model of two layers or more: %u channels "
+        "in %u heads, %u layers, %u tokens, patches of %u",
+        diti_checkpoint_name(loader->checkpoint), (unsigned)config->columns, (unsigned)config->heads,
+        (unsigned)config->blocks, (unsigned)config->positions, (unsigned)vision->patch);
+}
+
+static void diti_clip_vision_load_all(diti_component *component, diti_loader *loader) {
+    struct diti_clip_vision *vision = (struct diti_clip_vision *)(void *)component;
+    const diti_clip_config *config = &vision->config;
+    uint32_t d = config->columns, count = config->blocks - 1, i;
+    vision->blocks = (diti_clip_block *)diti_component_array(component, loader, count, sizeof *vision->blocks);
+    if (!vision->blocks) return;
+    diti_load_matrix(loader, &vision->patches, d, 3 * vision->patch * vision->patch, vision->patch,
+                     "vision_model.embeddings.patch_embedding.weight");
+    vision->patches.kernel = 1; /* used as a matrix on flattened patches */
+    diti_load_vector(loader, &vision->whole, 1, d, "vision_model.embeddings.class_embedding");
+    diti_load_vector(loader, &vision->position, config->positions, d,
+                     "vision_model.embeddings.position_embedding.weight");
+    diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* so spelled in the files */
+    for (i = 0; i < count; i++) diti_clip_load_block(loader, config, &vision->blocks[i], "vision_model", i);
+    diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
+    diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* a layer that is known, and not needed */
+    diti_loader_scope(loader, "%s", "");
+}
+
+DIT_INTERNAL bool diti_clip_vision_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    char name[200];
+    return diti_format(name, sizeof name, "%svision_model.embeddings.patch_embedding.weight", prefix) &&
+           diti_checkpoint_find(checkpoint, name);
+}
+
+DIT_INTERNAL dit_result diti_clip_vision_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                              const diti_checkpoint *checkpoint, const char *prefix,
+                                              const diti_load_options *options, diti_clip_vision **out,
+                                              dit_error *err) {
+    static const diti_component_kind kind = {
+        "image encoder",       "image_encoder",           sizeof(struct diti_clip_vision),
+        diti_clip_vision_read, diti_clip_vision_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component;
+    dit_result result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_clip_vision *)(void *)component;
+    return result;
+}
+
+DIT_INTERNAL void diti_clip_vision_destroy(diti_clip_vision *vision) {
+    if (vision) diti_component_free(&vision->base);
+}
+
+DIT_INTERNAL const diti_weights *diti_clip_vision_weights(const diti_clip_vision *vision) {
+    return &vision->base.weights;
+}
+
+DIT_INTERNAL uint32_t diti_clip_vision_tokens(const diti_clip_vision *vision) { return vision->config.positions; }
+
+DIT_INTERNAL uint32_t diti_clip_vision_columns(const diti_clip_vision *vision) { return vision->config.columns; }
+
+/* ---- the graph ---- */
+
+DIT_INTERNAL diti_tensor diti_clip_vision_input(const diti_clip_vision *vision, diti_graph *graph) {
+    return diti_tensor_input(graph, DITI_F32, vision->side * vision->side, 3 * vision->patch * vision->patch,
+                             "patches of a picture");
+}
+
+DIT_INTERNAL diti_tensor diti_clip_vision_encode(const diti_clip_vision *vision, diti_graph *graph,
+                                                 diti_tensor patches) {
+    const diti_clip_config *config = &vision->config;
+    uint32_t rows = config->positions, d = config->columns, i;
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, rows, d, "clip_vision");
+    diti_linear_desc linear = DITI_ZERO;
+    diti_elementwise_desc add = DITI_ZERO;
+    linear.out = diti_tensor_view(graph, x, 1, rows - 1, 0, d);
+    linear.name = "clip_vision_patches";
+    diti_linear(graph, patches, &vision->patches, &linear);
+    if (diti_graph_failed(graph)) return 0;
+    diti_copy(graph, diti_tensor_weight(graph, &vision->whole, 0), diti_tensor_view(graph, x, 0, 1, 0, d),
+              "clip_vision_whole");
+    add.add = diti_tensor_weight(graph, &vision->position, 0);
+    add.out_f32 = true;
+    add.name = "clip_vision_position";
+    x = diti_elementwise(graph, x, &add);
+    x = diti_clip_norm(config, graph, x, &vision->first_norm, NULL, true, "clip_vision_norm");
+    for (i = 0; i + 1 < config->blocks && !diti_graph_failed(graph); i++) {
+        diti_graph_scope(graph, "block", i);
+        diti_clip_run_block(config, &vision->blocks[i], graph, 1, 0, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    return x;
+}
+
+/* ---- the picture, on the host ---- */
+
+/* Keys' cubic with a = -1/2. */
+static double diti_clip_vision_cubic(double x) {
+    x = fabs(x);
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+/* A line of `from` values, step apart, becomes one of `to`, of which those from `skip` on are kept; smaller ones are
+   made of as many as lie below the widened cubic. bytes: results are whole and from 0 to 255. */
+static void diti_clip_vision_scale(const float *in, size_t step, uint32_t from, uint32_t to, uint32_t skip,
+                                   uint32_t count, bool bytes, float *out, size_t out_step) {
+    double scale = (double)from / to, wide = scale > 1 ? scale : 1;
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        double center = (skip + i + 0.5) * scale, sum = 0, weights = 0, last = center + 2 * wide + 0.5;
+        double begin = center - 2 * wide + 0.5;
+        uint32_t k = begin > 0 ? (uint32_t)begin : 0, end = last < from ? (uint32_t)last : from;
+        for (; k < end; k++) {
+            double weight = diti_clip_vision_cubic((k - center + 0.5) / wide);
+            weights += weight;
+            sum += weight * (double)in[k * step];
+        }
+        sum /= weights;
+        if (bytes) sum = sum < 0 ? 0 : sum > 255 ? 255 : floor(sum + 0.5);
+        out[i * out_step] = (float)sum;
+    }
+}
+
+/* Pixel values from 0 to 255, three planes. */
+static void diti_clip_vision_planes(const dit_image *image, float *out) {
+    size_t area = (size_t)image->width * image->height, x, y, c,
+           pitch = image->row_pitch ? image->row_pitch : image->width * (image->rgb ? 3 * sizeof(float) : 4);
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++)
+            for (c = 0; c < 3; c++) {
+                const uint8_t *line =
+                    (image->rgb ? (const uint8_t *)(const void *)image->rgb : image->rgba) + y * pitch;
+                float value;
+                if (image->rgb) {
+                    memcpy(&value, line + (3 * x + c) * sizeof value, sizeof value);
+                    value *= 255;
+                } else {
+                    value = line[4 * x + c];
+                }
+                out[c * area + y * image->width + x] = value;
+            }
+}
+
+/* The shorter side becomes as long as the square's, which is cut from the middle; first along lines, then across. */
+DIT_INTERNAL dit_result diti_clip_vision_write(const diti_clip_vision *vision, diti_plan *plan, diti_tensor patches,
+                                               const dit_image *image, dit_error *err) {
+    static const double means[3] = {0.48145466, 0.4578275, 0.40821073},
+                        deviations[3] = {0.26862954, 0.26130258, 0.27577711};
+    const diti_env *env = &vision->base.env;
+    uint32_t side = vision->side * vision->patch, width = image->width, height = image->height, c, y, x,
+             p = vision->patch;
+    uint32_t wide = width < height ? side : (uint32_t)((uint64_t)side * width / height),
+             high = width < height ? (uint32_t)((uint64_t)side * height / width) : side;
+    size_t area = (size_t)width * height, lines = (size_t)side * height, square = (size_t)side * side;
+    float *planes = (float *)diti_alloc_array(env, 3 * area + lines + 4 * square, sizeof *planes), *rows;
+    bool bytes = !image->rgb;
+    dit_result result;
+    if (!planes) return diti_fail_memory(err, "a picture for the image encoder");
+    rows = planes + 3 * area + lines + square;
+    diti_clip_vision_planes(image, planes);
+    for (c = 0; c < 3; c++) {
+        float *line = planes + 3 * area, *made = line + lines;
+        for (y = 0; y < height; y++)
+            diti_clip_vision_scale(planes + c * area + (size_t)y * width, 1, width, wide, (wide - side) / 2, side,
+                                   bytes, line + (size_t)y * side, 1);
+        for (x = 0; x < side; x++)
+            diti_clip_vision_scale(line + x, side, height, high, (high - side) / 2, side, bytes, made + x, side);
+        for (y = 0; y < side; y++)
+            for (x = 0; x < side; x++)
+                rows[((size_t)(y / p * vision->side + x / p) * 3 + c) * p * p + y % p * p + x % p] =
+                    (float)(((double)made[(size_t)y * side + x] / 255 - means[c]) / deviations[c]);
+    }
+    result = diti_plan_write(plan, patches, rows, 3 * square * sizeof *rows, err);
+    diti_free(env, planes);
+    return result;
 }
 
 /* ==== src/text/bert.c ==== */
@@ -32103,7 +32766,7 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
 
 /* ==== src/text/vision.c ==== */
 
-/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.6): patches of 14 x 14 pixels attend each other within
+/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
    windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
    stand window by window, the four of a token side by side, so that windows are runs of rows. */
 
@@ -33262,10 +33925,12 @@ typedef struct diti_model_traits {
     uint32_t condition_channels; /* channels of a condition (of a given picture) that follow the latent's as an input */
     uint32_t mask_channels; /* the first of them say which frames are given, and those behind are of a whole clip that
                                has the picture first and grey behind it; 0: all are the picture's, or 0 */
-    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    bool no_jobs;           /* the model is loaded and described, and no pipeline of it is proved: jobs refuse it */
-    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
+                                  and the others are those of the picture without what is repainted; 0: in models of
+                                  pictures all are the picture's that is followed */
+    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -33283,15 +33948,22 @@ typedef struct diti_model_traits {
     uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
     bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
+    bool norms_lines;         /* each line of each channel of it does */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;  /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;    /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
-    bool empirical_shift; /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
-    uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool uniform_sigmas;    /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;      /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    bool empirical_shift;   /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
+    bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
+                               gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
+    bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
+    bool caches_references; /* diti_denoise.keeps_references is understood */
+    bool keeps_references;  /* the model was trained so */
+    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
@@ -33305,6 +33977,7 @@ typedef struct diti_model_traits {
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
+    bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
     bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
@@ -33321,6 +33994,7 @@ typedef struct diti_model_traits {
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
     bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool whole_rows;       /* devices do not divide rows: no ulysses, ring or pipefusion */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
     void (*settle)(struct diti_model_traits *traits, const diti_json *index, const diti_json *scheduler);
@@ -33366,12 +34040,29 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+typedef struct diti_reference_kv {
+    diti_tensor kept[DITI_MAX_BLOCKS];
+    bool fills; /* the evaluation at hand makes them */
+} diti_reference_kv;
+
 /* The latent of a picture that is referred to, as the sampler has latents. */
 #define DITI_MOST_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
+
+/* Control nets that add to the blocks of an evaluation. */
+#define DITI_MOST_CONTROLS 4u
+typedef struct diti_control_use {
+    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
+    const struct diti_transformer *model; /* the net */
+    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
+    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
+    uint32_t done, made;
+} diti_control_use;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
@@ -33414,7 +34105,13 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count; /* 0 where traits.references is 0 */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
+    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
+    diti_control_use *controls;
+    uint32_t control_count;
+    diti_tensor control;   /* F32 [C, height * width]: in a control net's evaluation the latent of its picture */
+    uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
     diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
@@ -33524,7 +34221,15 @@ struct diti_transformer { /* first member of every family's own struct */
     const diti_family *family;
     diti_model_traits traits;
     bool int8_attention;
+    const diti_layer
+        *outlets;   /* a control net's, [D, D] for each block: what it adds to a model's; NULL: no such net */
+    uint32_t modes; /* kinds of pictures that such a net tells apart; 0: it has one */
 };
+/* A control net for a model: the error names why it does not fit. */
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err);
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
@@ -33850,6 +34555,8 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions);
 
+/* Patches of a control net's picture, [tokens, C * p * p]. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
 /* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
@@ -35349,6 +36056,51 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
+/* ---- pictures that are referred to, whose keys and values were kept ---- */
+
+/* Keys and values [items * (rows + kept), 2 * width] of qkv [items * rows, 3 * width], behind each item's the kept
+   ones: of `all` heads those from `first` on. */
+static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                          uint32_t first, uint32_t all, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
+    diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
+    uint32_t lead = diti_tensor_rows(graph, kept);
+    if (diti_graph_failed(graph)) return 0;
+    kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
+                         "keys and values");
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
+                  diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
+        for (k = 0; k < 2; k++)
+            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+                      diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
+                      "keys and values of references");
+    }
+    return kv;
+}
+
+static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                   diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor *kept = &denoise->reference_kv->kept[denoise->block];
+    if (diti_graph_failed(graph)) return;
+    *kept =
+        diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, rows, 2 * width, "keys and values of references");
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
+}
+
+/* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
+typedef struct diti_attend_references {
+    const diti_denoise *denoise; /* NULL: there are none */
+    uint32_t first, all;
+} diti_attend_references;
+
+static bool diti_attend_refers(const diti_denoise *denoise) {
+    return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* ---- rings ---- */
+
 /* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
 typedef struct diti_ring_block {
     diti_tensor parts[2];
@@ -35378,10 +36130,10 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 }
 
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
-   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
-   member. */
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
+   references, and they join its own. rows: of an item with each member. */
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
-                                    const uint32_t *rows, diti_tensor qkv) {
+                                    const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
              before = ring->devices[(self + count - 1) % count];
@@ -35404,7 +36156,13 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        if (!turn && references->denoise) {
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
+            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
+        } else {
+            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        }
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -35575,6 +36333,19 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
     heads->head_dim = desc->head_dim;
 }
 
+/* Every item attends all its rows, which are here, and kept references. */
+static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
+                                   const diti_attend_references *references, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
+    if (desc->keys) return diti_attend_some(graph, desc, qkv);
+    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
+    return diti_attend_keys(
+        graph, desc, q,
+        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
+        0);
+}
+
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
@@ -35583,19 +36354,23 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
+    diti_attend_references references = DITI_ZERO;
     diti_tensor o;
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
     diti_attend_heads(denoise, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
+        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (denoise->kept_kv)
         o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
-        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
+        o = diti_ring_attend(graph, ring, &local, ring_rows, &references, qkv);
     else
-        o = diti_attend(graph, NULL, &local, qkv);
+        o = diti_attend_all(graph, &local, &references, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
     if (!desc->out || o == desc->out) return o;
     diti_copy(graph, o, desc->out, "attention");
@@ -35630,13 +36405,14 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_tensor_rows(graph, qkv);
-    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+    diti_attend_references references = DITI_ZERO;
+    if (denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
-    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
-    if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+    if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (diti_attend_refers(denoise)) references.denoise = denoise;
+    references.all = desc->heads;
+    return diti_attend_all(graph, desc, &references, qkv);
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -35797,6 +36573,17 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
                                diti_tensor_view(graph, x, i * rows + p->text + lead, p->image - lead, 0, width));
     }
     return repeats ? diti_add_rows(graph, x, positions, x, "positions") : x;
+}
+
+DIT_INTERNAL diti_tensor diti_control_patches(const diti_pass *p) {
+    diti_patches patches = DITI_ZERO;
+    patches.batch = 1;
+    patches.channels = p->model->traits.latent_channels;
+    patches.height = p->denoise->height;
+    patches.width = p->denoise->width;
+    patches.patch = p->model->traits.patch;
+    patches.channels_last = p->model->traits.channels_last;
+    return diti_patchify(p->graph, p->denoise->control, &patches, 0);
 }
 
 /* ---- pictures that are referred to ---- */
@@ -36048,6 +36835,72 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
 }
 
+/* ---- control nets: models whose blocks add to those of another ---- */
+
+/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
+   3.3.1, 3.4.2). */
+static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
+    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
+    bool single = index >= doubles;
+    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
+    uint32_t i = single ? index - doubles : index;
+    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
+    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
+    return 1 + i + (single ? own : 0);
+}
+
+static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
+    use->denoise->first_branch = denoise->first_branch;
+    use->denoise->latent = denoise->latent;
+    use->denoise->input_scale = denoise->input_scale;
+    use->denoise->patch = denoise->patch;
+    diti_transformer_begin(use->model, graph, use->denoise);
+    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
+    use->x = diti_transformer_embed(use->model, graph, use->denoise);
+    use->done = use->made = 0;
+}
+
+/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
+static void diti_control_make(const diti_pass *p, diti_control_use *use) {
+    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
+    const diti_layer *outlet = &use->model->outlets[use->done - 1];
+    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &outlet->bias;
+        desc.gate = use->scale;
+        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
+        desc.name = "control";
+        diti_linear(p->graph,
+                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
+                    &outlet->weight, &desc);
+    }
+    use->made = use->done;
+}
+
+/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
+   block first needs them, so that what one of them adds is there at a time. */
+static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                             uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    uint32_t i, item;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
+        if (!wanted) continue;
+        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
+            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
+        if (use->made != wanted) diti_control_make(&p, use);
+        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
+            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
+                          "control");
+        }
+    }
+}
+
+/* ---- a patch, or all ---- */
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -36055,10 +36908,13 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
+        diti_control_begin(graph, denoise, &denoise->controls[i]);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
         if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
+        diti_control_add(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
@@ -36201,6 +37057,7 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
     if (!state->kept) return;
     for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
+        if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
         table = make(p, active, index);
         columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
@@ -36232,12 +37089,20 @@ static bool diti_text_order_divided(const diti_denoise *denoise) {
            (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
 }
 
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
+    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+    length = (length + unit - 1) / unit * unit;
+    return length < denoise->text_tokens ? length : denoise->text_tokens;
+}
+
 DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
     const diti_denoise *denoise = p->denoise;
     uint32_t prompts = denoise->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
     out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if ((prompts > 1 || denoise->axes) && !diti_text_order_divided(denoise)) /* the other prompt may be elsewhere */
+    if ((prompts > 1 || denoise->axes ||
+         diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
+        !diti_text_order_divided(denoise)) /* the other prompt may be elsewhere */
         out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
 }
 
@@ -36266,12 +37131,6 @@ DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor t
         diti_copy(p->graph, here, diti_tensor_view(p->graph, all, i * own, own, 0, columns), "rotation");
     }
     return all;
-}
-
-DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    length = (length + unit - 1) / unit * unit;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
 }
 
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
@@ -39929,8 +40788,8 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
    https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_hunyuan_video.py
 
    D is the width of the residual stream. Blocks are FLUX's. The text first passes blocks of its own, the refiner, which
-   depend on the timestep. Rows that pad a text are moved in front of it, so that what is attended, the rest of the text
-   and the video, lies in one piece; no row of the text has a position. */
+   depend on the timestep. Texts stand at the end of their places, so that what is attended, the text and the video,
+   lies in one piece; no row of the text has a position. */
 
 #define DITI_HUNYUANVIDEO_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_HUNYUANVIDEO_AXES 3u
@@ -40181,12 +41040,14 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = 90;
+    traits->default_columns = 160;
     traits->default_frames = 33;
     traits->default_fps = 24;
-    traits->no_jobs = true;
     traits->text_tokens = 256;
+    traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
+    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -40217,11 +41078,9 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;           /* inputs F32 [text + video tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
-    diti_tensor text_items;               /* input U32 [prompts, DITI_ITEM_WORDS]: which rows of the text are kept */
-    diti_tensor order;                    /* input U32 [1, prompts * text tokens]: of them, behind padding */
-    diti_tensor keys;                     /* input U32 [branches * batch, DITI_ITEM_WORDS]: rows that are attended */
-    diti_tensor text;                     /* F32 [prompts * text tokens, D], before the refiner */
-    diti_tensor gates;                    /* F32 [steps, prompts * 2D * refiners] */
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text tokens, D], before the refiner */
+    diti_tensor gates; /* F32 [steps, prompts * 2D * refiners] */
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
@@ -40275,7 +41134,6 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
     diti_graph *graph = p->graph;
     diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    uint32_t texts = denoise->text_batch * denoise->text_tokens;
     uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
@@ -40283,9 +41141,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
-    state->text_items = diti_tensor_input(graph, DITI_U32, denoise->text_batch, DITI_ITEM_WORDS, "text_items");
-    state->order = diti_tensor_input(graph, DITI_U32, 1, texts, "text_order");
-    state->keys = diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    diti_text_order_prepare(p, &state->order);
     pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
@@ -40294,8 +41150,9 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text);
-    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->text_items));
+    text = diti_tensor_view(graph, denoise->text, 0, diti_tensor_rows(graph, denoise->text), 0, config->text);
+    text = diti_text_order_rows(p, &state->order, diti_add_rows(graph, text, 0, 0, "text"));
+    state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->order.items));
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
@@ -40339,50 +41196,15 @@ static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, d
     return result;
 }
 
-/* Rows of a text that are no padding. */
-static uint32_t diti_hunyuanvideo_length(const diti_denoise *denoise, uint32_t prompt) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
-}
-
-/* Padding goes in front of a text. An item attends the last rows of its text, and its video. */
-static dit_result diti_hunyuanvideo_write_items(const diti_hunyuanvideo *model, diti_plan *plan,
-                                                const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
-                                                dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
-    uint32_t tokens = plan->tensors[state->cosines].rows, i, k;
-    size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
-    size_t key_words = (size_t)items * DITI_ITEM_WORDS;
-    uint32_t *rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);
-    uint32_t *order = rows + text_words, *keys = order + order_words;
-    dit_result result;
-    if (!rows) return diti_fail_memory(err, "the text's rows");
-    for (i = 0; i < prompts; i++) {
-        uint32_t length = diti_hunyuanvideo_length(denoise, i), pad = texts - length;
-        rows[i * DITI_ITEM_WORDS + 2] = i * texts;
-        rows[i * DITI_ITEM_WORDS + 3] = length;
-        for (k = 0; k < texts; k++) order[i * texts + k] = k < pad ? prompts * texts : i * texts + k - pad;
-    }
-    for (i = 0; i < items; i++) {
-        uint32_t pad = texts - diti_hunyuanvideo_length(denoise, i / (items / prompts));
-        keys[i * DITI_ITEM_WORDS + 2] = pad;
-        keys[i * DITI_ITEM_WORDS + 3] = tokens - pad;
-    }
-    result = diti_plan_write(plan, state->text_items, rows, text_words * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, order, order_words * sizeof *order, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->keys, keys, key_words * sizeof *keys, err);
-    diti_free(env, rows);
-    return result;
-}
-
 static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                                  const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
     const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
-    DITI_TRY(diti_hunyuanvideo_write_items(model, plan, denoise, state, err));
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   grid.frames * grid.rows * grid.columns, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
@@ -40418,7 +41240,7 @@ static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor
 }
 
 /* The refiner of all prompts, docs/models.md 3.11 step 2: a prompt's rows attend those of them that are kept. F32
-   [prompts * text tokens, D], padding in front, and zeros. */
+   [prompts * text tokens, D], padding in front. */
 static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
@@ -40437,7 +41259,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         desc.heads = model->config.heads;
         desc.head_dim = model->config.head_dim;
         desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-        desc.items = state->text_items;
+        desc.items = state->order.items;
         desc.most_keys = p->denoise->text_tokens;
         desc.name = "refiner_attention";
         h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
@@ -40450,7 +41272,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         diti_hunyuanvideo_refine_add(p, x, h, &w->ff_out,
                                      diti_tensor_view(graph, gates, 0, prompts, (2 * i + 1) * width, width));
     }
-    return diti_gather_tensor(graph, x, state->order, "text_order");
+    return x;
 }
 
 static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
@@ -40464,8 +41286,7 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
-    p->keys = diti_tensor_view(p->graph, state->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
-                               DITI_ITEM_WORDS);
+    p->keys = diti_text_order_keys(p, &state->order);
     diti_stream_block_run(p, model->doubles, model->singles, x);
     return x;
 }
@@ -40483,7 +41304,9 @@ static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
 #define DITI_HUNYUANVIDEO_REPOSITORY "hunyuanvideo-community/HunyuanVideo"
 static const diti_place diti_hunyuanvideo_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_HUNYUANVIDEO_REPOSITORY ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder/"},
     {"", DIT_ROLE_TEXT_2, DITI_HUNYUANVIDEO_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer/"},
     {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANVIDEO_REPOSITORY ": tokenizer_2/"},
     {"", DIT_ROLE_VAE, DITI_HUNYUANVIDEO_REPOSITORY ": vae/"},
     {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANVIDEO_REPOSITORY ": scheduler/"},
@@ -40810,6 +41633,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->text_columns = config->text;
     traits->text2_tokens = config->image ? DITI_WAN_IMAGE_TOKENS : 0;
     traits->text2_columns = config->image;
+    traits->sees_picture = config->image != 0;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 50;
     traits->default_guidance = 5;
@@ -41101,6 +41925,7 @@ static const diti_place diti_wan_places[] = {
     {"t2v-1.3b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-T2V-1.3B-Diffusers: transformer/"},
     {"t2v-14b", DIT_ROLE_TRANSFORMER, DITI_WAN_PLACE ": transformer/, or city96/Wan2.1-T2V-14B-gguf"},
     {"i2v-14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: transformer/"},
+    {"i2v-14b", DIT_ROLE_IMAGE_ENCODER, "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers: image_encoder/"},
     {"i2v-a14b", DIT_ROLE_TRANSFORMER, "Wan-AI/Wan2.2-I2V-A14B-Diffusers: transformer/"},
     {"ti2v", DIT_ROLE_TRANSFORMER, DITI_WAN_TI2V ": transformer/"},
     {"ti2v", DIT_ROLE_VAE, DITI_WAN_TI2V ": vae/"},
@@ -41147,7 +41972,8 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
    https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
    In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
-   share all weights, and attention and feed-forward are one layer's input. */
+   share all weights, and attention and feed-forward are one layer's input. Some models read pictures beside the latent,
+   and a control net (docs/models.md 3.4.2) is a smaller model whose blocks add to those of another. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* most blocks of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -41157,9 +41983,12 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
 typedef struct diti_flux_config {
     uint32_t doubles, singles, heads, head_dim, width; /* width: D */
     uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
-    uint32_t text, pooled;                             /* columns of the text encoders' outputs */
-    uint32_t axes[DITI_FLUX_AXES];                     /* channels of a head that rotate with each coordinate */
-    bool guided;                                       /* distilled guidance is an input */
+    uint32_t condition, mask; /* channels of a picture behind those, and how many of them are a mask's */
+    bool control;             /* the file is a control net's */
+    uint32_t modes;           /* kinds of pictures that a control net follows, one at a time; 0: it has but one kind */
+    uint32_t text, pooled;    /* columns of the text encoders' outputs */
+    uint32_t axes[DITI_FLUX_AXES]; /* channels of a head that rotate with each coordinate */
+    bool guided;                   /* distilled guidance is an input */
 } diti_flux_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -41218,6 +42047,9 @@ typedef struct diti_flux {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, 4 * channels] */
+    diti_weight modes;   /* a net's with several kinds of pictures: [kinds, D] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
@@ -41244,27 +42076,41 @@ static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config 
                      (unsigned)config->head_dim, DITI_FLUX_AXES);
 }
 
-static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_config *config, uint32_t in, uint32_t out,
+/* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
+   those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
+static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
+                                        dit_error *err) {
+    const uint32_t mask = 64;
+    config->channels = out / 4;
+    if (in == out) return DIT_OK;
+    config->condition = config->channels;
+    if (in == 2 * out) return DIT_OK;
+    config->mask = mask;
+    config->condition += mask;
+    if (in == 2 * out + 4 * mask) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a FLUX transformer that takes %u columns and makes %u; known ones take as many, twice as many "
+        "(they follow edges or a depth map), or twice as many and 256 (they repaint a picture)",
+        file, (unsigned)in, (unsigned)out);
+}
+
+static dit_result diti_flux_check(const diti_loader *loader, diti_flux_config *config, uint32_t in, uint32_t out,
                                   dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->doubles || !config->singles || !config->width || !config->text || !config->pooled || !in || !out ||
-        !config->head_dim) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete",
-                         file,
-                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
-                         : !config->text                      ? "context_embedder (txt_in)"
-                         : !config->pooled                    ? "text_embedder (vector_in)"
-                         : !config->head_dim                  ? "norms of queries"
-                                                              : "x_embedder (img_in) or proj_out (final_layer)");
+    if (!config->doubles || (!config->singles && !config->control) || !config->width || !config->text ||
+        !config->pooled || !in || !out || !config->head_dim) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a FLUX transformer without %s: the file is incomplete", file,
+            !config->doubles || (!config->singles && !config->control) ? "blocks of both kinds, double and single"
+            : !config->text                                            ? "context_embedder (txt_in)"
+            : !config->pooled                                          ? "text_embedder (vector_in)"
+            : !config->head_dim                                        ? "norms of queries"
+                                : "x_embedder (img_in) or proj_out (final_layer)");
     }
-    if (in != out) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a FLUX transformer that takes %u columns and makes %u; those that fill, or follow a "
-                         "depth map or edges, take more than a latent and are not supported",
-                         file, (unsigned)in, (unsigned)out);
-    }
-    if (in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 || config->head_dim % 4 ||
-        config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
+    DITI_TRY(diti_flux_check_input(file, config, in, out, err));
+    if (in % 4 || out % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_FLUX_MAX_BLOCKS) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: a FLUX transformer of %u + %u blocks, heads of %u in a width of %u, and %u columns of "
                          "patches is out of range",
@@ -41286,17 +42132,20 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
+    config->control = diti_loader_find(loader, "controlnet_x_embedder.weight") != NULL;
+    if (config->control) out = in;
+    config->modes = diti_loader_dimension(loader, "controlnet_mode_embedder.weight", 0);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
-    config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->singles =
-        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
+    if (config->singles)
+        config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
+                                             ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
@@ -41307,10 +42156,24 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
 
 /* ---- loading ---- */
 
+static void diti_flux_load_control(diti_loader *loader, diti_flux *model) {
+    const diti_flux_config *config = &model->config;
+    uint32_t i, width = config->width;
+    char name[48];
+    diti_load_layer(loader, &model->control, width, 4 * config->channels, 1, "controlnet_x_embedder");
+    if (config->modes) diti_load_table(loader, &model->modes, config->modes, width, "controlnet_mode_embedder.weight");
+    for (i = 0; i < config->doubles + config->singles; i++) {
+        bool single = i >= config->doubles;
+        diti_format(name, sizeof name, single ? "controlnet_single_blocks.%u" : "controlnet_blocks.%u",
+                    (unsigned)(single ? i - config->doubles : i));
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
+}
+
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     const diti_flux_config *config = &model->config;
     uint32_t i, width = config->width;
-    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->patch, width, 4 * (config->channels + config->condition), 1, "x_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     if (config->guided)
@@ -41320,6 +42183,10 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
     for (i = 0; i < config->singles; i++)
         diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+    if (config->control) {
+        diti_flux_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -41328,7 +42195,7 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->variant = config->guided ? "dev" : "schnell";
+    traits->variant = config->mask ? "fill" : config->condition ? "control" : config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
     traits->width = config->width;
@@ -41345,11 +42212,14 @@ static void diti_flux_set_traits(diti_flux *model) {
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";
     traits->uniform_sigmas = true;
-    traits->default_steps = config->guided ? 28 : 4;
+    traits->default_steps = config->condition ? 50 : config->guided ? 28 : 4;
     traits->default_guidance = 1.0f;
-    traits->default_distilled = 3.5f;
+    traits->default_distilled = config->mask ? 30.0f : config->condition ? 10.0f : 3.5f;
     traits->wants_guidance = config->guided;
-    traits->references = config->guided ? DITI_MOST_REFERENCES : 0;
+    traits->condition_channels = config->condition;
+    traits->repaint_channels = config->mask;
+    if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
+    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }
@@ -41361,9 +42231,14 @@ static void diti_flux_load(diti_component *component, diti_loader *loader) {
         (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
     model->singles =
         (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles) return;
+    if (config->control)
+        model->outlets = (diti_layer *)diti_component_array(component, loader, config->doubles + config->singles,
+                                                            sizeof *model->outlets);
+    if (!model->doubles || !model->singles || (config->control && !model->outlets)) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
+    model->base.outlets = model->outlets;
+    model->base.modes = config->modes;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -41373,6 +42248,8 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_tensor control;                  /* F32 [image tokens, D], a control net's picture; else 0 */
+    diti_tensor mode;                     /* input U32 [1, 1], the kind of picture that a net is told; else 0 */
     diti_joint_modulation modulation;
 } diti_flux_state;
 
@@ -41389,6 +42266,28 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
 }
 
+/* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
+   prompt: its denoise->text_tokens count that row. */
+static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
+    const diti_flux *model = diti_flux_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
+    diti_tensor text, mode, joined;
+    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
+    text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    if (!lead) return text;
+    state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
+    mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
+    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
+    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
+        diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
+        diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
+                  diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
+    }
+    return joined;
+}
+
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
@@ -41396,7 +42295,7 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
-    diti_tensor text, time, pooled;
+    diti_tensor time, pooled;
     diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -41409,8 +42308,10 @@ static void diti_flux_prepare(diti_pass *p) {
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    state->text = diti_flux_text(p, state);
+    if (config->control)
+        state->control =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
     diti_reference_lead(p, &model->patch);
 }
 
@@ -41452,6 +42353,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result == DIT_OK && state->mode)
+        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
     if (result != DIT_OK || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
@@ -41466,7 +42369,8 @@ static void diti_flux_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
+    const diti_flux_state *state = diti_flux_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
@@ -41505,7 +42409,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
         "FLUX.1",
-        {"FluxTransformer2DModel",
+        {"FluxTransformer2DModel FluxControlNetModel",
          NULL,
          {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
@@ -42394,6 +43298,7 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
    that they are not. */
 static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index, const diti_json *scheduler) {
     (void)scheduler;
+    traits->keeps_references = index && diti_equal(diti_json_string(index, "_class_name", ""), "Flux2KleinKVPipeline");
     if (traits->wants_guidance || !index || diti_json_bool(index, "is_distilled", true)) return;
     traits->variant = traits->width < 4096 ? "klein-base-4b" : "klein-base-9b";
     traits->default_steps = 50;
@@ -42425,6 +43330,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
+    traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
     traits->settle = diti_flux2_settle;
@@ -42451,6 +43357,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_tensor text;                     /* F32 [prompts * text tokens, D] */
     /* F32 [steps, 12D], text's columns first, [steps, 3D], [steps, 2D], and the step's rows */
     diti_tensor modulation[3], step[3];
+    diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
 static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
@@ -42459,7 +43366,7 @@ static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (di
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, columns = 6 * p->width, i;
+    uint32_t steps = diti_tensor_rows(graph, active), columns = 6 * p->width, i;
     diti_linear_desc last = DITI_ZERO;
     state->modulation[0] = diti_tensor_new(graph, DITI_F32, steps, 2 * columns, "modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++)
@@ -42472,6 +43379,56 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
     state->modulation[2] = diti_linear_fused(graph, active, &model->final_modulation, &last);
 }
 
+static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
+
+/* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
+    diti_graph *graph = p->graph;
+    diti_denoise *denoise = p->denoise, own = *denoise;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_tensor x = denoise->lead_rows;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
+    own.token_range.unit = 1;
+    own.batch = own.branches = own.text_batch = 1;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = denoise->reference_kv = &state->references;
+    state->references.fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    for (i = 0; i < 3; i++)
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+                                          diti_tensor_columns(graph, state->modulation[i]));
+    state->here_cosines =
+        diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
+    state->here_sines =
+        diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        diti_flux2_run_block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    state->references.fills = false;
+    denoise->lead = 0;
+    denoise->lead_rows = 0;
+}
+
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
@@ -42480,7 +43437,8 @@ static void diti_flux2_prepare(diti_pass *p) {
     uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
     diti_tensor text, time;
     diti_flux2_state *state = diti_flux2_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -42492,14 +43450,17 @@ static void diti_flux2_prepare(diti_pass *p) {
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
+    if (keeps) diti_flux2_keep_references(p, state);
 }
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
-   0). */
+   0). References whose keys and values are kept stand behind the image. */
 static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
+    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
+             first = denoise->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -42507,16 +43468,17 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
     if (!cosines) return diti_fail_memory(err, "the rotations");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX2_AXES] = {0, 0, 0, 0};
-        if (row < denoise->text_tokens) {
+        if (row < texts) {
             position[3] = (int32_t)row;
-        } else if (row < denoise->text_tokens + denoise->lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - denoise->text_tokens, &y, &x);
+        } else if (row >= first && row < first + lead) {
+            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
-            position[1] = (int32_t)((row - denoise->text_tokens - denoise->lead) / denoise->width);
-            position[2] = (int32_t)((row - denoise->text_tokens - denoise->lead) % denoise->width);
+            uint32_t token = row - texts - (first == texts ? lead : 0);
+            position[1] = (int32_t)(token / denoise->width);
+            position[2] = (int32_t)(token % denoise->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
@@ -42533,7 +43495,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
     float guidance = denoise->guidance * 1000.0f;
     DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
@@ -43050,6 +44012,1119 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         diti_qwenimage_run_block,
         diti_qwenimage_final,
         diti_qwenimage_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_LUMINA2
+
+/* ==== src/model/lumina2.c ==== */
+/* Lumina-Image 2: docs/models.md 3.18. Originals: https://github.com/Alpha-VLLM/Lumina-Image-2.0 and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/transformer_lumina2.py
+
+   Text and image are one row of tokens with the same weights. Before they meet, the text goes through blocks of its own
+   once per picture, and the image through blocks of its own in every step. Heads of queries share heads of keys and
+   values. Every sublayer has a norm before and one behind it. */
+
+#define DITI_LUMINA2_MAX_BLOCKS 128u
+#define DITI_LUMINA2_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_lumina2_config {
+    uint32_t refiners, blocks;             /* refiners: of the text, and as many of the image, before the blocks */
+    uint32_t heads, head_dim, width, feed; /* width: D */
+    uint32_t shared;                       /* heads of queries that share one of keys and values */
+    uint32_t kv_width;                     /* columns of all keys */
+    uint32_t channels;                     /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text, time;                   /* columns of the text, of the vector that modulates */
+    uint32_t axes[DITI_LUMINA2_AXES];      /* channels of a head that rotate with each coordinate */
+    float theta, eps;
+} diti_lumina2_config;
+
+/* ---- key tables: names asked for here are diffusers'; single files and GGUF call them so ---- */
+
+static const char *const diti_lumina2_keys[][2] = {
+    {"x_embedder", "x_embedder"},
+    {"time_caption_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_caption_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_caption_embed.caption_embedder", "cap_embedder"},
+    {"norm_out.linear_1", "final_layer.adaLN_modulation.1"},
+    {"norm_out.linear_2", "final_layer.linear"},
+};
+static const char *const diti_lumina2_block_keys[][2] = {
+    {"attn.qkv", "attention.qkv"}, /* rows q, k, v; three matrices in diffusers */
+    {"attn.to_out.0", "attention.out"},
+    {"attn.norm_q", "attention.q_norm"},
+    {"attn.norm_k", "attention.k_norm"},
+    {"norm1.linear", "adaLN_modulation.1"},
+    {"norm1.norm", "attention_norm1"},
+    {"norm1", "attention_norm1"},
+    {"norm2", "attention_norm2"},
+    {"ffn_norm1", "ffn_norm1"},
+    {"ffn_norm2", "ffn_norm2"},
+    {"feed_forward.linear_1", "feed_forward.w1"},
+    {"feed_forward.linear_2", "feed_forward.w2"},
+    {"feed_forward.linear_3", "feed_forward.w3"},
+};
+
+static const diti_key_table diti_lumina2_names[DITI_KEY_TABLES] = {
+    {"layers.", "layers.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
+    {"noise_refiner.", "noise_refiner.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
+    {"context_refiner.", "context_refiner.", diti_lumina2_block_keys, DITI_COUNT(diti_lumina2_block_keys)},
+    {NULL, NULL, diti_lumina2_keys, DITI_COUNT(diti_lumina2_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_lumina2_block {
+    diti_layer modulation;           /* [4D, time]; the text's blocks have none */
+    diti_layer q, k, v;              /* [D, D], [kv width, D] each */
+    diti_weight norms[2];            /* F32 [head_dim]: of q, of k */
+    diti_layer out;                  /* [D, D] */
+    diti_layer ff_gate, ff_in;       /* [feed, D] each */
+    diti_layer ff_out;               /* [D, feed] */
+    diti_layer before[2], behind[2]; /* [D]: RMS norms around attention and feed-forward */
+    diti_sublayer attention, feed;   /* attention is divided in whole groups of heads that share keys */
+} diti_lumina2_block;
+
+typedef struct diti_lumina2 {
+    diti_transformer base;
+    diti_lumina2_config config;
+    diti_layer patch;            /* [D, 4 * channels] */
+    diti_weight text_norm;       /* F32 [text] */
+    diti_layer text;             /* [D, text] */
+    diti_embedder time;          /* [time, 256], [time, time] */
+    diti_lumina2_block *blocks;  /* the image's refiners, then the blocks, then the text's refiners */
+    diti_layer final_modulation; /* [D, time]: scale */
+    diti_layer proj_out;         /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_lumina2;
+
+static const diti_lumina2 *diti_lumina2_of(const diti_transformer *transformer) {
+    return (const diti_lumina2 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+/* As published, a third of a head each. */
+static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dim_rope"), *axis = axes ? axes->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < DITI_LUMINA2_AXES; i++) {
+        double given = axis ? axis->number : config->head_dim / 3.0;
+        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += config->axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
+        "axes_dim_rope are even and add up to it",
+        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
+}
+
+static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
+                                     uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !config->time || !config->feed || !in || !out ||
+        !config->head_dim || !config->kv_width) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Lumina-Image 2 transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed         ? "layers"
+                         : !config->text                          ? "a caption embedder"
+                         : !config->time                          ? "a timestep embedder"
+                         : !config->head_dim || !config->kv_width ? "queries and keys"
+                                                                  : "x_embedder or the last layer");
+    }
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->kv_width % config->head_dim ||
+        config->width % config->kv_width || config->head_dim > 256 || config->head_dim % 4 || config->time % 4 ||
+        config->blocks + 2 * config->refiners > DITI_LUMINA2_MAX_BLOCKS) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Lumina-Image 2 transformer of %u + %u blocks, heads of %u in widths of %u and %u, that "
+                         "takes %u columns of patches and makes %u, is out of range",
+                         file, (unsigned)config->refiners, (unsigned)config->blocks, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)config->kv_width, (unsigned)in, (unsigned)out);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_lumina2_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                    dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_lumina2_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_lumina2_config, text), "time_caption_embed.caption_embedder.1.weight", 1},
+        {offsetof(diti_lumina2_config, time), "time_caption_embed.timestep_embedder.linear_2.weight", 0},
+        {offsetof(diti_lumina2_config, feed), "layers.0.feed_forward.linear_1.weight", 0},
+        {offsetof(diti_lumina2_config, head_dim), "layers.0.attn.norm_q.weight", 0},
+        {offsetof(diti_lumina2_config, kv_width), "layers.0.attn.to_k.weight", 0}};
+    diti_lumina2_config *config = &((diti_lumina2 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1),
+             out = diti_loader_dimension(loader, "norm_out.linear_2.weight", 0),
+             fused = diti_loader_dimension(loader, "layers.0.attn.qkv.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    if (fused > config->width) config->kv_width = (fused - config->width) / 2;
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "layers.", ".ffn_norm1.weight");
+    config->refiners =
+        diti_loader_layers(loader, &settings, "num_refiner_layers", "noise_refiner.", ".ffn_norm1.weight");
+    DITI_TRY(diti_lumina2_check(loader, config, in, out, err));
+    config->channels = in / 4;
+    config->heads = config->width / config->head_dim;
+    config->shared = config->width / config->kv_width;
+    config->theta = 10000;
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    if (diti_setting_size(&settings, "num_kv_heads", config->heads / config->shared, 1024) !=
+        config->heads / config->shared)
+        diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "num_kv_heads", "the matrices of keys have another number");
+    return diti_lumina2_read_axes(&settings, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_lumina2_load_heads(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config) {
+    uint32_t width = config->width, own = config->kv_width, all = width + 2 * own;
+    if (diti_loader_find(loader, "attn.qkv.weight")) {
+        diti_load_bare_rows(loader, &block->q, 0, width, all, width, "attn.qkv");
+        diti_load_bare_rows(loader, &block->k, width, own, all, width, "attn.qkv");
+        diti_load_bare_rows(loader, &block->v, width + own, own, all, width, "attn.qkv");
+    } else {
+        diti_load_bare(loader, &block->q, width, width, "attn.to_q");
+        diti_load_bare(loader, &block->k, own, width, "attn.to_k");
+        diti_load_bare(loader, &block->v, own, width, "attn.to_v");
+    }
+    diti_load_vector(loader, &block->norms[0], 1, config->head_dim, "attn.norm_q.weight");
+    diti_load_vector(loader, &block->norms[1], 1, config->head_dim, "attn.norm_k.weight");
+}
+
+static void diti_lumina2_load_block(diti_loader *loader, diti_lumina2_block *block, const diti_lumina2_config *config,
+                                    const char *list, uint32_t index, diti_streams streams, bool modulated) {
+    static const char *const behind[] = {"norm2.weight", "ffn_norm2.weight"};
+    uint32_t width = config->width, i;
+    diti_loader_scope(loader, "%s%u.", list, (unsigned)index);
+    if (modulated) diti_load_layer(loader, &block->modulation, 4 * width, config->time, 1, "norm1.linear");
+    diti_lumina2_load_heads(loader, block, config);
+    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "feed_forward.linear_1");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "feed_forward.linear_3");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "feed_forward.linear_2");
+    diti_load_vector(loader, &block->before[0].weight, 1, width, modulated ? "norm1.norm.weight" : "norm1.weight");
+    diti_load_vector(loader, &block->before[1].weight, 1, width, "ffn_norm1.weight");
+    for (i = 0; i < 2; i++) diti_load_vector(loader, &block->behind[i].weight, 1, width, behind[i]);
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(streams, NULL, &block->out, width, config->shared * config->head_dim);
+    block->attention.in = &block->q;
+    block->attention.in_name = "q";
+    block->feed = diti_feed_of(streams, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+    block->attention.rms = block->feed.rms = true;
+    block->attention.eps = block->feed.eps = config->eps;
+    block->attention.norm = &block->before[0];
+    block->feed.norm = &block->before[1];
+}
+
+static void diti_lumina2_load_weights(diti_loader *loader, diti_lumina2 *model) {
+    const diti_lumina2_config *config = &model->config;
+    uint32_t i, width = config->width, image = config->refiners, all = image + config->blocks;
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_vector(loader, &model->text_norm, 1, config->text, "time_caption_embed.caption_embedder.0.weight");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "time_caption_embed.caption_embedder.1");
+    diti_load_embedder(loader, &model->time, config->time, config->time, 256, "time_caption_embed.timestep_embedder");
+    for (i = 0; i < config->refiners; i++)
+        diti_lumina2_load_block(loader, &model->blocks[all + i], config, "context_refiner.", i, DITI_STREAMS_ONE,
+                                false);
+    for (i = 0; i < config->refiners; i++)
+        diti_lumina2_load_block(loader, &model->blocks[i], config, "noise_refiner.", i, DITI_STREAMS_IMAGE, true);
+    for (i = 0; i < config->blocks; i++)
+        diti_lumina2_load_block(loader, &model->blocks[image + i], config, "layers.", i, DITI_STREAMS_ONE, true);
+    diti_load_layer(loader, &model->final_modulation, width, config->time, 1, "norm_out.linear_1");
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "norm_out.linear_2");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_lumina2_set_traits(diti_lumina2 *model) {
+    const diti_lumina2_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "lumina2";
+    traits->layers = config->refiners + config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->chat = diti_chat_of(DITI_CHAT_LUMINA2);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_GEMMA2;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":6.0}";
+    traits->uniform_sigmas = true;
+    traits->norms_lines = true;
+    traits->whole_rows = true;
+    traits->default_steps = 30;
+    traits->default_guidance = 4;
+    traits->joint = traits->channels_last = true;
+}
+
+static void diti_lumina2_load(diti_component *component, diti_loader *loader) {
+    diti_lumina2 *model = (diti_lumina2 *)(void *)component;
+    model->blocks = (diti_lumina2_block *)diti_component_array(
+        component, loader, model->config.blocks + 2 * model->config.refiners, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_lumina2_load_weights(loader, model);
+    diti_lumina2_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_lumina2_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                     /* input F32 [steps, 256] */
+    diti_tensor cosines, sines;                /* inputs F32 [prompts * (text + image rows), head_dim / 2] */
+    diti_tensor tables[2][DITI_JOINT_STREAMS]; /* cosines and sines of the rows at hand: of all, and of the image's */
+    diti_text_order order;
+    diti_tensor text;  /* F32 [prompts * text rows, D], refined */
+    diti_tensor gates; /* tanh of the step's modulation, F32 [1, columns of all layers here]; 0: made by block */
+    diti_tensor final; /* F32 [steps, D] */
+    diti_adaln adaln;
+} diti_lumina2_state;
+
+static diti_lumina2_state *diti_lumina2_at(const diti_denoise *denoise) {
+    return (diti_lumina2_state *)denoise->family;
+}
+
+/* Rows of a modulation, F32 [1, 4D]. */
+enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+static diti_tensor diti_lumina2_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
+static void diti_lumina2_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
+                             diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+/* RMS norm of each head, then rotation: in place. */
+static void diti_lumina2_turn(const diti_pass *p, diti_tensor x, const diti_weight *norm, diti_tensor cosines,
+                              diti_tensor sines, const char *name) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_qkv_desc post = DITI_ZERO;
+    post.head_dim = config->head_dim;
+    post.heads = diti_tensor_columns(p->graph, x) / post.head_dim;
+    post.norm = DITI_QKV_RMS;
+    post.eps = config->eps;
+    post.weight = norm;
+    post.cosines = cosines;
+    post.sines = sines;
+    post.tokens = diti_tensor_rows(p->graph, cosines);
+    post.name = name;
+    diti_qk_norm_rope(p->graph, x, &post);
+}
+
+static diti_tensor diti_lumina2_linear(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                       const diti_column_shard *shard, const char *name) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_linear_desc desc = DITI_ZERO;
+    if (shard->count < shard->all) {
+        desc.first = shard->first / config->shared;
+        desc.count = shard->count / config->shared;
+    }
+    desc.name = name;
+    return diti_linear(p->graph, h, &layer->weight, &desc);
+}
+
+/* Attention within each of `runs` equal runs of rows of h, one after the other, so that a device binds the keys of one
+   at a time. keys U32 [items, DITI_ITEM_WORDS]: the rows that its items attend, counted from the run's first on; 0: a
+   run is an item that attends all of it. */
+static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_block *w, diti_tensor h, uint32_t runs,
+                                       diti_tensor keys, diti_tensor cosines, diti_tensor sines) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_graph *graph = p->graph;
+    diti_column_shard shard = diti_column_shard_of(p, &w->attention);
+    diti_tensor q, k, v, out;
+    uint32_t rows, items, i;
+    q = diti_sublayer_in(p, h, &w->attention, 0);
+    k = diti_lumina2_linear(p, h, &w->k, &shard, "k");
+    v = diti_lumina2_linear(p, h, &w->v, &shard, "v");
+    if (diti_graph_failed(graph)) return 0;
+    diti_lumina2_turn(p, q, &w->norms[0], cosines, sines, "q_turn");
+    diti_lumina2_turn(p, k, &w->norms[1], cosines, sines, "k_turn");
+    rows = diti_tensor_rows(graph, q) / runs;
+    items = keys ? diti_tensor_rows(graph, keys) / runs : 1;
+    out = diti_tensor_new(graph, graph->activation, runs * rows, shard.count, "attention");
+    for (i = 0; i < runs && !diti_graph_failed(graph); i++) {
+        diti_attention_desc desc = DITI_ZERO;
+        desc.batch = items;
+        desc.heads = shard.count / config->head_dim;
+        desc.kv_heads = desc.heads / config->shared;
+        desc.head_dim = config->head_dim;
+        desc.scale = 1.0f / sqrtf((float)config->head_dim);
+        if (keys) desc.items = diti_tensor_view(graph, keys, i * items, items, 0, DITI_ITEM_WORDS);
+        desc.most_keys = rows / items;
+        desc.out = diti_tensor_view(graph, out, i * rows, rows, 0, shard.count);
+        desc.name = "attention";
+        diti_attention(graph, diti_tensor_view(graph, q, i * rows, rows, 0, shard.count),
+                       diti_tensor_view(graph, k, i * rows, rows, 0, shard.count / config->shared),
+                       diti_tensor_view(graph, v, i * rows, rows, 0, shard.count / config->shared), &desc);
+    }
+    return out;
+}
+
+/* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
+static diti_tensor diti_lumina2_text_table(const diti_pass *p, diti_tensor table) {
+    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
+    diti_tensor all;
+    if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
+    all = diti_tensor_new(p->graph, DITI_F32, prompts * text, columns, "text_table");
+    for (i = 0; i < prompts; i++)
+        diti_copy(p->graph, diti_tensor_view(p->graph, table, i * rows, text, 0, columns),
+                  diti_tensor_view(p->graph, all, i * text, text, 0, columns), "text_table");
+    return all;
+}
+
+/* A pass whose rows are those of the texts alone, one item for each prompt. */
+static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
+    diti_pass here = *p;
+    here.items = here.prompts = p->denoise->text_batch;
+    here.text = p->denoise->text_tokens;
+    here.image = 0;
+    memset(&here.modulation, 0, sizeof here.modulation);
+    return here;
+}
+
+/* A block of the text's own, docs/models.md 3.18 step 2: no modulation; a prompt's rows attend those that it fills. */
+static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w, diti_tensor x, diti_tensor cosines,
+                                diti_tensor sines) {
+    const diti_lumina2_config *config = &diti_lumina2_of(p->model)->config;
+    diti_norm_desc norm = DITI_ZERO;
+    diti_pass here = diti_lumina2_text_pass(p);
+    diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
+    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->denoise)->order.items, cosines, sines);
+    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
+    memset(&norm, 0, sizeof norm);
+    h = diti_sublayer_norm(&here, x, &norm, &w->feed);
+    h = diti_sublayer_in(&here, h, &w->feed, 0);
+    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
+}
+
+/* The text as blocks read it: F32 [prompts * text rows, D], zeros in front of it. */
+static diti_tensor diti_lumina2_text(diti_pass *p) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    const diti_lumina2_config *config = &model->config;
+    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    diti_graph *graph = p->graph;
+    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), cosines, sines;
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = config->eps;
+    norm.name = "text_norm";
+    text = diti_layer_f32(graph, diti_norm(graph, text, &norm), &model->text, DITI_ACTIVATION_NONE, 0, "context");
+    text = diti_text_order_rows(p, &state->order, text);
+    cosines = diti_lumina2_text_table(p, state->cosines);
+    sines = diti_lumina2_text_table(p, state->sines);
+    for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
+        diti_lumina2_refine(p, &model->blocks[config->refiners + config->blocks + i], text, cosines, sines);
+    return text;
+}
+
+static void diti_lumina2_prepare(diti_pass *p) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    const diti_lumina2_config *config = &model->config;
+    diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2), i, end;
+    diti_lumina2_state *state = diti_lumina2_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    if (!state->order.keys) /* another device may have the longer text */
+        state->order.keys =
+            diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "modulation_silu");
+    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_adaln_prepare_active(p, &state->adaln, time, 1);
+    state->final = diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
+    state->text = diti_lumina2_text(p);
+}
+
+/* ---- inputs ---- */
+
+/* A text's tokens stand behind each other from 0 on, the picture at the next place. */
+static void diti_lumina2_place(const diti_lumina2_config *config, const diti_denoise *denoise, uint32_t prompt,
+                               float *cosines, float *sines) {
+    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
+    uint32_t rows = texts + denoise->height / 2 * columns;
+    uint32_t length = diti_text_order_length(denoise, prompt, 1);
+    for (row = 0; row < rows; row++) {
+        int32_t position[DITI_LUMINA2_AXES] = {0, 0, 0};
+        size_t at = ((size_t)prompt * rows + row) * half;
+        if (row < texts && row >= texts - length) position[0] = (int32_t)(row - (texts - length));
+        if (row >= texts) {
+            position[0] = (int32_t)length;
+            position[1] = (int32_t)((row - texts) / columns);
+            position[2] = (int32_t)((row - texts) % columns);
+        }
+        diti_rotate_axes(config->axes, DITI_LUMINA2_AXES, (double)config->theta, position, cosines + at, sines + at);
+    }
+}
+
+static dit_result diti_lumina2_write_places(const diti_lumina2 *model, diti_plan *plan, const diti_denoise *denoise,
+                                            const diti_lumina2_state *state, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) diti_lumina2_place(&model->config, denoise, i, table, table + count);
+    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
+    return result;
+}
+
+/* The model counts time from noise, 0, to the picture, 1. */
+static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_lumina2 *model = diti_lumina2_of(transformer);
+    const diti_lumina2_state *state = (const diti_lumina2_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    uint32_t image = denoise->height / 2 * (denoise->width / 2), i;
+    float *times;
+    dit_result result;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, 1, image, err));
+    DITI_TRY(diti_lumina2_write_places(model, plan, denoise, state, err));
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = 1 - timesteps[i] / 1000;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_lumina2_begin(diti_pass *p) {
+    diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    uint32_t stream, items = p->denoise->text_batch > 1 ? p->items : 0;
+    for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
+        state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, items);
+        state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, items);
+    }
+    if (p->denoise->same_timestep) return;
+    diti_adaln_select(p, &state->adaln);
+    state->gates = state->adaln.table ? diti_lumina2_tanh(p->graph, state->adaln.row) : 0;
+}
+
+static diti_tensor diti_lumina2_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_lumina2_at(p->denoise)->text, &diti_lumina2_of(p->model)->patch, 0);
+}
+
+/* tanh of the rows of block `index`: F32 [1, 4D]. */
+static diti_tensor diti_lumina2_gates(const diti_pass *p) {
+    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    uint32_t columns = 4 * p->width;
+    if (!state->gates) return diti_lumina2_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
+}
+
+/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
+static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
+                                const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_lumina2_add(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_lumina2_add(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
+/* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
+ */
+static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    const diti_lumina2_block *w = &model->blocks[p->index];
+    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
+    diti_tensor gates, h, keys = stream == DITI_JOINT_TEXT ? diti_text_order_keys(p, &state->order) : 0;
+    if (p->image != p->denoise->token_range.all)
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "Lumina-Image 2 wants all rows on one device: no ulysses, ring or pipefusion");
+    p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
+    gates = diti_lumina2_gates(p);
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MSA, &w->attention);
+    h = diti_lumina2_attend(p, w, h, p->items, keys, state->tables[0][stream], state->tables[1][stream]);
+    diti_lumina2_finish(p, x, &w->attention, h, &w->behind[0].weight,
+                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MLP, &w->feed);
+    h = diti_sublayer_in(p, h, &w->feed, 0);
+    diti_lumina2_finish(p, x, &w->feed, h, &w->behind[1].weight,
+                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
+    return x;
+}
+
+/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
+static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
+    const diti_lumina2 *model = diti_lumina2_of(p->model);
+    diti_elementwise_desc opposite = DITI_ZERO;
+    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
+    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, x, &opposite);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_LUMINA2_USUAL "Alpha-VLLM/Lumina-Image-2.0"
+static const diti_place diti_lumina2_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_LUMINA2_USUAL ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_LUMINA2_USUAL ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_LUMINA2_USUAL ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_LUMINA2_USUAL ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_LUMINA2_USUAL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
+    static const diti_family family = {
+        "lumina2",
+        "Lumina-Image 2",
+        {"Lumina2Transformer2DModel",
+         NULL,
+         {"time_caption_embed.caption_embedder.1.weight", "layers.0.norm1.linear.weight", NULL, NULL},
+         {"cap_embedder.1.weight", "layers.0.attention.qkv.weight", "layers.0.adaLN_modulation.1.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_lumina2), diti_lumina2_read, diti_lumina2_load, NULL},
+        diti_lumina2_names,
+        {16, 0.3611f, 0.1159f, false},
+        NULL,
+        {"Gemma 2", NULL, NULL},
+        diti_lumina2_places,
+        sizeof(diti_lumina2_state),
+        diti_lumina2_prepare,
+        diti_lumina2_begin,
+        diti_lumina2_embed,
+        diti_lumina2_run_block,
+        diti_lumina2_final,
+        diti_lumina2_write_inputs};
+    return &family;
+}
+
+#endif
+
+#ifndef DIT_NO_SANA
+
+/* ==== src/model/sana.c ==== */
+/* Sana and Sana-Sprint: docs/models.md 3.19. Originals: https://github.com/NVlabs/Sana and
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/transformers/sana_transformer.py
+
+   Blocks are modulated as PixArt's are, by a table of their own plus what the timestep says. Attention of the image to
+   itself has no softmax, so that its work grows with the number of tokens; the feed-forward is a convolution over the
+   picture of which each channel keeps to itself, between two products. */
+
+#define DITI_SANA_MAX_BLOCKS 128u
+
+/* ---- configuration ---- */
+
+typedef struct diti_sana_config {
+    uint32_t blocks, head_dim, text_head_dim, width, hidden; /* width: D; hidden: half of what the convolution has */
+    uint32_t channels, patch, caption;
+    uint32_t sample_size; /* latent size of the training */
+    float interpolation;  /* 0: tokens have no positions */
+    float eps, time_scale, guidance_scale;
+    bool guided, normed,
+        biased; /* guidance is an input; RMS norms of queries and keys; biases of these and of values */
+} diti_sana_config;
+
+/* ---- key tables: names asked for here are diffusers'; the original code base calls them so ---- */
+
+static const char *const diti_sana_keys[][2] = {
+    {"patch_embed.proj", "x_embedder.proj"},
+    {"time_embed.emb.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_embed.emb.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_embed.timestep_embedder.linear_1", "t_embedder.mlp.0"},
+    {"time_embed.timestep_embedder.linear_2", "t_embedder.mlp.2"},
+    {"time_embed.guidance_embedder.linear_1", "cfg_embedder.mlp.0"},
+    {"time_embed.guidance_embedder.linear_2", "cfg_embedder.mlp.2"},
+    {"time_embed.linear", "t_block.1"},
+    {"caption_projection.linear_1", "y_embedder.y_proj.fc1"},
+    {"caption_projection.linear_2", "y_embedder.y_proj.fc2"},
+    {"caption_norm", "attention_y_norm"},
+    {"scale_shift_table", "final_layer.scale_shift_table"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_sana_block_keys[][2] = {
+    {"scale_shift_table", "scale_shift_table"},
+    {"attn1.qkv", "attn.qkv"},  /* rows q, k, v; three matrices in diffusers */
+    {"attn1.to_q", "attn.qkv"}, /* the bias tells whether there are any */
+    {"attn1.norm_q", "attn.q_norm"},
+    {"attn1.norm_k", "attn.k_norm"},
+    {"attn1.to_out.0", "attn.proj"},
+    {"attn2.to_q", "cross_attn.q_linear"},
+    {"attn2.kv", "cross_attn.kv_linear"}, /* rows k, v */
+    {"attn2.norm_q", "cross_attn.q_norm"},
+    {"attn2.norm_k", "cross_attn.k_norm"},
+    {"attn2.to_out.0", "cross_attn.proj"},
+    {"ff.conv_inverted", "mlp.inverted_conv.conv"},
+    {"ff.conv_depth", "mlp.depth_conv.conv"},
+    {"ff.conv_point", "mlp.point_conv.conv"},
+};
+
+static const diti_key_table diti_sana_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_sana_block_keys, DITI_COUNT(diti_sana_block_keys)},
+    {NULL, NULL, diti_sana_keys, DITI_COUNT(diti_sana_keys)},
+    {NULL, NULL, NULL, 0},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_sana_block {
+    diti_fused_linear qkv;           /* [3D, D] */
+    diti_layer out;                  /* [D, D] */
+    diti_weight norms[2];            /* F32 [1, D]: of queries, of keys, over all heads; or none */
+    diti_layer text_q;               /* [D, D] */
+    diti_fused_linear text_kv;       /* [2D, D] */
+    diti_layer text_out;             /* [D, D] */
+    diti_weight text_norms[2];       /* F32 [1, D] or none */
+    diti_layer ff_in[2];             /* [hidden, D]: what passes, and what gates it */
+    diti_weight ff_depth, ff_biases; /* F32 [2 hidden, 9], [1, 2 hidden]: of both */
+    diti_layer ff_out;               /* [D, hidden], without a bias */
+    diti_weight table;               /* F32 [6, D] */
+    diti_sublayer attention, cross, feed[2];
+} diti_sana_block;
+
+typedef struct diti_sana {
+    diti_transformer base;
+    diti_sana_config config;
+    diti_layer patch;                   /* [D, C * p * p] */
+    diti_embedder time, guidance;       /* [D, 256], [D, D] each */
+    diti_layer modulation;              /* [6D, D] */
+    diti_layer caption_in, caption_out; /* [D, caption], [D, D] */
+    diti_weight caption_norm;           /* F32 [1, D] */
+    diti_weight final_table;            /* F32 [2, D] */
+    diti_layer proj_out;                /* [p * p * C, D] */
+    diti_sublayer last;
+    diti_sana_block *blocks;
+} diti_sana;
+
+static const diti_sana *diti_sana_of(const diti_transformer *transformer) {
+    return (const diti_sana *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_sana_check(const diti_loader *loader, const diti_sana_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks || !config->hidden)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a Sana transformer without %s: the file is incomplete",
+                         file,
+                         !config->blocks    ? "blocks"
+                         : !config->caption ? "caption_projection"
+                         : !config->hidden  ? "feed-forwards"
+                                            : "patch embedding");
+    if (config->width % 4 || config->hidden % 8 || config->patch > 16 || config->channels > 1024 ||
+        config->blocks > DITI_SANA_MAX_BLOCKS || config->head_dim % 4 || config->width % config->head_dim ||
+        config->width % config->text_head_dim || config->head_dim > 128 || config->text_head_dim > 256)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Sana transformer of %u blocks, heads of %u and, to the text, of %u in a width of %u, "
+                         "patches of %u and %u channels, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->text_head_dim,
+                         (unsigned)config->width, (unsigned)config->patch, (unsigned)config->channels);
+    return DIT_OK;
+}
+
+static dit_result diti_sana_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_sana_config, width), "patch_embed.proj.weight", 0},
+        {offsetof(diti_sana_config, channels), "patch_embed.proj.weight", 1},
+        {offsetof(diti_sana_config, patch), "patch_embed.proj.weight", 2},
+        {offsetof(diti_sana_config, caption), "caption_projection.linear_1.weight", 1},
+        {offsetof(diti_sana_config, hidden), "transformer_blocks.0.ff.conv_point.weight", 1}};
+    diti_sana_config *config = &((diti_sana *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    const char *norm = diti_setting_text(&settings, "qk_norm", NULL);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    config->guided = diti_loader_find(loader, "time_embed.guidance_embedder.linear_1.weight") != NULL;
+    config->normed = diti_loader_find(loader, "transformer_blocks.0.attn1.norm_q.weight") != NULL;
+    config->biased = diti_loader_find(loader, "transformer_blocks.0.attn1.to_q.bias") != NULL;
+    config->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 1024);
+    /* as published, 20 heads of 112 or 16 of 72 */
+    config->text_head_dim =
+        diti_setting_size(&settings, "cross_attention_head_dim", config->width % 112 ? 72 : 112, 1024);
+    config->sample_size = diti_setting_size(&settings, "sample_size", 32, 4096);
+    config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", 0, 0, 1e3);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    config->time_scale = (float)diti_setting_number(&settings, "timestep_scale", 1, 1e-3, 1e6);
+    if (config->guided) config->time_scale = 1; /* Sprint's pipeline tells the time as it is */
+    config->guidance_scale = (float)diti_setting_number(&settings, "guidance_embeds_scale", 0.1, 1e-6, 1e6);
+    if (norm && !diti_equal(norm, "rms_norm_across_heads"))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "qk_norm", "only rms_norm_across_heads is known");
+    if (settings.result != DIT_OK) return settings.result;
+    return diti_sana_check(loader, config, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind);
+
+static void diti_sana_load_norms(diti_loader *loader, const diti_sana_config *config, diti_weight norms[2],
+                                 const char *attention) {
+    char name[64];
+    uint32_t i;
+    for (i = 0; i < 2 && config->normed; i++) {
+        diti_format(name, sizeof name, "%s.norm_%s.weight", attention, i ? "k" : "q");
+        diti_load_vector(loader, &norms[i], 1, config->width, name);
+    }
+}
+
+static void diti_sana_pair(const diti_sana_config *config, diti_sana_block *block) {
+    uint32_t i;
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->attention.eps = config->eps;
+    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->text_head_dim);
+    block->cross.in = &block->text_q;
+    block->cross.in_name = "text_q";
+    block->cross.out_name = "text_out";
+    if (config->normed) {
+        block->attention.heads = diti_sana_heads;
+        block->cross.heads = diti_sana_text_heads;
+    }
+    for (i = 0; i < 2; i++) {
+        block->feed[i] = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in[i], &block->ff_out);
+        block->feed[i].activation = DITI_ACTIVATION_SILU;
+        block->feed[i].eps = config->eps;
+    }
+    block->feed[1].in_name = "ff_gate";
+}
+
+static void diti_sana_load_block(diti_loader *loader, const diti_sana_config *config, diti_sana_block *block,
+                                 uint32_t index) {
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
+    uint32_t width = config->width, hidden = config->hidden;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_vector(loader, &block->table, 6, width, "scale_shift_table");
+    if (config->biased)
+        diti_load_fused(loader, &block->qkv, &qkv, width, width);
+    else
+        diti_load_fused_bare(loader, &block->qkv, &qkv, width, width);
+    diti_sana_load_norms(loader, config, block->norms, "attn1");
+    diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
+    diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
+    diti_load_fused(loader, &block->text_kv, &kv, width, width);
+    diti_sana_load_norms(loader, config, block->text_norms, "attn2");
+    diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
+    diti_load_layer_rows(loader, &block->ff_in[0], 0, hidden, 2 * hidden, width, "ff.conv_inverted");
+    diti_load_layer_rows(loader, &block->ff_in[1], hidden, hidden, 2 * hidden, width, "ff.conv_inverted");
+    diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "ff.conv_depth.weight");
+    diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "ff.conv_depth.bias");
+    diti_load_bare(loader, &block->ff_out, width, hidden, "ff.conv_point");
+    diti_loader_scope(loader, "%s", "");
+    diti_sana_pair(config, block);
+}
+
+static void diti_sana_load_weights(diti_loader *loader, diti_sana *model) {
+    const diti_sana_config *config = &model->config;
+    uint32_t i, width = config->width, area = config->patch * config->patch;
+    diti_load_layer(loader, &model->patch, width, config->channels * area, config->patch, "patch_embed.proj");
+    model->patch.weight.kernel = 1; /* used as a matrix on flattened patches */
+    if (config->guided) diti_load_embedder(loader, &model->guidance, width, width, 256, "time_embed.guidance_embedder");
+    diti_load_embedder(loader, &model->time, width, width, 256,
+                       config->guided ? "time_embed.timestep_embedder" : "time_embed.emb.timestep_embedder");
+    diti_load_layer(loader, &model->modulation, 6 * width, width, 1, "time_embed.linear");
+    diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
+    diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
+    diti_load_vector(loader, &model->caption_norm, 1, width, "caption_norm.weight");
+    for (i = 0; i < config->blocks; i++) diti_sana_load_block(loader, config, &model->blocks[i], i);
+    diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
+    diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+static const char diti_sana_scheduler[] =
+    "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"prediction_type\":\"flow_prediction\",\"use_flow_sigmas\":true,"
+    "\"flow_shift\":3.0}";
+static const char diti_sana_sprint_scheduler[] = "{\"_class_name\":\"SCMScheduler\"}";
+
+static void diti_sana_set_traits(diti_sana *model) {
+    const diti_sana_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = config->guided ? "sprint" : "sana";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->width / config->head_dim;
+    traits->feed = config->hidden;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = config->patch;
+    traits->default_size = config->sample_size;
+    traits->chat = diti_chat_of(DITI_CHAT_SANA);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->caption;
+    traits->encoders[0] = DITI_ENCODER_GEMMA2;
+    traits->whole_rows = true;
+    traits->default_steps = config->guided ? 2 : 20;
+    traits->default_guidance = config->guided ? 1 : 4.5f;
+    traits->default_distilled = 4.5f;
+    traits->wants_guidance = config->guided;
+    traits->scheduler = config->guided ? diti_sana_sprint_scheduler : diti_sana_scheduler;
+}
+
+static void diti_sana_load(diti_component *component, diti_loader *loader) {
+    diti_sana *model = (diti_sana *)(void *)component;
+    model->blocks =
+        (diti_sana_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_sana_load_weights(loader, model);
+    diti_sana_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_sana_state {            /* prepare leaves these for the steps */
+    diti_tensor sinusoids, guidance;        /* inputs F32 [steps, 256], [1, 256] or 0 */
+    diti_tensor positions;                  /* input F32 [tokens, D] or 0 */
+    diti_tensor modulation;                 /* F32 [steps, 8D]: six rows for all blocks, two for the last norm */
+    diti_tensor caption;                    /* F32 [text rows, D] */
+    diti_tensor text[DITI_SANA_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+    diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
+} diti_sana_state;
+
+static diti_sana_state *diti_sana_at(const diti_denoise *denoise) { return (diti_sana_state *)denoise->family; }
+
+/* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
+static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,
+                           const char *name) {
+    diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
+    diti_qkv_desc desc = DITI_ZERO;
+    desc.heads = 1;
+    desc.head_dim = p->width;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-5f;
+    desc.weight = weight;
+    desc.name = name;
+    diti_qk_norm_rope(p->graph, all, &desc);
+    if (own) diti_copy(p->graph, own, x, name);
+}
+
+static void diti_sana_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
+    diti_sana_norm(p, x, &w->attention, &w->norms[kind], kind ? "k_norm" : "q_norm");
+}
+
+static void diti_sana_text_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
+    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
+    diti_sana_norm(p, x, &w->cross, &w->text_norms[kind], kind ? "text_k_norm" : "text_q_norm");
+}
+
+/* Caption projection and its norm, then keys and values of every block's cross attention. */
+static void diti_sana_project_text(diti_pass *p, diti_sana_state *state) {
+    const diti_sana *model = diti_sana_of(p->model);
+    diti_norm_desc norm = DITI_ZERO;
+    uint32_t i, end;
+    norm.rms = norm.out_f32 = true;
+    norm.eps = 1e-5f;
+    norm.weight = &model->caption_norm;
+    norm.name = "caption_norm";
+    state->caption = diti_norm(p->graph, diti_table_text(p, &model->caption_in, &model->caption_out), &norm);
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_sana_block *w = &model->blocks[i];
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_fused(p, state->caption, &w->text_kv, 2, &w->cross, "text_kv");
+        if (w->cross.heads)
+            w->cross.heads(p,
+                           diti_tensor_view(p->graph, state->text[i], 0, diti_tensor_rows(p->graph, state->text[i]), 0,
+                                            diti_column_shard_of(p, &w->cross).count),
+                           1);
+    }
+    diti_graph_scope(p->graph, NULL, 0);
+}
+
+static void diti_sana_prepare(diti_pass *p) {
+    const diti_sana *model = diti_sana_of(p->model);
+    const diti_sana_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
+    diti_sana_state *state = diti_sana_at(denoise);
+    diti_tensor time;
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    if (config->interpolation > 0)
+        state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
+    time = diti_embed(p->graph, &model->time, state->sinusoids, 0);
+    if (config->guided) {
+        state->guidance = diti_tensor_input(p->graph, DITI_F32, 1, 256, "guidance");
+        time = diti_add_rows(p->graph, time, diti_embed(p->graph, &model->guidance, state->guidance, 0), 0, "guidance");
+    }
+    state->modulation = diti_table_rows(p, time, &model->modulation, &model->final_table);
+    diti_sana_project_text(p, state);
+}
+
+static dit_result diti_sana_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_sana *model = diti_sana_of(transformer);
+    const diti_sana_config *config = &model->config;
+    const diti_sana_state *state = (const diti_sana_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    float guidance = denoise->guidance * config->guidance_scale, *times;
+    uint32_t i;
+    dit_result result = DIT_OK;
+    if (state->positions)
+        result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
+                                      config->interpolation, err);
+    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    if (result != DIT_OK) return result;
+    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (!times) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < denoise->steps; i++) times[i] = timesteps[i] * config->time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    diti_free(env, times);
+    return result;
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_sana_begin(diti_pass *p) {
+    diti_sana_state *state = diti_sana_at(p->denoise);
+    if (p->denoise->same_timestep) return;
+    state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+}
+
+/* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
+static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *attention, diti_tensor h) {
+    uint32_t columns = diti_column_shard_of(p, attention).count, rows, kind;
+    diti_linear_attention_desc desc = DITI_ZERO;
+    h = diti_sublayer_in(p, h, attention, 0);
+    rows = diti_tensor_rows(p->graph, h);
+    for (kind = 0; kind < 2 && attention->heads; kind++)
+        attention->heads(p, diti_tensor_view(p->graph, h, 0, rows, kind * columns, columns), kind);
+    desc.items = p->items;
+    desc.heads = columns / attention->head_dim;
+    desc.head_dim = desc.step = attention->head_dim;
+    desc.key_offset = columns;
+    desc.value_offset = 2 * columns;
+    desc.name = "linear_attention";
+    return diti_linear_attention(p->graph, h, &desc);
+}
+
+/* docs/models.md 3.19 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
+static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_block *w) {
+    diti_token_grid grid = diti_transformer_grid(p->model, p->denoise);
+    diti_depthwise_desc depth = DITI_ZERO;
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed[0]), passes;
+    passes = diti_sublayer_in(p, h, &w->feed[0], 0);
+    depth.gate = diti_sublayer_in(p, h, &w->feed[1], 0);
+    depth.height = grid.rows;
+    depth.width = grid.columns;
+    depth.weight = &w->ff_depth;
+    depth.bias = &w->ff_biases;
+    depth.first = diti_column_shard_of(p, &w->feed[0]).first;
+    depth.gate_first = w->feed[0].columns + depth.first;
+    depth.name = "ff_depth";
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed[0], diti_depthwise(p->graph, passes, &depth));
+}
+
+/* SanaTransformerBlock.forward; x F32 [items * rows, D] is changed in place. */
+static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
+    const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
+    const diti_sana_state *state = diti_sana_at(p->denoise);
+    diti_tensor h;
+    if (p->image != p->denoise->token_range.all)
+        return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "Sana's convolutions want all rows on one device: no ulysses, ring or pipefusion");
+    diti_table_modulate(p, &w->table, state->row, 0);
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, diti_sana_attend(p, &w->attention, h));
+    h = diti_sublayer_in(p, x, &w->cross, 0);
+    if (w->cross.heads) w->cross.heads(p, h, 0);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, diti_attend_text(p, &w->cross, h, state->text[p->index]));
+    diti_sana_feed(p, x, w);
+    return x;
+}
+
+static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_sana_of(p->model)->last;
+    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
+}
+
+static diti_tensor diti_sana_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_at(p->denoise)->positions);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_SANA_USUAL "Efficient-Large-Model/Sana_1600M_1024px_BF16_diffusers"
+#define DITI_SANA_SPRINT "Efficient-Large-Model/Sana_Sprint_1.6B_1024px_diffusers"
+static const diti_place diti_sana_places[] = {
+    {"sprint", DIT_ROLE_TRANSFORMER, DITI_SANA_SPRINT ": transformer/"},
+    {"sprint", DIT_ROLE_SCHEDULER, DITI_SANA_SPRINT ": scheduler/"},
+    {"", DIT_ROLE_TRANSFORMER, DITI_SANA_USUAL ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_SANA_USUAL ": text_encoder/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_SANA_USUAL ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_SANA_USUAL ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_SANA_USUAL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_sana_family(void) {
+    static const diti_family family = {
+        "sana",
+        "Sana",
+        {"SanaTransformer2DModel",
+         NULL,
+         {"caption_norm.weight", "patch_embed.proj.weight", "transformer_blocks.0.ff.conv_depth.weight", NULL},
+         {"x_embedder.proj.weight", "attention_y_norm.weight", "blocks.0.mlp.depth_conv.conv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_sana), diti_sana_read, diti_sana_load, NULL},
+        diti_sana_names,
+        {32, 0.41407f, 0, true},
+        NULL,
+        {"Gemma 2", NULL, NULL},
+        diti_sana_places,
+        sizeof(diti_sana_state),
+        diti_sana_prepare,
+        diti_sana_begin,
+        diti_sana_embed,
+        diti_sana_run_block,
+        diti_sana_final,
+        diti_sana_write_inputs};
     return &family;
 }
 
@@ -44200,7 +46275,8 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
    https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
    Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
-   image attends itself as well. The last block leaves the text as it is. */
+   image attends itself as well. The last block leaves the text as it is. A control net (docs/models.md 3.3.1) is a
+   smaller model whose blocks add to those of another; none of them leaves the text. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -44214,6 +46290,8 @@ typedef struct diti_sd3_config {
     uint32_t sample_size;  /* latent size of the training */
     uint64_t dual;         /* bit i: block i has a second attention */
     bool normed;           /* queries and keys are */
+    bool control;          /* the file is a control net's */
+    bool zero_pooled;      /* a control net's pooled text is zeros, and its picture's latent is not shifted */
 } diti_sd3_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -44282,6 +46360,8 @@ typedef struct diti_sd3 {
     diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
+    diti_layer control;  /* a control net's [D, C * p * p] */
+    diti_layer *outlets; /* a control net's, one [D, D] behind each block */
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
@@ -44314,9 +46394,29 @@ static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
     if (config->table * config->table != positions) config->table = 0;
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
+    config->control = diti_loader_find(loader, "pos_embed_input.proj.weight") != NULL;
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
-    if (out != config->channels * config->patch * config->patch) config->channels = 0;
+    if (!config->control && out != config->channels * config->patch * config->patch) config->channels = 0;
     diti_sd3_read_dual(loader, config);
+}
+
+/* Control nets that are made another way than those of docs/models.md 3.3.1. */
+static dit_result diti_sd3_check_control(diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    uint32_t channels = diti_loader_dimension(loader, "pos_embed_input.proj.weight", 1);
+    if (!config->control) return DIT_OK;
+    if (!config->text || !config->channels)
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net for SD3 without context_embedder and pos_embed, which reads no text (as those of "
+            "SD3.5 large are), is not supported; use one that has both",
+            file);
+    if (channels == config->channels) return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: a control net for SD3 that reads a latent of %u channels and more (of %u in all: a mask) is not "
+        "supported; use one that follows a picture",
+        file, (unsigned)config->channels, (unsigned)channels);
 }
 
 static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_config *config, dit_error *err) {
@@ -44348,6 +46448,8 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
+    DITI_TRY(diti_sd3_check_control(loader, config, err));
+    config->zero_pooled = diti_setting_bool(&settings, "force_zeros_for_pooled_projection", true) && config->control;
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
@@ -44418,7 +46520,7 @@ static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *c
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
     uint32_t width = config->width;
-    bool last = index + 1 == config->blocks, dual = diti_sd3_is_dual(config, index);
+    bool last = index + 1 == config->blocks && !config->control, dual = diti_sd3_is_dual(config, index);
     memset(block, 0, sizeof *block);
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_sd3_load_modulation(loader, &block->modulation, width, dual, last);
@@ -44428,6 +46530,18 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
     diti_sd3_pair_layers(block, config, dual, last);
+}
+
+static void diti_sd3_load_control(diti_loader *loader, diti_sd3 *model) {
+    const diti_sd3_config *config = &model->config;
+    uint32_t i, width = config->width, patch = config->patch;
+    char name[32];
+    diti_load_layer(loader, &model->control, width, config->channels * patch * patch, patch, "pos_embed_input.proj");
+    model->control.weight.kernel = 1; /* used as a matrix on flattened patches */
+    for (i = 0; i < config->blocks; i++) {
+        diti_format(name, sizeof name, "controlnet_blocks.%u", (unsigned)i);
+        diti_load_layer(loader, &model->outlets[i], width, width, 1, name);
+    }
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -44440,6 +46554,10 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
+    if (config->control) {
+        diti_sd3_load_control(loader, model);
+        return;
+    }
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
@@ -44468,14 +46586,21 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
     traits->joint = true;
+    traits->control_by = "pos_embed_input.proj.weight";
+    traits->spreads_control = true;
+    traits->unshifted_control = config->zero_pooled;
 }
 
 static void diti_sd3_load(diti_component *component, diti_loader *loader) {
     diti_sd3 *model = (diti_sd3 *)(void *)component;
     model->blocks =
         (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
+    if (model->config.control)
+        model->outlets =
+            (diti_layer *)diti_component_array(component, loader, model->config.blocks, sizeof *model->outlets);
+    if (!model->blocks || (model->config.control && !model->outlets)) return;
     diti_sd3_load_weights(loader, model);
+    model->base.outlets = model->outlets;
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
@@ -44485,7 +46610,7 @@ static void diti_sd3_load(diti_component *component, diti_loader *loader) {
 
 typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;      /* F32 [tokens, D] */
+    diti_tensor positions;      /* F32 [tokens, D]; a control net's have its picture added */
     diti_tensor text;           /* F32 [prompts * text tokens, D] */
     diti_joint_modulation modulation;
 } diti_sd3_state;
@@ -44506,6 +46631,17 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
+/* F32 [prompts, D]. */
+static diti_tensor diti_sd3_pooled(const diti_pass *p) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    diti_tensor pooled = p->denoise->pooled;
+    if (model->config.zero_pooled) {
+        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
+        diti_fill_zeros(p->graph, pooled);
+    }
+    return diti_embed(p->graph, &model->pooled, pooled, 0);
+}
+
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
@@ -44524,9 +46660,13 @@ static void diti_sd3_prepare(diti_pass *p) {
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
+    if (config->control) {
+        diti_tensor picture =
+            diti_layer_f32(graph, diti_control_patches(p), &model->control, DITI_ACTIVATION_NONE, 0, "control picture");
+        state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
+    }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active =
-        diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0), denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
@@ -44623,7 +46763,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
         "SD3",
-        {"SD3Transformer2DModel",
+        {"SD3Transformer2DModel SD3ControlNetModel",
          NULL,
          {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
@@ -44664,6 +46804,8 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_lumina2_family(void);
+DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
 DIT_INTERNAL const diti_family *diti_anima_family(void);
 
@@ -44672,8 +46814,14 @@ typedef struct diti_family_row {
     const char *title, *left_out_by;
 } diti_family_row;
 
-/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
+/* The families, in the order in which a file is shown to them: Sana's original files have all the names by which
+   PixArt's are told. A new one is a row here, and a line above. */
 static const diti_family_row diti_families[] = {
+#ifndef DIT_NO_SANA
+    {diti_sana_family, "Sana", NULL},
+#else
+    {NULL, "Sana", "DIT_NO_SANA"},
+#endif
 #ifndef DIT_NO_PIXART
     {diti_pixart_family, "PixArt", NULL},
 #else
@@ -44744,6 +46892,11 @@ static const diti_family_row diti_families[] = {
     {diti_qwenimage_family, "Qwen-Image", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
+#endif
+#ifndef DIT_NO_LUMINA2
+    {diti_lumina2_family, "Lumina-Image 2", NULL},
+#else
+    {NULL, "Lumina-Image 2", "DIT_NO_LUMINA2"},
 #endif
 #ifndef DIT_NO_KREA2
     {diti_krea2_family, "Krea 2", NULL},
@@ -44910,6 +47063,11 @@ static dit_result diti_family_load(const diti_family *family, const diti_compone
     return result;
 }
 
+/* Names that control nets of diffusers have, whatever their family. */
+static bool diti_control_is(const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_model_find(checkpoint, prefix, "controlnet_blocks.0.weight") != NULL;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
@@ -44932,6 +47090,12 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     from.checkpoint = checkpoint;
     from.prefix = diti_family_prefix(checkpoint, prefix);
     from.options = &own;
+    if (diti_control_is(checkpoint, from.prefix))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net, which makes no pictures by itself: name the model that it is for, and this "
+            "file as a component with the role DIT_ROLE_CONTROL",
+            diti_checkpoint_name(checkpoint));
     family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
     if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
@@ -44939,6 +47103,58 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
     return wide ? diti_family_load(family, &from, out, err) : result;
+}
+
+/* A net adds to the residual stream of a model that reads the same text and latent. */
+static dit_result diti_control_check(const diti_transformer *model, const diti_transformer *net, const char *file,
+                                     dit_error *err) {
+    const diti_model_traits *a = &model->traits, *b = &net->traits;
+    if (net->outlets && a->width == b->width && a->text_columns == b->text_columns &&
+        a->pooled_columns == b->pooled_columns && a->latent_channels == b->latent_channels && a->patch == b->patch)
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: the control net is not for this model (%s %s): it has %u channels of a token and %u columns of "
+        "text, the model %u and %u; use one that was made for it",
+        file, a->family, a->variant, (unsigned)b->width, (unsigned)b->text_columns, (unsigned)a->width,
+        (unsigned)a->text_columns);
+}
+
+DIT_INTERNAL dit_result diti_control_load(const diti_transformer *model, diti_device *device, const diti_env *env,
+                                          const diti_json *config, const diti_checkpoint *checkpoint,
+                                          const char *prefix, const diti_load_options *options, diti_transformer **out,
+                                          dit_error *err) {
+    const diti_family *family = model->family;
+    const char *file = diti_checkpoint_name(checkpoint), *name = diti_json_string(config, "_class_name", "");
+    diti_component_source from = DITI_ZERO;
+    dit_result result;
+    *out = NULL;
+    if (!model->traits.control_by)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: this model (%s %s) takes no control net; leave it out",
+                         file, model->traits.family, model->traits.variant);
+    if (!diti_control_is(checkpoint, prefix))
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: no control net that dit knows: controlnet_blocks.0.weight is missing; those of diffusers "
+                         "have it, and others must be converted to its names first",
+                         file);
+    if (!diti_model_find(checkpoint, prefix, model->traits.control_by))
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "%s: a control net of another family%s%s%s than the model's, which is %s; use one that was made "
+            "for %s",
+            file, name[0] ? " (" : "", name, name[0] ? ")" : "", family->title, family->title);
+    from.device = device;
+    from.env = env;
+    from.config = config;
+    from.checkpoint = checkpoint;
+    from.prefix = prefix;
+    from.options = options;
+    result = diti_family_load(family, &from, out, err);
+    if (result == DIT_OK) result = diti_control_check(model, *out, file, err);
+    if (result == DIT_OK) return DIT_OK;
+    diti_transformer_destroy(*out);
+    *out = NULL;
+    return result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
@@ -44961,15 +47177,16 @@ typedef struct diti_vae_traits {
     bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
-    bool tiny;          /* AutoencoderTiny: what it encodes has no log-variance */
+    bool tiny;          /* AutoencoderTiny */
+    bool exact;         /* an encoder gives the latent itself, without a log-variance */
     bool inverts_scale; /* pictures that a model moves are divided by scale (CogVideoX 1.5) */
     /* LTX-Video's decoder from 0.9.1 on is told a timestep, and pipelines mix so much noise into the latent before it:
        (1 - decode_noise) z + decode_noise n. timed false: it is told none. */
     bool timed;
     float decode_timestep, decode_noise;
 } diti_vae_traits;
-/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1) in diffusers' or its own,
-   whole or one half of it; config NULL: sizes from shapes. */
+/* AutoencoderKL in diffusers or LDM/BFL key naming, AutoencoderTiny (TAESD, TAESD3, TAEF1, TAEF2, the decoders of
+   TAEHV) in diffusers' or its own, whole or one half of it; config NULL: sizes from shapes. */
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err);
@@ -44978,6 +47195,17 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 /* A scale and a shift that were only assumed become these, where the latents have so many channels. */
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
+/* Fits a tiny autoencoder to a model whose latents have four times its channels, since a pixel of them is 2 x 2. */
+DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels);
+/* Whether it is a tiny autoencoder of clips (TAEHV), which decodes their first frame, or a picture, and no more. */
+DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae);
+/* Colours of latents without a decoder (colors.c), for latents of so many channels and that scale; false: none are
+   known. clips: an autoencoder of clips has them. */
+typedef struct diti_colors {
+    uint32_t channels, patch; /* a pixel of the latent is patch x patch of so many channels */
+    const float *values;      /* [channels + 1, 3] */
+} diti_colors;
+DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
@@ -44991,7 +47219,7 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
    scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
@@ -45027,6 +47255,8 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
+    diti_group group;    /* devices that decode it together (diti_vae_clip_divide) */
+    uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
  *none. nearest, where not NULL, becomes the largest number up to frames that it does, or the least one. */
@@ -45045,10 +47275,21 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
+/* A clip that has begun is decoded by a group of devices together, by the bytes of one alone: those that have no part
+   in it are told by false. clip->latent and clip->pixels become what this device has of each frame. */
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
+/* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
+typedef struct diti_vae_portion {
+    uint32_t first, frames; /* frames among the chunk's; frames 0: none */
+    uint32_t line, lines;   /* lines of each frame; line: the first */
+} diti_vae_portion;
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made);
 /* Latents as the sampler leaves them, planar F32 [C, frames * h * w], as rows for a decoder: F32 [frames * h * w, C].
  */
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents);
-/* The ops of a chunk: x has the rows of its input, and the result those that it makes. Rows of pictures are [pixels, 3]
+/* The ops of a chunk: x has the rows of its input that this device has, and the result those that it makes; 0, and the
+   graph has not failed: it makes none. Rows of pictures are [pixels, 3]
    in about -1..1; those of latents that are encoded are moments as diti_vae_encode gives them. */
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
 /* Values of the plane of that number among those that the decoder adds as noise; 0: there are no more. */
@@ -45094,13 +47335,19 @@ typedef struct diti_kl_half { /* decoder or encoder */
 #define DITI_TINY_MAX_LAYERS 32u
 typedef struct diti_tiny_layer { /* one convolution, or a block of three */
     diti_layer convs[3], skip;
+    diti_layer pool_in, pool_norm,
+        pool_out;     /* branch that is added before a block of FLUX.2's; no parts where there is none */
     uint32_t number;  /* in the stored names */
     bool block, relu; /* relu: of one convolution; blocks end in theirs */
     bool up, down;    /* twice the size before it; half of it by it */
+    bool remembers;   /* a block that reads the frame before, too */
+    uint32_t frames;  /* every frame becomes so many; 0: the layer is no such one */
 } diti_tiny_layer;
 typedef struct diti_tiny_half {
     diti_tiny_layer *layers;
     uint32_t count;
+    bool remembers; /* some block does: frames of clips */
+    uint32_t patch; /* side of the pixels that the last convolution makes at a time; 0: 1 */
 } diti_tiny_half;
 
 /* Convolutions and norms of a video autoencoder have this in common. */
@@ -45137,6 +47384,7 @@ struct diti_vae {
     struct diti_wan_vae *wan;
     struct diti_hunyuanvideo_vae *hunyuanvideo;
     struct diti_ltx_vae *ltx;
+    struct diti_dc *dc;        /* AutoencoderDC; NULL: it is another one */
     float timestep_multiplier; /* a decoder is told the timestep times this */
     uint32_t groups;
     bool packs; /* a pixel of the latent is 2 x 2 of what the decoder reads: channel c * 4 + dy * 2 + dx */
@@ -45174,6 +47422,10 @@ DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_
    stride, padding, what else there is to it. */
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_conv_desc *desc, bool roomy);
+/* GroupNorm over all lines, wherever they are. roomy: x has room, and the lines in it come meanwhile. desc: groups,
+   eps, what else there is to it. */
+DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy);
 
 /* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
@@ -45213,6 +47465,11 @@ DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, d
 /* x, normed as style says, in front of reader. alone: every frame by itself. */
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
+/* Where devices have a band of each frame: x, so many rows to a line of the latent, with the lines of all of them. */
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
+/* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels);
 /* x, or a copy behind room for so many frames. */
 DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                                 uint32_t before);
@@ -45247,6 +47504,12 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
 DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name);
+DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err);
+DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
+DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size);
 /* row_band: its images are pictures one below the other. */
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
@@ -45254,6 +47517,8 @@ DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
 /* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+/* Where vae packs: each pixel of the latent as 2 x 2, of whose lines on other devices the next one is left. */
+DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
@@ -45286,6 +47551,180 @@ DIT_INTERNAL diti_tensor diti_vae_unscale(const diti_vae *vae, diti_graph *graph
         diti_elementwise(graph, diti_tensor_view(graph, latents, c, 1, 0, columns), &one);
     }
     return diti_planar_to_rows(graph, scaled, 1, traits->latent_channels, 1, 0);
+}
+
+/* ==== src/vae/colors.c ==== */
+
+/* Colours of latents without a decoder (docs/models.md 4.2): a pixel of the latent is about the colour of its pixels,
+   and that is nearly a sum over channels. Each table has red, green and blue of a channel in a row, and what is added
+   in the last row. The values are those that ComfyUI (https://github.com/Comfy-Org/ComfyUI, comfy/latent_formats.py)
+   publishes; diti_colors_cogvideox's are from https://github.com/kijai/ComfyUI-CogVideoXWrapper. */
+
+/* clang-format off */
+static const float diti_colors_sd[] = {
+    0.3512f, 0.2297f, 0.3227f, 0.325f, 0.4974f, 0.235f, -0.2829f, 0.1762f, 0.2721f, -0.212f, -0.2616f, -0.7177f,
+    0, 0, 0};
+static const float diti_colors_sdxl[] = {
+    0.3651f, 0.4232f, 0.4341f, -0.2533f, -0.0042f, 0.1068f, 0.1076f, 0.1111f, -0.0362f,
+    -0.3165f, -0.2492f, -0.2188f, 0.1084f, -0.0175f, -0.0011f};
+static const float diti_colors_sd3[] = {
+    -0.0922f, -0.0175f, 0.0749f, 0.0311f, 0.0633f, 0.0954f, 0.1994f, 0.0927f, 0.0458f, 0.0856f, 0.0339f, 0.0902f,
+    0.0587f, 0.0272f, -0.0496f, -0.0006f, 0.1104f, 0.0309f, 0.0978f, 0.0306f, 0.0427f, -0.0042f, 0.1038f, 0.1358f,
+    -0.0194f, 0.002f, 0.0669f, -0.0488f, 0.013f, -0.0268f, 0.0922f, 0.0988f, 0.0951f, -0.0278f, 0.0524f, -0.0542f,
+    0.0332f, 0.0456f, 0.0895f, -0.0069f, -0.003f, -0.081f, -0.0596f, -0.0465f, -0.0293f,
+    -0.1448f, -0.1463f, -0.1189f, 0.2394f, 0.2135f, 0.1925f};
+static const float diti_colors_flux[] = {
+    -0.0346f, 0.0244f, 0.0681f, 0.0034f, 0.021f, 0.0687f, 0.0275f, -0.0668f, -0.0433f, -0.0174f, 0.016f, 0.0617f,
+    0.0859f, 0.0721f, 0.0329f, 0.0004f, 0.0383f, 0.0115f, 0.0405f, 0.0861f, 0.0915f, -0.0236f, -0.0185f, -0.0259f,
+    -0.0245f, 0.025f, 0.118f, 0.1008f, 0.0755f, -0.0421f, -0.0515f, 0.0201f, 0.0011f, 0.0428f, -0.0012f, -0.0036f,
+    0.0817f, 0.0765f, 0.0749f, -0.1264f, -0.0522f, -0.1103f, -0.028f, -0.0881f, -0.0499f,
+    -0.1262f, -0.0982f, -0.0778f, -0.0329f, -0.0718f, -0.0851f};
+static const float diti_colors_flux2[] = {
+    0.0058f, 0.0113f, 0.0073f, 0.0495f, 0.0443f, 0.0836f, -0.0099f, 0.0096f, 0.0644f, 0.2144f, 0.3009f, 0.3652f,
+    0.0166f, -0.0039f, -0.0054f, 0.0157f, 0.0103f, -0.016f, -0.0398f, 0.0902f, -0.0235f,
+    -0.0052f, 0.0095f, 0.0109f, -0.3527f, -0.2712f, -0.1666f, -0.0301f, -0.0356f, -0.018f,
+    -0.0107f, 0.0078f, 0.0013f, 0.0746f, 0.009f, -0.0941f, 0.0156f, 0.0169f, 0.007f, -0.0034f, -0.004f, -0.0114f,
+    0.0032f, 0.0181f, 0.008f, -0.0939f, -0.0008f, 0.0186f, 0.0018f, 0.0043f, 0.0104f, 0.0284f, 0.0056f, -0.0127f,
+    -0.0024f, -0.0022f, -0.003f, 0.1207f, -0.0026f, 0.0065f, 0.0128f, 0.0101f, 0.0142f,
+    0.0137f, -0.0072f, -0.0007f, 0.0095f, 0.0092f, -0.0059f, 0, -0.0077f, -0.0049f, -0.0465f, -0.0204f, -0.0312f,
+    0.0095f, 0.0012f, -0.0066f, 0.029f, -0.0034f, 0.0025f, 0.022f, 0.0169f, -0.0048f, -0.0332f, -0.0457f, -0.0468f,
+    -0.0085f, 0.0389f, 0.0609f, -0.0076f, 0.0003f, -0.0043f, -0.0111f, -0.046f, -0.0614f,
+    -0.0329f, -0.0718f, -0.0851f};
+static const float diti_colors_wan21[] = {
+    -0.1299f, -0.1692f, 0.2932f, 0.0671f, 0.0406f, 0.0442f, 0.3568f, 0.2548f, 0.1747f, 0.0372f, 0.2344f, 0.142f,
+    0.0313f, 0.0189f, -0.0328f, 0.0296f, -0.0956f, -0.0665f, -0.3477f, -0.4059f, -0.2925f,
+    0.0166f, 0.1902f, 0.1975f, -0.0412f, 0.0267f, -0.1364f, -0.1293f, 0.074f, 0.1636f, 0.068f, 0.3019f, 0.1128f,
+    0.0032f, 0.0581f, 0.0639f, -0.1251f, 0.0927f, 0.1699f, 0.006f, -0.0633f, 0.0005f, 0.3477f, 0.2275f, 0.295f,
+    0.1984f, 0.0913f, 0.1861f, -0.1835f, -0.0868f, -0.336f};
+static const float diti_colors_wan22[] = {
+    0.0119f, 0.0103f, 0.0046f, -0.1062f, -0.0504f, 0.0165f, 0.014f, 0.0409f, 0.0491f, -0.0813f, -0.0677f, 0.0607f,
+    0.0656f, 0.0851f, 0.0808f, 0.0264f, 0.0463f, 0.0912f, 0.0295f, 0.0326f, 0.059f, -0.0244f, -0.027f, 0.0025f,
+    0.0443f, -0.0102f, 0.0288f, -0.0465f, -0.009f, -0.0205f, 0.0359f, 0.0236f, 0.0082f, -0.0776f, 0.0854f, 0.1048f,
+    0.0564f, 0.0264f, 0.0561f, 0.0006f, 0.0594f, 0.0418f, -0.0319f, -0.0542f, -0.0637f, -0.0268f, 0.0024f, 0.026f,
+    0.0539f, 0.0265f, 0.0358f, -0.0359f, -0.0312f, -0.0287f, -0.0285f, -0.1032f, -0.1237f,
+    0.1041f, 0.0537f, 0.0622f, -0.0086f, -0.0374f, -0.0051f, 0.039f, 0.067f, 0.2863f, 0.0069f, 0.0144f, 0.0082f,
+    0.0006f, -0.0167f, 0.0079f, 0.0313f, -0.0574f, -0.0232f, -0.1454f, -0.0902f, -0.0481f,
+    0.0714f, 0.0827f, 0.0447f, -0.0304f, -0.0574f, -0.0196f, 0.0401f, 0.0384f, 0.0204f,
+    -0.0758f, -0.0297f, -0.0014f, 0.0568f, 0.1307f, 0.1372f, -0.0055f, -0.031f, -0.038f,
+    0.0239f, -0.0305f, 0.0325f, -0.0663f, -0.0673f, -0.014f, -0.0416f, -0.0047f, -0.0023f,
+    0.0166f, 0.0112f, -0.0093f, -0.0211f, 0.0011f, 0.0331f, 0.1833f, 0.1466f, 0.225f, -0.0368f, 0.037f, 0.0295f,
+    -0.3441f, -0.3543f, -0.2008f, -0.0479f, -0.0489f, -0.042f, -0.066f, -0.0153f, 0.08f,
+    -0.0101f, 0.0068f, 0.0156f, -0.069f, -0.0452f, -0.0927f, -0.0145f, 0.0041f, 0.0015f, 0.0421f, 0.0451f, 0.0373f,
+    0.0504f, -0.0483f, -0.0356f, -0.0837f, 0.0168f, 0.0055f, 0.0317f, -0.0878f, -0.1388f};
+static const float diti_colors_qwenimage21[] = {
+    -0.0158f, -0.0115f, -0.0174f, 0.003f, 0.012f, 0.0027f, 0.0637f, 0.047f, -0.0127f, 0.036f, 0.0661f, -0.003f,
+    0.0159f, 0.0181f, 0.0082f, 0.0132f, 0.0326f, 0.0169f, 0.0191f, 0.0261f, 0.0136f, -0.0146f, -0.0276f, -0.0361f,
+    0.0187f, -0.0024f, -0.0072f, -0.1059f, -0.009f, 0.035f, -0.0195f, -0.0226f, -0.0138f,
+    -0.0295f, 0.0024f, -0.0215f, 0.0191f, -0.0393f, -0.0001f, -0.0144f, -0.0166f, -0.0272f,
+    0.0389f, 0.043f, 0.0445f, -0.0153f, -0.0336f, 0.0031f, 0.0339f, 0.0122f, 0.022f, -0.0136f, -0.0078f, -0.012f,
+    -0.034f, -0.0282f, -0.0245f, -0.0133f, -0.0176f, -0.0133f, 0.0109f, -0.0087f, 0.0096f,
+    -0.001f, 0.0044f, 0.0016f, 0.0301f, 0.0053f, 0.0361f, -0.0281f, -0.0205f, -0.0032f, -0.0725f, 0.0002f, 0.016f,
+    -0.0036f, 0.0158f, 0.0807f, 0.0087f, 0.004f, -0.0053f, -0.026f, 0.0183f, -0.0077f,
+    -0.0039f, -0.0035f, -0.0107f, -0.0026f, 0.0172f, 0.0237f, 0.0088f, 0.0078f, 0.0078f,
+    -0.0087f, -0.031f, -0.0122f, -0.0027f, 0.0018f, 0.0094f, -0.0064f, 0.0292f, -0.0256f, 0.0594f, 0.1049f, 0.118f,
+    0.0103f, -0.0103f, -0.0026f, -0.0091f, 0.0025f, -0.0015f, 0.0178f, 0.0243f, 0.0292f,
+    -0.0063f, -0.0012f, 0.0202f, 0.0452f, 0.0246f, 0.0143f, 0.0149f, 0.027f, 0.0052f, 0.1484f, 0.0801f, 0.0804f,
+    -0.012f, 0.004f, 0.001f, 0.0181f, 0.0051f, -0.0021f, 0.0132f, 0.005f, 0.0019f, 0.0291f, 0.002f, 0.0092f,
+    0.0066f, -0.041f, -0.1314f, -0.1153f, -0.0629f, -0.0802f, 0.0258f, 0.0378f, 0.0298f, 0.0375f, 0.1139f, 0.0468f,
+    -0.0142f, -0.0126f, -0.0276f, 0.0339f, 0.0153f, 0.0138f, 0.0346f, 0.0211f, 0.0267f,
+    0.0369f, -0.0431f, -0.0993f, -0.0052f, -0.0092f, 0.0056f, -0.0279f, 0.041f, -0.0357f,
+    0.0036f, 0.0017f, -0.0083f, -0.0441f, -0.0367f, -0.0454f, -0.0001f, -0.0092f, -0.0001f,
+    -0.0222f, -0.0183f, -0.0051f, 0.0039f, 0.0053f, -0.0184f, -0.0094f, -0.0075f, -0.0143f,
+    -0.0066f, -0.0088f, -0.0063f, 0.022f, 0.0074f, 0.01f, -0.1228f, -0.1869f, -0.3083f};
+static const float diti_colors_hunyuanvideo[] = {
+    -0.0395f, -0.0331f, 0.0445f, 0.0696f, 0.0795f, 0.0518f, 0.0135f, -0.0945f, -0.0282f,
+    0.0108f, -0.025f, -0.0765f, -0.0209f, 0.0032f, 0.0224f, -0.0804f, -0.0254f, -0.0639f,
+    -0.0991f, 0.0271f, -0.0669f, -0.0646f, -0.0422f, -0.04f, -0.0696f, -0.0595f, -0.0894f,
+    -0.0799f, -0.0208f, -0.0375f, 0.1166f, 0.1627f, 0.0962f, 0.1165f, 0.0432f, 0.0407f,
+    -0.2315f, -0.192f, -0.1355f, -0.027f, 0.0401f, -0.0821f, -0.0616f, -0.0997f, -0.0727f,
+    0.0249f, -0.0469f, -0.1703f, 0.0259f, -0.0192f, -0.0761f};
+static const float diti_colors_cogvideox[] = {
+    0.11946f, 0.099192f, -0.0048327f, -0.0011977f, 0.054965f, 0.021322f, -0.014089f, -0.0087015f, -0.020991f,
+    0.030639f, 0.12186f, 0.013959f, 0.09274f, 0.030293f, 0.050831f, 0.037911f, 0.049352f, 0.058563f,
+    0.01775f, 0.0088395f, 0.036006f, 0.1061f, 0.023399f, 0.057154f, 0.12736f, -0.01096f, 0.043269f,
+    -0.018735f, 0.082209f, 0.10613f, 0.0084291f, 0.076239f, 0.092957f, 0.12938f, 0.1236f, 0.044789f,
+    0.045659f, 0.041064f, -0.017695f, 0.00019003f, -0.013965f, 0.053297f, 0.080824f, 0.11548f, -0.021464f,
+    -0.015179f, -0.0057986f, 0.072166f, 0, 0, 0};
+static const float diti_colors_ltx[] = {
+    0.011202f, -0.00063815f, -0.010021f, 0.086031f, 0.065813f, 0.00095409f, -0.012576f, -0.0075734f, -0.0040528f,
+    0.0094063f, -0.0021688f, 0.0026093f, 0.0037636f, 0.012765f, 0.0091548f, 0.021024f, -0.0052973f, 0.0034373f,
+    -0.0088896f, -0.019703f, -0.018761f, -0.01316f, -0.010523f, 0.0019709f, -0.0015152f, -0.0069891f, -0.007581f,
+    -0.0017247f, 0.0004656f, -0.0033839f, 0.013617f, 0.0047077f, -0.0020045f, 0.010256f, 0.0077318f, 0.013948f,
+    -0.016108f, -0.0062151f, 0.0011561f, 0.0073407f, 0.015628f, 0.00044865f, 0.00095357f, -0.0029518f, -0.01476f,
+    0.019143f, 0.010868f, 0.012264f, 0.0044575f, 3.6682e-05f, -0.0068508f, -0.00045681f, 0.003257f, 0.0077929f,
+    0.033902f, 0.033405f, 0.037454f, -0.023001f, -0.0024877f, -0.0031033f, 0.050265f, 0.038841f, 0.033539f,
+    -0.0041018f, -0.0011095f, 0.0015859f, -0.12689f, -0.13107f, -0.21005f, 0.026276f, 0.014189f, -0.0035963f,
+    -0.0048679f, 0.0088486f, 0.0078029f, -0.001661f, -0.0048597f, -0.005206f, -0.002101f, 0.002361f, 0.0093796f,
+    -0.022482f, -0.021305f, -0.015087f, -0.015753f, -0.010646f, -0.0065083f, -0.0046975f, 0.0050288f, -0.006739f,
+    0.011951f, 0.020712f, 0.016191f, -0.0063704f, -0.0084827f, -0.0095483f, 0.007261f, -0.0099326f, -0.022978f,
+    -0.00091904f, 0.0062882f, 0.009572f, -0.037178f, -0.037123f, -0.056713f, -0.13373f, -0.1072f, -0.053801f,
+    -0.0053702f, 0.0081256f, 0.0088397f, -0.15247f, -0.21437f, -0.21843f, 0.031441f, 0.0070335f, -0.0097541f,
+    0.0021528f, -0.0089817f, -0.021023f, 0.0038461f, -0.0058957f, -0.015014f, -0.004347f, -0.01294f, -0.015972f,
+    -0.0054781f, -0.010842f, -0.0030204f, -0.0065347f, 0.0030806f, -0.010163f,
+    -0.0050414f, -0.0071503f, -0.00089686f, -0.0085851f, -0.0024351f, 0.0010674f,
+    -0.0090016f, -0.0096493f, 0.0015692f, 0.0050914f, 0.012099f, 0.019968f, 0.013758f, 0.011669f, 0.0081958f,
+    -0.010518f, -0.011575f, -0.0041307f, -0.02841f, -0.031266f, -0.022149f, 0.0029336f, 0.036511f, 0.018717f,
+    -0.016703f, -0.016696f, -0.0044529f, 0.048818f, 0.040063f, 0.008741f, -0.015066f, -0.00057328f, 0.0029785f,
+    -0.017613f, -0.0081034f, 0.013086f, -0.0092633f, 0.010803f, -0.0063489f, 0.0030851f, 0.0004775f, 0.012347f,
+    -0.022785f, -0.023043f, -0.026005f, -0.024787f, -0.015389f, -0.022104f, -0.023572f, 0.0010544f, 0.012361f,
+    -0.0078915f, -0.0012271f, -0.0060968f, -0.011478f, -0.0012543f, 0.0062679f, -0.054229f, 0.026644f, 0.0063394f,
+    0.0044216f, -0.0073338f, -0.010464f, -0.0045013f, 0.0016082f, 0.01442f, 0.013673f, 0.0088877f, 0.0041253f,
+    -0.010145f, 0.0090072f, 0.015695f, -0.0056234f, 0.0011847f, 0.0081261f, -0.0037171f, -0.0053538f, 0.001259f,
+    0.029476f, 0.021424f, 0.030424f, -0.034925f, -0.02434f, -0.025316f, -0.034127f, -0.022406f, -0.010589f,
+    -0.017342f, -0.013249f, -0.010719f, -0.0021478f, -0.0086051f, -0.0029878f,
+    0.0012089f, -0.0042391f, -0.0068569f, 0.00090411f, -0.0066886f, -6.7547e-05f,
+    0.016048f, -0.010057f, -0.028929f, 0.001229f, 0.010163f, 0.018861f, 0.017264f, 0.00027257f, 0.013785f,
+    -0.013482f, -0.0036427f, 0.00067481f, 0.0046782f, -0.0052423f, 0.0024467f,
+    -0.0059113f, -0.0062244f, -0.0018162f, 0.015496f, 0.014582f, 0.0019514f, 0.0074958f, 0.0015886f, -0.0082305f,
+    0.019086f, 0.001636f, -0.0039674f, -0.0057021f, -0.0027307f, -0.0041066f, 0.001745f, 0.014602f, 0.025794f,
+    -0.00082788f, 0.0022902f, 0.0045161f, 0.011632f, 0.0089193f, -0.0072813f, 0.0075721f, 0.0026784f, 0.011393f,
+    0.0051939f, 0.0036903f, 0.014049f, -0.018383f, -0.022529f, -0.024477f, 0.00058842f, -0.0057874f, -0.01477f,
+    -0.016125f, -0.0086101f, -0.014533f, 0.02054f, 0.020729f, 0.0064338f, 0.0033587f, -0.011226f, -0.016444f,
+    -0.0014742f, -0.010489f, 0.0017097f, 0.02813f, 0.023546f, 0.032791f, -0.018532f, -0.012842f, -0.0087756f,
+    -0.0080533f, -0.010771f, -0.017536f, -0.0039009f, 0.01615f, 0.033359f, -0.0074554f, -0.014154f, -0.006191f,
+    0.0034734f, -0.01137f, -0.010581f, 0.011476f, 0.0039281f, 0.0028231f, 0.0071639f, -0.0014741f, -0.0038066f,
+    0.002225f, -0.0087552f, -0.0095719f, 0.024146f, 0.021696f, 0.028056f, -0.0054365f, -0.024291f, -0.017802f,
+    0.0074263f, 0.01051f, 0.012705f, 0.0062669f, 0.0062658f, 0.019211f, 0.016378f, 0.0094933f, 0.0066971f,
+    0.017173f, 0.023601f, 0.023296f, -0.014568f, -0.0098279f, -0.011556f, 0.014431f, 0.01443f, 0.0066362f,
+    -0.006823f, 0.018863f, 0.014555f, 0.0061156f, 0.00347f, -0.0026662f, -0.0026983f, -0.0059402f, -0.0092276f,
+    0.010235f, 0.0074173f, -0.0076243f, -0.013255f, 0.019322f, -0.00092153f, 0.0024222f, -0.0048039f, -0.015759f,
+    0.026244f, 0.025951f, 0.020249f, 0.015711f, 0.018498f, 0.0027407f, -0.0021714f, 0.0047214f, -0.022443f,
+    -0.0074747f, 0.0074166f, 0.01443f, -0.0083906f, -0.0079776f, 0.0097927f, 0.038321f, 0.0096622f, -0.019268f,
+    -0.014605f, -0.0067032f, 0.0039675f, -0.0571f, -0.1657f, -0.2512f};
+/* clang-format on */
+
+/* scale: of the latents. pictures, clips: which autoencoders make them. */
+typedef struct diti_color_row {
+    uint32_t channels, patch;
+    float scale;
+    bool pictures, clips;
+    const float *values;
+} diti_color_row;
+static const diti_color_row diti_color_rows[] = {{4, 1, 0.18215f, true, false, diti_colors_sd},
+                                                 {4, 1, 0.13025f, true, false, diti_colors_sdxl},
+                                                 {16, 1, 1.5305f, true, false, diti_colors_sd3},
+                                                 {16, 1, 0.3611f, true, false, diti_colors_flux},
+                                                 {128, 2, 1, true, false, diti_colors_flux2},
+                                                 {16, 1, 1, true, true, diti_colors_wan21},
+                                                 {48, 1, 1, true, true, diti_colors_wan22},
+                                                 {64, 1, 1, true, false, diti_colors_qwenimage21},
+                                                 {16, 1, 0.476986f, true, true, diti_colors_hunyuanvideo},
+                                                 {16, 1, 0.7f, false, true, diti_colors_cogvideox},
+                                                 {16, 1, 1.15258426f, false, true, diti_colors_cogvideox},
+                                                 {128, 1, 1, false, true, diti_colors_ltx}};
+
+DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_color_rows); i++) {
+        const diti_color_row *row = &diti_color_rows[i];
+        if (row->channels != channels || fabsf(row->scale - scale) > 1e-4f || !(clips ? row->clips : row->pictures))
+            continue;
+        out->patch = row->patch;
+        out->channels = channels / (row->patch * row->patch);
+        out->values = row->values;
+        return true;
+    }
+    return false;
 }
 
 /* ==== src/vae/band.c ==== */
@@ -45377,6 +47816,23 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     desc->out = diti_row_band_own(graph, &to, out);
     diti_conv(graph, x, &layer->weight, desc);
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_group_norm_desc *desc, bool roomy) {
+    diti_row_band_edges edges = DITI_ZERO;
+    desc->batch = row_band->images;
+    desc->weight = &layer->weight;
+    desc->bias = &layer->bias;
+    desc->parts = row_band->lines; /* pictures must not depend on where bands end */
+    if (!row_band->group) return diti_group_norm(graph, x, desc);
+    desc->parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
+    desc->moments = diti_all_gather(graph, row_band->group,
+                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, desc),
+                                    1, row_band->lines, "moments of all lines");
+    if (roomy) diti_row_band_end(graph, row_band, edges);
+    return diti_group_norm(graph, x, desc);
 }
 
 /* ==== src/vae/kl.c ==== */
@@ -45679,23 +48135,11 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
-    diti_row_band_edges edges = DITI_ZERO;
-    desc.batch = row_band->images;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
-    desc.weight = &layer->weight;
-    desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* pictures must not depend on where bands end */
-    if (!row_band->group) return diti_group_norm(graph, x, &desc);
-    desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
-    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
-    desc.moments = diti_all_gather(graph, row_band->group,
-                                   diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
-                                   1, row_band->lines, "moments of all lines");
-    if (roomy) diti_row_band_end(graph, row_band, edges);
-    return diti_group_norm(graph, x, &desc);
+    return diti_row_band_norm(graph, row_band, x, layer, &desc, roomy);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
@@ -45829,7 +48273,8 @@ static diti_block_desc diti_kl_block(const diti_row_band *row_band, uint32_t lin
 }
 
 /* Pixels of the latent become 2 x 2 each; of the lines that other devices have the next one is left. */
-static diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x, diti_row_band *row_band) {
+DIT_INTERNAL diti_tensor diti_kl_unpack(diti_graph *graph, const diti_vae *vae, diti_tensor x,
+                                        diti_row_band *row_band) {
     uint32_t lines = row_band->above + row_band->height + row_band->below, columns = diti_kl_channels(vae);
     diti_block_desc block = diti_kl_block(row_band, lines, columns);
     x = diti_spread_frames(graph, x, &block);
@@ -45883,8 +48328,8 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
 /* ==== src/vae/tiny.c ==== */
 
 /* AutoencoderTiny (docs/models.md 4.2): convolutions and blocks by their numbers, where a missing number means
-   something: after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder
-   that halve it have no bias. */
+   something: between convolutions a ReLU, later that the size doubles. Convolutions of the encoder that halve it have
+   no bias. Decoders of TAEHV have layers that make several frames of one, and blocks that read the frame before. */
 
 /* Finds the text before the layers' numbers; the original decoder counts from 1. NULL: there is no such half. */
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
@@ -45922,10 +48367,30 @@ static uint32_t diti_tiny_load_conv(diti_loader *loader, diti_layer *out, uint32
     return rows;
 }
 
+/* The branch that FLUX.2's has in front of a block: to four times the channels and back, over a GroupNorm. */
+static void diti_tiny_load_pool(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
+    uint32_t wide;
+    char name[64];
+    diti_format(name, sizeof name, "%u.pool.0.weight", (unsigned)layer->number);
+    if (!diti_loader_find(loader, name)) return;
+    wide = diti_loader_dimension(loader, name, 0);
+    diti_load_matrix(loader, &layer->pool_in.weight, wide, channels, 1, name);
+    diti_format(name, sizeof name, "%u.pool.1.weight", (unsigned)layer->number);
+    diti_load_vector(loader, &layer->pool_norm.weight, 1, wide, name);
+    diti_format(name, sizeof name, "%u.pool.1.bias", (unsigned)layer->number);
+    diti_load_vector(loader, &layer->pool_norm.bias, 1, wide, name);
+    diti_format(name, sizeof name, "%u.pool.3.weight", (unsigned)layer->number);
+    diti_load_matrix(loader, &layer->pool_out.weight, channels, wide, 1, name);
+}
+
 static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
     uint32_t given = channels, i;
     char name[64];
     layer->block = true;
+    diti_tiny_load_pool(loader, layer, channels);
+    diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)layer->number);
+    layer->remembers = diti_loader_dimension(loader, name, 1) == 2 * channels;
+    if (layer->remembers) channels *= 2;
     for (i = 0; i < 3; i++) {
         diti_format(name, sizeof name, "%u.conv.%u", (unsigned)layer->number, (unsigned)(2 * i));
         channels = diti_tiny_load_conv(loader, &layer->convs[i], channels, name);
@@ -45935,14 +48400,50 @@ static uint32_t diti_tiny_load_block(diti_loader *loader, diti_tiny_layer *layer
     return channels;
 }
 
+/* A product that makes several frames of one, in front of which the size doubles. */
+static void diti_tiny_load_frames(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels) {
+    char name[64];
+    uint32_t rows;
+    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)layer->number);
+    rows = diti_loader_dimension(loader, name, 0);
+    layer->frames = channels ? rows / channels : 0;
+    diti_load_matrix(loader, &layer->convs[0].weight, rows, channels, 1, name);
+}
+
 static uint32_t diti_tiny_load_single(diti_loader *loader, diti_tiny_layer *layer, uint32_t channels, bool decoder,
                                       bool gap) {
     char name[64];
+    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)layer->number);
+    layer->up = decoder && gap;
+    if (diti_loader_find(loader, name)) {
+        diti_tiny_load_frames(loader, layer, channels);
+        return channels;
+    }
     diti_format(name, sizeof name, "%u", (unsigned)layer->number);
     channels = diti_tiny_load_conv(loader, &layer->convs[0], channels, name);
-    layer->up = decoder && gap;
     layer->down = !decoder && !layer->convs[0].bias.part_count;
     return channels;
+}
+
+/* Whether the file has a layer of that number that is no block. */
+static bool diti_tiny_has(diti_loader *loader, uint32_t number) {
+    char name[64];
+    diti_format(name, sizeof name, "%u.weight", (unsigned)number);
+    if (diti_loader_find(loader, name)) return true;
+    diti_format(name, sizeof name, "%u.conv.weight", (unsigned)number);
+    return diti_loader_find(loader, name) != NULL;
+}
+
+/* The size doubles before frames are made, but a product of single pixels may as well come first; and between two
+   convolutions stands a ReLU. */
+static void diti_tiny_settle(diti_tiny_layer *before, diti_tiny_layer *layer) {
+    if (before->frames) {
+        layer->up = before->up;
+        before->up = false;
+    } else if (!before->block && layer->up) {
+        before->relu = true;
+        layer->up = false;
+    }
 }
 
 /* Returns the channels that the half gives, 0 where there is no such half. */
@@ -45963,8 +48464,7 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         layer->number = number;
         diti_format(name, sizeof name, "%u.conv.0.weight", (unsigned)number);
         block = diti_loader_find(loader, name) != NULL;
-        diti_format(name, sizeof name, "%u.weight", (unsigned)number);
-        if (!block && !diti_loader_find(loader, name)) continue;
+        if (!block && !diti_tiny_has(loader, number)) continue;
         if (number > before + (decoder ? 2u : 1u) || (block && number > before + 1 && before != first)) {
             diti_fail(&loader->error, DIT_ERROR_BAD_FILE, "%s: the tiny autoencoder's layer %u follows layer %u",
                       diti_checkpoint_name(loader->checkpoint), (unsigned)number, (unsigned)before);
@@ -45973,6 +48473,8 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
         channels = block ? diti_tiny_load_block(loader, layer, channels)
                          : diti_tiny_load_single(loader, layer, channels, decoder, number > before + 1);
         layer->relu = decoder && number == first;
+        half->remembers |= layer->remembers;
+        if (decoder && half->count && !block) diti_tiny_settle(layer - 1, layer);
         half->count++;
     }
     diti_loader_scope(loader, "%s", "");
@@ -46003,15 +48505,30 @@ DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader) {
 }
 
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
-    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments;
+    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments, patch;
     vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
     vae->traits.has_decoder = vae->tiny_decoder.count != 0;
     vae->traits.has_encoder = vae->tiny_encoder.count != 0;
     vae->traits.factor = diti_tiny_factor(vae->traits.has_decoder ? &vae->tiny_decoder : &vae->tiny_encoder);
+    for (patch = 1; vae->tiny_decoder.remembers && 3 * patch * patch < pixels;) patch++;
+    vae->tiny_decoder.patch = patch;
+    vae->traits.factor *= patch;
+    pixels /= patch * patch;
     if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
                      vae->tiny_file, (unsigned)pixels, (unsigned)vae->traits.latent_channels, (unsigned)moments);
+}
+
+DIT_INTERNAL bool diti_vae_remembers(const diti_vae *vae) { return vae->tiny_decoder.remembers; }
+
+DIT_INTERNAL void diti_vae_fit(diti_vae *vae, uint32_t latent_channels) {
+    diti_vae_traits *traits = &vae->traits;
+    if (!traits->tiny || vae->packs || traits->latent_channels * 4 != latent_channels) return;
+    vae->packs = true;
+    traits->latent_channels *= 4;
+    traits->factor *= 2;
+    traits->has_encoder = false; /* nothing asks for packed latents of a tiny one */
 }
 
 /* x with room that is filled. roomy: so has the result. */
@@ -46028,17 +48545,74 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
     return x;
 }
 
+/* x plus what GroupNorm and ReLU between two products make of it; x and the result with room. */
+static diti_tensor diti_tiny_run_pool(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
+                                      const diti_row_band *row_band) {
+    diti_tensor own = diti_row_band_own(graph, row_band, x), h;
+    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
+    diti_group_norm_desc norm = DITI_ZERO;
+    diti_elementwise_desc relu = DITI_ZERO;
+    norm.groups = 4;
+    norm.eps = 1e-5f;
+    norm.name = "tiny_norm";
+    relu.activation = DITI_ACTIVATION_RELU;
+    relu.name = "tiny_relu";
+    out.residual = own;
+    h = diti_tiny_conv(graph, own, &layer->pool_in, row_band, &in, false, false);
+    h = diti_elementwise(graph, diti_row_band_norm(graph, row_band, h, &layer->pool_norm, &norm, false), &relu);
+    return diti_tiny_conv(graph, h, &layer->pool_out, row_band, &out, false, true);
+}
+
+/* x beside the frame before it; zeros stand for what is before the first one. [frames * pixels, 2C] */
+static diti_tensor diti_tiny_remember(diti_graph *graph, diti_tensor x, const diti_row_band *row_band) {
+    uint32_t pixels = row_band->height * row_band->width, rows = row_band->images * pixels;
+    uint32_t columns = diti_tensor_columns(graph, x);
+    diti_tensor both = diti_tensor_new(graph, graph->activation, rows, 2 * columns, "frames and those before");
+    if (diti_graph_failed(graph)) return 0;
+    diti_copy(graph, x, diti_tensor_view(graph, both, 0, rows, 0, columns), "frames");
+    diti_fill_zeros(graph, diti_tensor_view(graph, both, 0, pixels, columns, columns));
+    if (row_band->images > 1)
+        diti_copy(graph, diti_tensor_view(graph, x, 0, rows - pixels, 0, columns),
+                  diti_tensor_view(graph, both, pixels, rows - pixels, columns, columns), "frames before");
+    return both;
+}
+
 static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
                                        const diti_row_band *row_band, bool last) {
     diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
-    diti_tensor sum = diti_row_band_own(graph, row_band, x);
+    diti_tensor sum;
+    if (layer->pool_in.weight.part_count) x = diti_tiny_run_pool(graph, x, layer, row_band);
+    sum = diti_row_band_own(graph, row_band, x);
     if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, row_band, &plain, false, false);
+    if (layer->remembers) x = diti_tiny_remember(graph, x, row_band);
     x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, true, true);
     desc.out = 0;
     x = diti_tiny_conv(graph, x, &layer->convs[1], row_band, &desc, true, true);
     desc.out = 0;
     desc.residual = sum;
     return diti_tiny_conv(graph, x, &layer->convs[2], row_band, &desc, true, !last);
+}
+
+/* Frame after frame of the product's columns. only: the last of them all. */
+static diti_tensor diti_tiny_run_frames(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
+                                        diti_row_band *row_band, bool only) {
+    uint32_t pixels = row_band->height * row_band->width, columns = diti_tensor_columns(graph, x);
+    diti_conv_desc desc = DITI_ZERO;
+    diti_block_desc spread = DITI_ZERO;
+    if (only) x = diti_tensor_view(graph, x, (row_band->images - 1) * pixels, pixels, 0, columns);
+    if (only) row_band->images = 1;
+    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, false, false);
+    if (layer->frames == 1) return x;
+    if (only) return diti_tensor_view(graph, x, 0, pixels, (layer->frames - 1) * columns, columns);
+    spread.clip.frames = row_band->images;
+    spread.clip.height = row_band->height;
+    spread.clip.width = row_band->width;
+    spread.columns = spread.time_step = columns;
+    spread.time = layer->frames;
+    spread.side = spread.channel_step = 1;
+    spread.name = "tiny_frames";
+    row_band->images *= layer->frames;
+    return diti_spread_frames(graph, x, &spread);
 }
 
 static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
@@ -46054,24 +48628,53 @@ static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const d
     return x;
 }
 
+/* The first frame of TAEHV's is the last of those that its decoder makes of one latent frame: what is computed behind
+   the last block that remembers is computed of that frame alone. */
 static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_row_band row_band) {
-    uint32_t i;
+    uint32_t i, memory = 0;
     for (i = 0; i < half->count; i++)
-        x = diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
+        if (half->layers[i].remembers) memory = i;
+    for (i = 0; i < half->count && !diti_graph_failed(graph); i++)
+        x = half->layers[i].frames ? diti_tiny_run_frames(graph, x, &half->layers[i], &row_band, i > memory)
+                                   : diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
     return x;
+}
+
+/* A pixel of what the last convolution gives is patch x patch of the picture's, channel c * patch^2 + dy * patch + dx.
+ */
+static diti_tensor diti_tiny_unpatch(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t lines,
+                                     uint32_t width) {
+    uint32_t patch = vae->tiny_decoder.patch;
+    diti_block_desc spread = DITI_ZERO;
+    if (patch <= 1) return x;
+    spread.clip.frames = 1;
+    spread.clip.height = lines;
+    spread.clip.width = width;
+    spread.columns = 3;
+    spread.time = 1;
+    spread.side = spread.line_step = patch;
+    spread.channel_step = spread.time_step = patch * patch;
+    spread.pixel_step = 1;
+    spread.out_f32 = true;
+    spread.name = "tiny_patches";
+    return diti_spread_frames(graph, x, &spread);
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
                                           diti_row_band row_band) {
+    uint32_t patch = vae->tiny_decoder.patch, scale = vae->traits.factor / patch;
     diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
+    diti_row_band latent = row_band;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "tiny_squash";
     to_image.scale = 2;
     to_image.offset = -1;
     to_image.out_f32 = true;
     to_image.name = "tiny_image";
-    x = diti_elementwise(graph, x, &squash);
-    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, row_band), &to_image);
+    if (vae->packs) x = diti_kl_unpack(graph, vae, x, &latent);
+    x = diti_tiny_run(graph, diti_elementwise(graph, x, &squash), &vae->tiny_decoder, latent);
+    x = diti_tiny_unpatch(vae, graph, x, row_band.height * scale, row_band.width * scale);
+    return diti_elementwise(graph, x, &to_image);
 }
 
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
@@ -46117,6 +48720,7 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 
 DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
                                       diti_row_band row_band) {
+    if (vae->dc) return decode ? diti_dc_decode(vae, graph, x, row_band) : diti_dc_encode(vae, graph, x, row_band);
     if (vae->traits.tiny)
         return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
     return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
@@ -46203,7 +48807,7 @@ static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, c
    too. group NULL: all are run here. */
 static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
     const diti_vae_traits *traits = &tiles->vae->traits;
-    uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
+    uint32_t channels = tiles->decode ? 3 : traits->exact ? traits->latent_channels : 2 * traits->latent_channels;
     uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
     if (!group || group->index == 0)
         tiles->out = diti_tensor_new(graph, DITI_F32,
@@ -46229,21 +48833,23 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 
 /* ---- bands ---- */
 
-/* The members that have lines of the latent: all, or as many as there are lines. */
-static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
+/* The members that have lines of the latent: all, or as many as there are lines; the first alone where frames remember
+   each other. */
+static diti_group diti_vae_members(const diti_vae *vae, const diti_group *group, uint32_t height) {
     diti_group members = DITI_ZERO;
     if (group) members = *group;
     if (members.count > height) members.count = height;
+    if (members.count > 1 && diti_vae_remembers(vae)) members.count = 1;
     return members;
 }
 
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    diti_group members = diti_vae_members(group, height);
+    diti_group members = diti_vae_members(vae, group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
-    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video) return member ? 0 : factor * height;
+    if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video || vae->dc) return member ? 0 : factor * height;
     if (member >= diti_group_count(&members)) return 0;
     *first = factor * diti_group_first(&members, member, height);
     return factor * diti_group_size(&members, member, height);
@@ -46252,9 +48858,11 @@ DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *grou
 /* The lines of x that this member has of a latent, with room. */
 static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
                                       uint32_t width, const diti_group *group) {
-    diti_group members = diti_vae_members(group, height);
+    diti_group members = diti_vae_members(vae, group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
+    if (vae->dc) /* attention at several sizes reads all lines: the first device alone computes */
+        return group && group->index ? 0 : diti_vae_run(vae, graph, x, true, diti_row_band_whole(height, width));
     if (group && group->index >= diti_group_count(&members)) return 0;
     row_band = diti_row_band_of(&members, height, width, &first);
     if (row_band.group)
@@ -46291,7 +48899,11 @@ DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph
    A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
    kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
    the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
-   input become the cache. Residuals are F32. */
+   input become the cache. Residuals are F32.
+
+   Devices that decode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3 convolution
+   gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the latent, attention
+   the keys and values of all bands. */
 
 /* ---- pictures ---- */
 
@@ -46308,7 +48920,8 @@ static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *
     const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
     diti_row_band row_band = diti_row_band_whole(size->height, size->width);
     if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
-    row_band.images = chunk->frames;
+    row_band.images = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
+    if (!row_band.images) return 0;
     return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
 }
 
@@ -46367,7 +48980,49 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     }
     clip->latent.height /= factor;
     clip->latent.width /= factor;
+    clip->lines = tile || encode ? 0 : clip->latent.height;
     return true;
+}
+
+/* Devices have whole frames where an autoencoder takes them one by one, and else a band of lines of every frame. */
+static bool diti_video_has_bands(const diti_vae_clip *clip) {
+    return clip->vae->kind && diti_group_count(&clip->group) > 1;
+}
+
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
+    uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
+    clip->group = *group;
+    if (!clip->vae->kind) return true;
+    if (clip->group.count > height) clip->group.count = height;
+    if (index >= diti_group_count(&clip->group)) return false;
+    clip->latent.height = diti_group_size(&clip->group, index, height);
+    clip->pixels.height = factor * clip->latent.height;
+    return true;
+}
+
+DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
+                                                    uint32_t member, bool made) {
+    uint32_t frames = made ? chunk->out_frames : chunk->frames, factor = made ? clip->vae->traits.factor : 1;
+    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    diti_group group = clip->group;
+    diti_vae_portion out = DITI_ZERO;
+    out.frames = frames;
+    out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
+    if (divides && diti_group_count(&group) > 1) {
+        if (group.count > frames) group.count = frames;
+        out.first = diti_group_first(&group, member, frames);
+        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
+    }
+    if (!bands) return out;
+    if (divides) {
+        out.lines *= factor;
+    } else if (member < group.count) {
+        out.line = factor * diti_group_first(&group, member, clip->lines);
+        out.lines = factor * diti_group_size(&group, member, clip->lines);
+    } else {
+        out.frames = 0;
+    }
+    return out;
 }
 
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
@@ -46385,13 +49040,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
+    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (diti_tensor_rows(clip->graph, x) != (uint64_t)chunk->frames * from->height * from->width)
+    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               chunk->frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
@@ -46526,6 +49182,91 @@ DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_vi
     return in;
 }
 
+/* A rectangle of lines of every frame of x to one of out. */
+static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, uint32_t line, diti_tensor out,
+                            uint32_t out_lines, uint32_t out_line, const diti_video *part) {
+    diti_place_desc move = DITI_ZERO;
+    move.from = move.to = move.part = *part;
+    move.from.height = lines;
+    move.to.height = out_lines;
+    move.from_y = line;
+    move.y = out_line;
+    move.out = out;
+    diti_place_frames(graph, x, &move);
+}
+
+DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
+    diti_graph *graph = clip->graph;
+    const diti_group *group = &clip->group;
+    uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
+    diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
+    diti_element format;
+    diti_tensor all, parts[DITI_MAX_DEVICES];
+    diti_trade trades[DITI_MAX_DEVICES];
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return x;
+    format = diti_tensor_get(graph, x)->format;
+    for (i = 0; i < group->count; i++) {
+        if (i == group->index) continue;
+        parts[i] =
+            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
+        trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
+    }
+    parts[group->index] = x;
+    all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        part.height = diti_group_size(group, i, clip->lines);
+        if (i != group->index) diti_trade_end(graph, trades[i]);
+        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
+                        &part);
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
+                                         uint32_t channels) {
+    diti_graph *graph = clip->graph;
+    uint32_t rows = size->frames * size->height * size->width;
+    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part;
+    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return own;
+    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
+    diti_copy(graph, own, part, "keys and values");
+    return diti_video_all_lines(clip, size->frames, part, "keys and values of all bands");
+}
+
+/* A line of each frame next to the band: the own one at the edge goes to the member that has it, whose comes. */
+static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t own, uint32_t beyond,
+                            uint32_t lines, uint32_t member) {
+    diti_graph *graph = clip->graph;
+    uint32_t columns = diti_tensor_columns(graph, all), device = clip->group.devices[member];
+    diti_video line = {size->frames, 1, size->width};
+    diti_tensor sent, received;
+    if (diti_graph_failed(graph)) return;
+    sent = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    received = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
+    diti_video_move(graph, all, lines, own, sent, 1, 0, &line);
+    diti_swap(graph, sent, received, device);
+    diti_video_move(graph, received, 1, 0, all, lines, beyond, &line);
+}
+
+/* The frames of a convolution's input with the lines next to the band, for which size has room then. */
+static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
+                                         diti_conv_desc *desc) {
+    const diti_group *group = &clip->group;
+    diti_video band = *size;
+    diti_video_input out;
+    if (diti_graph_failed(clip->graph)) return in;
+    desc->above = group->index > 0;
+    desc->below = group->index + 1 < group->count;
+    size->height += desc->above + desc->below;
+    out = diti_video_room(clip, size, diti_tensor_columns(clip->graph, in.own),
+                          diti_tensor_get(clip->graph, in.own)->format, in.before);
+    diti_video_move(clip->graph, in.own, band.height, 0, out.own, size->height, desc->above, &band);
+    if (desc->above) diti_video_meet(clip, &band, out.own, 1, 0, size->height, group->index - 1);
+    if (desc->below)
+        diti_video_meet(clip, &band, out.own, size->height - 2, size->height - 1, size->height, group->index + 1);
+    return out;
+}
+
 DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
     const diti_video_style *style = &clip->vae->style;
@@ -46544,6 +49285,7 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
         return in;
     }
     desc.batch = alone ? size->frames : 1;
+    desc.parts = clip->lines ? size->frames * clip->latent.height / desc.batch : 0;
     desc.groups = style->groups;
     desc.eps = style->eps;
     desc.weight = &norm->weight;
@@ -46551,6 +49293,9 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
     desc.silu = silu;
     desc.out = in.own;
     desc.name = "vae_norm";
+    if (diti_video_has_bands(clip))
+        desc.moments =
+            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
     diti_group_norm(clip->graph, x, &desc);
     return in;
 }
@@ -46626,7 +49371,9 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
     uint32_t missing = diti_video_taps(layer) - 1;
     bool both = style->both && !clip->encode;
     diti_conv_desc desc = DITI_ZERO;
+    diti_video lines = *size; /* size of the input, with lines next to the band */
     if (more) desc = *more;
+    if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
     desc.batch = size->frames + in.before;
     desc.height = size->height;
     desc.width = size->width;
@@ -46645,8 +49392,8 @@ DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *
                                DITI_VAE_CACHES);
     if (in.before) {
         desc.frames_before = 0;
-        diti_video_fill(clip, size, in);
-        diti_video_keep(clip, size, in.all, in.before + size->frames, in.before);
+        diti_video_fill(clip, &lines, in);
+        diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
     }
     return diti_conv(clip->graph, in.all, &layer->weight, &desc);
 }
@@ -46854,25 +49601,29 @@ static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chun
     const struct diti_opensora *own = clip->vae->opensora;
     diti_graph *graph = clip->graph;
     diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
-    uint32_t factor = clip->vae->frame_factor, area = size.height * size.width, first, i;
-    uint32_t columns = clip->vae->traits.latent_channels, pixels = clip->pixels.height * clip->pixels.width;
+    uint32_t factor = clip->vae->frame_factor, area, first, i;
+    uint32_t columns = clip->vae->traits.latent_channels, pixels;
+    diti_vae_portion made = diti_vae_clip_portion(clip, chunk, clip->group.index, true);
     diti_elementwise_desc scale = DITI_ZERO;
-    diti_row_band row_band = diti_row_band_whole(size.height, size.width);
+    diti_video whole = {1, made.lines / clip->vae->traits.factor, size.width};
+    diti_row_band row_band = diti_row_band_whole(whole.height, whole.width);
     diti_tensor out, some;
     x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL, "vae_post_quant");
     x = diti_opensora_half(clip, x, &own->decoder, true, &size);
-    if (diti_graph_failed(graph)) return 0;
-    first = (factor - chunk->out_frames % factor) % factor;
+    x = diti_video_all_lines(clip, size.frames, x, "latents of pictures");
+    if (diti_graph_failed(graph) || !made.frames) return 0;
+    area = whole.height * whole.width;
+    pixels = made.lines * clip->pixels.width;
+    first = (factor - chunk->out_frames % factor) % factor + made.first;
     scale.scale = 1 / DITI_OPENSORA_SCALE;
     scale.name = "vae_scale";
-    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, chunk->out_frames * area, 0, columns), &scale);
-    out = diti_tensor_new(graph, DITI_F32, chunk->out_frames * pixels, 3, "frames");
-    for (i = 0; i < chunk->out_frames && !diti_graph_failed(graph); i += row_band.images) {
-        row_band.images =
-            chunk->out_frames - i < DITI_OPENSORA_PICTURES ? chunk->out_frames - i : DITI_OPENSORA_PICTURES;
+    x = diti_elementwise(graph, diti_tensor_view(graph, x, first * area, made.frames * area, 0, columns), &scale);
+    out = diti_tensor_new(graph, DITI_F32, made.frames * pixels, 3, "frames");
+    for (i = 0; i < made.frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = made.frames - i < DITI_OPENSORA_PICTURES ? made.frames - i : DITI_OPENSORA_PICTURES;
         if (clip->tile) row_band.images = 1;
         some = diti_tensor_view(graph, x, i * area, row_band.images * area, 0, columns);
-        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &clip->latent, clip->tile)
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, true, &whole, clip->tile)
                           : diti_kl_decode(clip->vae, graph, some, row_band);
         if (diti_graph_failed(graph)) return 0;
         diti_copy(graph, some, diti_tensor_view(graph, out, i * pixels, row_band.images * pixels, 0, 3), "frames");
@@ -47144,15 +49895,20 @@ static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
     diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
+    diti_video wide = *size; /* with the lines of all bands */
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;
-    diti_tensor all, parts[3];
+    diti_tensor all, parts[3], keys;
     fused.name = "vae_qkv";
     all = diti_linear_fused(graph, in.own, &attention->qkv, &fused);
+    keys = diti_video_keys(clip, size, all, channels);
+    if (diti_graph_failed(graph)) return 0;
+    wide.height = diti_tensor_rows(graph, keys) / (size->frames * size->width);
     for (i = 0; i < 3; i++) {
-        parts[i] = diti_tensor_view(graph, all, 0, rows, i * channels, channels);
-        if (folded) parts[i] = diti_fold_frames(graph, parts[i], size, false);
+        parts[i] = i ? diti_tensor_view(graph, keys, 0, diti_tensor_rows(graph, keys), (i - 1) * channels, channels)
+                     : diti_tensor_view(graph, all, 0, rows, 0, channels);
+        if (folded) parts[i] = diti_fold_frames(graph, parts[i], i ? &wide : size, false);
     }
     desc.batch = size->frames;
     desc.heads = 1;
@@ -48006,10 +50762,10 @@ static bool diti_wan_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_v
 static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                           const diti_wan_vae_half *half) {
     diti_graph *graph = clip->graph;
-    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width;
+    uint32_t channels = half->out.weight.rows, rows = size->frames * size->height * size->width, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own;
+    diti_tensor h = diti_video_norm(clip, size, x, &half->norm, false, true, NULL).own, keys;
     linear.bias = &half->qkv.bias;
     linear.name = "vae_qkv";
     h = diti_linear(graph, h, &half->qkv.weight, &linear);
@@ -48018,9 +50774,11 @@ static diti_tensor diti_wan_vae_attention(diti_vae_clip *clip, const diti_video 
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
+    keys = diti_video_keys(clip, size, h, channels);
+    all = diti_tensor_rows(graph, keys);
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-                       diti_tensor_view(graph, h, 0, rows, channels, channels),
-                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, all, 0, channels),
+                       diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
     linear.bias = &half->out.bias;
     linear.residual = x;
     linear.out_f32 = true;
@@ -48315,20 +51073,21 @@ static diti_tensor diti_hunyuanvideo_vae_attention(diti_vae_clip *clip, const di
     uint32_t channels = attention->out.weight.rows, area = size->height * size->width, frame;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc linear = DITI_ZERO;
-    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, out;
+    diti_tensor h = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL).own, keys, out;
     linear.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &linear);
+    keys = diti_video_keys(clip, size, h, channels);
     out = diti_tensor_new(graph, graph->activation, size->frames * area, channels, "vae_attention");
     desc.batch = desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
     for (frame = 0; frame < size->frames && !diti_graph_failed(graph); frame++) {
-        uint32_t keys = (frame + 1) * area;
+        uint32_t count = diti_tensor_rows(graph, keys) / size->frames * (frame + 1);
         desc.out = diti_tensor_view(graph, out, frame * area, area, 0, channels);
         diti_attention(graph, diti_tensor_view(graph, h, frame * area, area, 0, channels),
-                       diti_tensor_view(graph, h, 0, keys, channels, channels),
-                       diti_tensor_view(graph, h, 0, keys, 2 * channels, channels), &desc);
+                       diti_tensor_view(graph, keys, 0, count, 0, channels),
+                       diti_tensor_view(graph, keys, 0, count, channels, channels), &desc);
     }
     linear.bias = &attention->out.bias;
     linear.residual = x;
@@ -48838,7 +51597,8 @@ static diti_tensor diti_ltx_vae_norm(diti_vae_clip *clip, diti_tensor x, diti_te
 static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width;
+    uint32_t area = size->height * size->width, scale_lines = size->height / clip->latent.height;
+    uint32_t line = scale_lines * diti_group_first(&clip->group, clip->group.index, clip->lines);
     diti_linear_desc linear = DITI_ZERO;
     diti_elementwise_desc add = DITI_ZERO;
     if (!scale->part_count || diti_graph_failed(graph)) return x;
@@ -48846,8 +51606,9 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "the autoencoder wants noise for its decoder");
     linear.out_f32 = add.out_f32 = true;
     linear.name = add.name = "vae_noise";
-    add.add = diti_linear(graph, diti_tensor_view(graph, clip->noise, clip->noise_next, area, 0, 1), scale, &linear);
-    clip->noise_next += area;
+    add.add = diti_linear(
+        graph, diti_tensor_view(graph, clip->noise, clip->noise_next + line * size->width, area, 0, 1), scale, &linear);
+    clip->noise_next += scale_lines * (clip->lines ? clip->lines : clip->latent.height) * size->width;
     return diti_elementwise(graph, x, &add);
 }
 
@@ -49015,6 +51776,435 @@ DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
     return &kind;
 }
 
+/* ==== src/vae/dc.c ==== */
+
+/* AutoencoderDC, DC-AE (docs/models.md 4.6). Original:
+   https://github.com/huggingface/diffusers/blob/v0.36.0/src/diffusers/models/autoencoders/autoencoder_dc.py
+
+   Each level has blocks of one kind, of two convolutions, or of attention without a softmax and a feed-forward whose
+   middle is a convolution. Where the size changes, pixels and channels are traded for each other beside the
+   convolution. The residual stream is F32; what is in it may be larger than halves can be. */
+
+#define DITI_DC_MAX_LEVELS 8u
+#define DITI_DC_MAX_BLOCKS 16u
+#define DITI_DC_MAX_SCALES 3u
+
+typedef struct diti_dc_block {
+    bool attends;
+    diti_layer conv1, conv2, norm;         /* [C, 9C] each, the second one without a bias; RMS norm [C] */
+    diti_fused_linear qkv;                 /* [3 inner, C], without biases */
+    diti_weight taps[DITI_DC_MAX_SCALES];  /* F32 [3 inner, k * k] */
+    diti_weight mixes[DITI_DC_MAX_SCALES]; /* F32 [3 inner, head_dim] */
+    uint32_t scales, inner;
+    diti_layer out, norm_attention; /* [C, inner * (1 + scales)], [C] */
+    diti_layer ff_in, ff_out;       /* [2 hidden, C], [C, hidden] */
+    diti_weight ff_depth, ff_biases;
+    diti_layer norm_ff;
+} diti_dc_block;
+typedef struct diti_dc_level {
+    diti_layer
+        resample; /* 3x3: before the blocks of a decoder, behind those of an encoder; none at the coarsest level */
+    diti_dc_block blocks[DITI_DC_MAX_BLOCKS];
+    uint32_t count, channels;
+} diti_dc_level;
+typedef struct diti_dc_half {
+    diti_layer conv_in, norm_out, conv_out; /* an encoder has no norm */
+    diti_dc_level *levels;                  /* from the finest on */
+    uint32_t level_count;
+    bool present, shortcut;
+} diti_dc_half;
+struct diti_dc {
+    diti_dc_half decoder, encoder;
+    uint32_t head_dim;
+};
+
+DIT_INTERNAL bool diti_dc_is(diti_loader *loader, const char *class_name) {
+    return diti_equal(class_name, "AutoencoderDC") ||
+           (diti_equal(class_name, "AutoencoderTiny") &&
+            (diti_loader_find(loader, "decoder.up_blocks.0.1.conv1.weight") ||
+             diti_loader_find(loader, "encoder.down_blocks.0.0.conv1.weight")));
+}
+
+/* ---- reading ---- */
+
+/* Every element of a setting that may be a list is one of the words that are known. */
+static void diti_dc_check_words(diti_settings *settings, const char *key, const char *known) {
+    const diti_json *value = diti_setting(settings, key), *item = value;
+    if (value && value->kind == DITI_JSON_ARRAY) item = value->first;
+    for (; item; item = item == value ? NULL : item->next) {
+        const char *word = item->kind == DITI_JSON_STRING ? item->text : "";
+        if (!*word || !strstr(known, word)) {
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "it is of another kind than Sana's");
+            return;
+        }
+    }
+}
+
+DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0);
+    vae->dc = (struct diti_dc *)diti_component_array(&vae->base, loader, 1, sizeof *vae->dc);
+    if (!vae->dc) return loader->error.result;
+    diti_dc_check_words(&settings, "encoder_block_types", "ResBlock EfficientViTBlock");
+    diti_dc_check_words(&settings, "decoder_block_types", "ResBlock EfficientViTBlock");
+    diti_dc_check_words(&settings, "decoder_norm_types", "rms_norm");
+    diti_dc_check_words(&settings, "decoder_act_fns", "silu");
+    diti_dc_check_words(&settings, "decoder_conv_act_fn", "relu");
+    vae->dc->head_dim = diti_setting_size(&settings, "attention_head_dim", 32, 128);
+    vae->dc->encoder.shortcut = diti_setting_bool(&settings, "encoder_out_shortcut", true);
+    vae->dc->decoder.shortcut = diti_setting_bool(&settings, "decoder_in_shortcut", true);
+    vae->traits.latent_channels = diti_setting_size(&settings, "latent_channels", latent, DITI_VAE_MAX_CHANNELS);
+    vae->traits.exact = true;
+    if (settings.result != DIT_OK) return settings.result;
+    if (latent && latent == vae->traits.latent_channels && vae->dc->head_dim % 4 == 0) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: an AutoencoderDC with %u channels of latents and heads of %u is out of range",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)latent, (unsigned)vae->dc->head_dim);
+}
+
+/* ---- loading ---- */
+
+static void diti_dc_load_attention(diti_loader *loader, diti_dc_block *block, uint32_t channels, uint32_t head_dim) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    uint32_t i, hidden = diti_loader_dimension(loader, "conv_out.conv_point.weight", 1);
+    char name[96];
+    block->inner = diti_loader_dimension(loader, "attn.to_q.weight", 0);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, block->inner, channels, false);
+    for (i = 0; i < DITI_DC_MAX_SCALES; i++) {
+        uint32_t side;
+        diti_format(name, sizeof name, "attn.to_qkv_multiscale.%u.proj_in.weight", (unsigned)i);
+        side = diti_loader_dimension(loader, name, 3);
+        if (!side) break;
+        diti_load_vector(loader, &block->taps[i], 3 * block->inner, side * side, name);
+        diti_format(name, sizeof name, "attn.to_qkv_multiscale.%u.proj_out.weight", (unsigned)i);
+        diti_load_vector(loader, &block->mixes[i], 3 * block->inner, head_dim, name);
+    }
+    block->scales = i;
+    diti_load_bare(loader, &block->out, channels, block->inner * (1 + block->scales), "attn.to_out");
+    diti_load_norm(loader, &block->norm_attention, channels, "attn.norm_out");
+    diti_load_layer(loader, &block->ff_in, 2 * hidden, channels, 1, "conv_out.conv_inverted");
+    diti_load_vector(loader, &block->ff_depth, 2 * hidden, 9, "conv_out.conv_depth.weight");
+    diti_load_vector(loader, &block->ff_biases, 1, 2 * hidden, "conv_out.conv_depth.bias");
+    diti_load_bare(loader, &block->ff_out, channels, hidden, "conv_out.conv_point");
+    diti_load_norm(loader, &block->norm_ff, channels, "conv_out.norm");
+}
+
+/* The block in the loader's scope, if there is one. */
+static bool diti_dc_load_block(diti_loader *loader, diti_dc_block *block, uint32_t channels, uint32_t head_dim) {
+    block->attends = diti_loader_find(loader, "attn.to_q.weight") != NULL;
+    if (block->attends) {
+        diti_dc_load_attention(loader, block, channels, head_dim);
+    } else if (diti_loader_find(loader, "conv1.weight")) {
+        diti_load_layer(loader, &block->conv1, channels, 9 * channels, 3, "conv1");
+        diti_load_conv(loader, &block->conv2, channels, channels, 1, 3, false, "conv2");
+        diti_load_norm(loader, &block->norm, channels, "norm");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Level `index` of a half, whose names count from the finest level on; other: channels of the level that is coarser. */
+static void diti_dc_load_level(diti_loader *loader, diti_dc_level *level, bool decoder, uint32_t index,
+                               uint32_t head_dim, uint32_t other) {
+    const char *list = decoder ? "decoder.up_blocks" : "encoder.down_blocks";
+    uint32_t number, rows;
+    for (number = 0; number <= DITI_DC_MAX_BLOCKS && !loader->error.result; number++) {
+        diti_loader_scope(loader, "%s.%u.%u.", list, (unsigned)index, (unsigned)number);
+        rows = diti_loader_dimension(loader, "conv.weight", 0);
+        if (rows)
+            diti_load_layer(loader, &level->resample, rows, 9 * (decoder ? other : level->channels), 3, "conv");
+        else if (level->count == DITI_DC_MAX_BLOCKS ||
+                 !diti_dc_load_block(loader, &level->blocks[level->count], level->channels, head_dim))
+            break;
+        else
+            level->count++;
+    }
+    diti_loader_scope(loader, "%s", "");
+}
+
+/* Channels of a level, which its first block tells. */
+static uint32_t diti_dc_channels(diti_loader *loader, bool decoder, uint32_t index) {
+    static const char *const names[] = {"conv1.weight", "attn.to_out.weight"};
+    uint32_t number, i, channels = 0;
+    for (number = 0; number < 2; number++)
+        for (i = 0; i < DITI_COUNT(names) && !channels; i++) {
+            char name[96];
+            diti_format(name, sizeof name, "%s.%u.%u.%s", decoder ? "decoder.up_blocks" : "encoder.down_blocks",
+                        (unsigned)index, (unsigned)number, names[i]);
+            channels = diti_loader_dimension(loader, name, 0);
+        }
+    return channels;
+}
+
+static void diti_dc_load_half(diti_vae *vae, diti_loader *loader, diti_dc_half *half, bool decoder) {
+    uint32_t latent = vae->traits.latent_channels, i;
+    half->levels = (diti_dc_level *)diti_component_array(&vae->base, loader, DITI_DC_MAX_LEVELS, sizeof *half->levels);
+    if (!half->levels) return;
+    half->present = true;
+    for (i = 0; i < DITI_DC_MAX_LEVELS; i++) {
+        half->levels[i].channels = diti_dc_channels(loader, decoder, i);
+        if (!half->levels[i].channels) break;
+    }
+    half->level_count = i;
+    if (!i) {
+        diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+                  "%s: an AutoencoderDC without blocks at its finest level is not known",
+                  diti_checkpoint_name(loader->checkpoint));
+        return;
+    }
+    if (decoder) {
+        diti_load_layer(loader, &half->conv_in, half->levels[i - 1].channels, 9 * latent, 3, "decoder.conv_in");
+        diti_load_norm(loader, &half->norm_out, half->levels[0].channels, "decoder.norm_out");
+        diti_load_layer(loader, &half->conv_out, 3, 9 * half->levels[0].channels, 3, "decoder.conv_out");
+    } else {
+        diti_load_layer(loader, &half->conv_in, half->levels[0].channels, 27, 3, "encoder.conv_in");
+        diti_load_layer(loader, &half->conv_out, latent, 9 * half->levels[i - 1].channels, 3, "encoder.conv_out");
+    }
+    for (i = 0; i < half->level_count; i++)
+        diti_dc_load_level(loader, &half->levels[i], decoder, i, vae->dc->head_dim,
+                           i + 1 < half->level_count ? half->levels[i + 1].channels : 0);
+}
+
+DIT_INTERNAL void diti_dc_load(diti_vae *vae, diti_loader *loader) {
+    if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->decoder, true);
+    if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_dc_load_half(vae, loader, &vae->dc->encoder, false);
+    vae->traits.has_decoder = vae->dc->decoder.present;
+    vae->traits.has_encoder = vae->dc->encoder.present;
+}
+
+/* Shortcuts repeat channels, or take means of them, as often as one number of channels is in the other. */
+static bool diti_dc_fits(const diti_vae *vae, const diti_dc_half *half, bool decoder) {
+    uint32_t i, last, head_dim = vae->dc->head_dim, latent = vae->traits.latent_channels;
+    if (!half->present) return true;
+    last = half->levels[half->level_count - 1].channels;
+    for (i = 0; i < half->level_count; i++) {
+        const diti_dc_level *level = &half->levels[i];
+        uint32_t rows = level->resample.weight.rows, more = i + 1 < half->level_count ? level[1].channels : 0, k;
+        uint32_t given = decoder ? level->channels : more, traded = decoder ? 4 * given : given / 4;
+        if (level->channels % 4 || !level->count || (rows != 0) != (more != 0)) return false;
+        if (rows && rows != given && rows != traded) return false;
+        if (rows && 4 * level->channels % more) return false;
+        for (k = 0; k < level->count; k++)
+            if (level->blocks[k].attends && (!level->blocks[k].inner || level->blocks[k].inner % head_dim))
+                return false;
+    }
+    return !half->shortcut || last % latent == 0;
+}
+
+DIT_INTERNAL dit_result diti_dc_check(diti_vae *vae, dit_error *err) {
+    const diti_dc_half *half = vae->dc->decoder.present ? &vae->dc->decoder : &vae->dc->encoder;
+    vae->traits.factor = half->level_count ? 1u << (half->level_count - 1) : 0;
+    if (half->present && diti_dc_fits(vae, &vae->dc->decoder, true) && diti_dc_fits(vae, &vae->dc->encoder, false))
+        return DIT_OK;
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "the AutoencoderDC has levels, channels or heads (config.json: attention_head_dim) that do not fit "
+        "each other");
+}
+
+/* ---- computing ---- */
+
+/* 3x3, padding of 1. */
+static diti_tensor diti_dc_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_row_band *size,
+                                diti_conv_desc *desc, const char *name) {
+    desc->batch = 1;
+    desc->height = size->height;
+    desc->width = size->width;
+    desc->bias = &layer->bias;
+    desc->pad_before = desc->pad_after = 1;
+    desc->name = name;
+    return diti_conv(graph, x, &layer->weight, desc);
+}
+
+/* RMS(x) * weight + bias, plus residual. */
+static diti_tensor diti_dc_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_tensor residual) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = desc.out_f32 = true;
+    desc.eps = 1e-5f;
+    desc.weight = &layer->weight;
+    desc.bias = &layer->bias;
+    desc.residual = residual;
+    desc.name = "dc_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+/* A layer without a bias. */
+static diti_tensor diti_dc_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.out_f32 = true;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_dc_resnet(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
+                                  const diti_row_band *size) {
+    diti_conv_desc first = DITI_ZERO, second = DITI_ZERO;
+    diti_tensor h;
+    first.activation = DITI_ACTIVATION_SILU;
+    second.out_f32 = true;
+    h = diti_dc_conv(graph, x, &block->conv1, size, &first, "dc_conv1");
+    return diti_dc_norm(graph, diti_dc_conv(graph, h, &block->conv2, size, &second, "dc_conv2"), &block->norm, x);
+}
+
+/* Queries, keys and values as they are, and as every scale has mixed them with their neighbours. */
+static diti_tensor diti_dc_attend(diti_graph *graph, diti_tensor x, const diti_dc_block *block, uint32_t head_dim,
+                                  const diti_row_band *size) {
+    uint32_t rows = diti_tensor_rows(graph, x), columns = 3 * block->inner, i;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, rows, columns * (1 + block->scales), "dc_qkv"), own, h;
+    diti_linear_attention_desc attention = DITI_ZERO;
+    diti_linear_desc linear = DITI_ZERO;
+    own = diti_tensor_view(graph, all, 0, rows, 0, columns);
+    linear.out = own;
+    linear.name = "dc_qkv";
+    diti_linear_fused(graph, x, &block->qkv, &linear);
+    for (i = 0; i < block->scales && !diti_graph_failed(graph); i++) {
+        diti_depthwise_desc depth = DITI_ZERO;
+        depth.height = size->height;
+        depth.width = size->width;
+        depth.weight = &block->taps[i];
+        depth.name = "dc_scale";
+        diti_grouped(graph, diti_depthwise(graph, own, &depth), &block->mixes[i],
+                     diti_tensor_view(graph, all, 0, rows, (i + 1) * columns, columns), "dc_scale_mix");
+    }
+    attention.items = 1;
+    attention.heads = (1 + block->scales) * block->inner / head_dim;
+    attention.head_dim = attention.key_offset = head_dim;
+    attention.step = 3 * head_dim;
+    attention.value_offset = 2 * head_dim;
+    attention.name = "dc_attention";
+    h = diti_linear_attention(graph, all, &attention);
+    h = diti_dc_linear(graph, h, &block->out, "dc_attention_out");
+    return diti_dc_norm(graph, h, &block->norm_attention, x);
+}
+
+static diti_tensor diti_dc_feed(diti_graph *graph, diti_tensor x, const diti_dc_block *block,
+                                const diti_row_band *size) {
+    uint32_t rows = diti_tensor_rows(graph, x), hidden = block->ff_out.weight.columns;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_depthwise_desc depth = DITI_ZERO;
+    diti_tensor h;
+    linear.bias = &block->ff_in.bias;
+    linear.activation = DITI_ACTIVATION_SILU;
+    linear.out_f32 = true;
+    linear.name = "dc_ff_in";
+    h = diti_linear(graph, x, &block->ff_in.weight, &linear);
+    depth.height = size->height;
+    depth.width = size->width;
+    depth.weight = &block->ff_depth;
+    depth.bias = &block->ff_biases;
+    depth.gate = diti_tensor_view(graph, h, 0, rows, hidden, hidden);
+    depth.gate_first = hidden;
+    depth.name = "dc_ff_depth";
+    h = diti_depthwise(graph, diti_tensor_view(graph, h, 0, rows, 0, hidden), &depth);
+    return diti_dc_norm(graph, diti_dc_linear(graph, h, &block->ff_out, "dc_ff_out"), &block->norm_ff, x);
+}
+
+static diti_tensor diti_dc_run_blocks(diti_graph *graph, diti_tensor x, const diti_dc_level *level, uint32_t head_dim,
+                                      const diti_row_band *size) {
+    uint32_t i;
+    for (i = 0; i < level->count && !diti_graph_failed(graph); i++) {
+        const diti_dc_block *block = &level->blocks[i];
+        if (!block->attends) {
+            x = diti_dc_resnet(graph, x, block, size);
+            continue;
+        }
+        x = diti_dc_attend(graph, x, block, head_dim, size);
+        x = diti_dc_feed(graph, x, block, size);
+    }
+    return x;
+}
+
+/* How channels and blocks of side x side pixels are traded: number channel * side^2 + dy * side + dx. clip: of x. */
+static diti_block_desc diti_dc_trade(const diti_row_band *size, uint32_t side, uint32_t columns, const char *name) {
+    diti_block_desc block = DITI_ZERO;
+    block.clip.frames = 1;
+    block.clip.height = size->height;
+    block.clip.width = size->width;
+    block.columns = columns;
+    block.time = 1;
+    block.side = side;
+    block.channel_step = block.time_step = side * side;
+    block.line_step = side;
+    block.pixel_step = 1;
+    block.out_f32 = true;
+    block.name = name;
+    return block;
+}
+
+/* Twice the size: the convolution of pixels that stand for four, or of channels that become them, plus x, whose
+   channels are repeated and then become pixels. */
+static diti_tensor diti_dc_up(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
+                              diti_row_band *size) {
+    diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_up"), shuffle = shortcut;
+    diti_conv_desc conv = DITI_ZERO;
+    conv.upsample = layer->weight.rows == channels;
+    conv.out_f32 = true;
+    shortcut.more = diti_dc_conv(graph, x, layer, size, &conv, "dc_up");
+    if (!conv.upsample) shortcut.more = diti_spread_frames(graph, shortcut.more, &shuffle);
+    if (diti_graph_failed(graph)) return 0;
+    shortcut.repeats = 4 * channels / diti_tensor_columns(graph, x);
+    size->height *= 2;
+    size->width *= 2;
+    return diti_spread_frames(graph, x, &shortcut);
+}
+
+/* Half the size, in the same way: pixels become channels, and means of these are taken. */
+static diti_tensor diti_dc_down(diti_graph *graph, diti_tensor x, const diti_layer *layer, uint32_t channels,
+                                diti_row_band *size) {
+    diti_block_desc shortcut = diti_dc_trade(size, 2, channels, "dc_down"), shuffle = shortcut;
+    diti_conv_desc conv = DITI_ZERO;
+    conv.stride = layer->weight.rows == channels ? 2 : 1;
+    conv.out_f32 = true;
+    shortcut.more = diti_dc_conv(graph, x, layer, size, &conv, "dc_down");
+    if (conv.stride == 1) shortcut.more = diti_gather_frames(graph, shortcut.more, &shuffle);
+    if (diti_graph_failed(graph)) return 0;
+    shortcut.repeats = 4 * diti_tensor_columns(graph, x) / channels;
+    size->height /= 2;
+    size->width /= 2;
+    return diti_gather_frames(graph, x, &shortcut);
+}
+
+DIT_INTERNAL diti_tensor diti_dc_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size) {
+    const diti_dc_half *half = &vae->dc->decoder;
+    uint32_t i, last = half->levels[half->level_count - 1].channels;
+    diti_block_desc repeat = diti_dc_trade(&size, 1, last, "dc_conv_in");
+    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
+    diti_elementwise_desc relu = DITI_ZERO;
+    in.out_f32 = out.out_f32 = true;
+    repeat.more = diti_dc_conv(graph, x, &half->conv_in, &size, &in, "dc_conv_in");
+    repeat.repeats = last / vae->traits.latent_channels;
+    x = half->shortcut ? diti_spread_frames(graph, x, &repeat) : repeat.more;
+    for (i = half->level_count; i-- > 0 && !diti_graph_failed(graph);) {
+        const diti_dc_level *level = &half->levels[i];
+        if (level->resample.weight.part_count) x = diti_dc_up(graph, x, &level->resample, level->channels, &size);
+        x = diti_dc_run_blocks(graph, x, level, vae->dc->head_dim, &size);
+    }
+    relu.activation = DITI_ACTIVATION_RELU;
+    relu.name = "dc_relu";
+    x = diti_elementwise(graph, diti_dc_norm(graph, x, &half->norm_out, 0), &relu);
+    return diti_dc_conv(graph, x, &half->conv_out, &size, &out, "dc_conv_out");
+}
+
+DIT_INTERNAL diti_tensor diti_dc_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band size) {
+    const diti_dc_half *half = &vae->dc->encoder;
+    uint32_t i, last = half->levels[half->level_count - 1].channels, latent = vae->traits.latent_channels;
+    diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
+    diti_block_desc mean;
+    in.out_f32 = out.out_f32 = true;
+    x = diti_dc_conv(graph, x, &half->conv_in, &size, &in, "dc_conv_in");
+    for (i = 0; i < half->level_count && !diti_graph_failed(graph); i++) {
+        const diti_dc_level *level = &half->levels[i];
+        x = diti_dc_run_blocks(graph, x, level, vae->dc->head_dim, &size);
+        if (level->resample.weight.part_count) x = diti_dc_down(graph, x, &level->resample, level[1].channels, &size);
+    }
+    mean = diti_dc_trade(&size, 1, latent, "dc_conv_out");
+    mean.more = diti_dc_conv(graph, x, &half->conv_out, &size, &out, "dc_conv_out");
+    mean.repeats = last / latent;
+    return half->shortcut ? diti_gather_frames(graph, x, &mean) : mean.more;
+}
+
 /* ==== src/vae/vae.c ==== */
 
 /* All autoencoders share this: finding out which one a file holds, and the scale of its latents. */
@@ -49080,7 +52270,8 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
-    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    if (diti_dc_is(loader, name)) return diti_dc_read(vae, loader, config, err);
+    vae->traits.tiny = vae->traits.exact = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
 }
 
@@ -49088,6 +52279,8 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
     diti_vae *vae = (diti_vae *)(void *)component;
     if (vae->kind)
         vae->kind->load(vae, loader);
+    else if (vae->dc)
+        diti_dc_load(vae, loader);
     else if (vae->traits.tiny)
         diti_tiny_load(vae, loader);
     else
@@ -49097,6 +52290,7 @@ static void diti_vae_load_weights(diti_component *component, diti_loader *loader
 static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
     diti_vae *vae = (diti_vae *)(void *)component;
     dit_result result = vae->kind          ? vae->kind->finish(vae, config, err)
+                        : vae->dc          ? diti_dc_check(vae, err)
                         : vae->traits.tiny ? diti_tiny_check(vae, err)
                                            : diti_kl_check(vae, config, err);
     if (vae->traits.by_channel) vae->traits.scale = 1;
@@ -49271,6 +52465,7 @@ typedef enum diti_solver_kind {
     DITI_SOLVER_DDIM,
     DITI_SOLVER_DDPM,
     DITI_SOLVER_LCM,
+    DITI_SOLVER_SCM,
     DITI_SOLVER_UNIPC
 } diti_solver_kind;
 typedef enum diti_prediction {
@@ -49278,7 +52473,8 @@ typedef enum diti_prediction {
     DITI_PREDICT_V,
     DITI_PREDICT_SAMPLE,
     DITI_PREDICT_FLOW,
-    DITI_PREDICT_RECTIFIED /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
+    DITI_PREDICT_RECTIFIED, /* a flow's velocity the other way round, from noise to data (Open-Sora 1.2) */
+    DITI_PREDICT_TRIGFLOW   /* a flow's velocity, on the circle x = cos(s) x0 + sin(s) noise (Sana-Sprint) */
 } diti_prediction;
 typedef enum diti_beta_kind { DITI_BETA_LINEAR, DITI_BETA_SCALED_LINEAR, DITI_BETA_COSINE } diti_beta_kind;
 typedef enum diti_spacing {
@@ -49333,6 +52529,8 @@ typedef struct diti_sampling {
     diti_variance variance;
     /* LCM */
     uint32_t distilled_steps;
+    /* SCM: the first angle, and the second one of two steps; 0: there is none of its own */
+    double first_angle, second_angle;
     double timestep_scaling;
     /* DDIM; final_alpha_one is PNDM's, too, and clip DDPM's, LCM's and Heun's */
     bool final_alpha_one, use_clipped_model_output;
@@ -49510,6 +52708,7 @@ static const diti_sampler_entry diti_samplers[] = {
     {"ddim", " ddim ddimscheduler ", DITI_SOLVER_DDIM, 1, false},
     {"ddpm", " ddpm ddpmscheduler ", DITI_SOLVER_DDPM, 1, true},
     {"lcm", " lcm lcmscheduler ", DITI_SOLVER_LCM, 1, true},
+    {"scm", " scm scmscheduler ", DITI_SOLVER_SCM, 1, true},
 };
 
 /* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
@@ -49947,6 +53146,15 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
 static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
+    if (class_name && diti_equal(class_name, "SCMScheduler")) {
+        const char *word = diti_setting_text(settings, "prediction_type", "trigflow");
+        out->prediction = DITI_PREDICT_TRIGFLOW;
+        out->first_angle = diti_setting_number(settings, "max_timesteps", 1.5708, 1e-3, 1.5708);
+        out->second_angle = diti_setting_number(settings, "intermediate_timesteps", 1.3, 0, 1.5708);
+        if (!diti_equal(word, "trigflow"))
+            diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "only trigflow is known");
+        return;
+    }
     if (class_name && diti_equal(class_name, "rflow")) {
         out->prediction = DITI_PREDICT_RECTIFIED;
         out->flow = true;
@@ -50087,6 +53295,11 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
+    if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
+                         out->sampler,
+                         out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
+                                                                  : "any other, since scm is for Sana-Sprint alone");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "sampler pndm needs some signal from the first step on, which %s: use ipndm",
@@ -50118,6 +53331,7 @@ static void diti_sampling_read(diti_settings *settings, const diti_schedule_requ
     case DITI_SOLVER_DDIM: diti_config_read_ddim(settings, own, out, own_class); break;
     case DITI_SOLVER_DDPM: diti_config_read_ddpm(settings, own, out, own_class); break;
     case DITI_SOLVER_LCM: diti_config_read_lcm(settings, out); break;
+    case DITI_SOLVER_SCM: break;
     case DITI_SOLVER_HEUN: diti_config_read_clip(settings, out, false); break;
     case DITI_SOLVER_EULER:
         if (own_class) diti_config_check_euler(settings);
@@ -50700,12 +53914,36 @@ static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *ou
     diti_chain_intervals(out, sampling->calls, diti_level_from_flow(0));
 }
 
+/* --- Sana-Sprint (docs/models.md 7.15): angles on a circle, equally far from each other --- */
+static diti_noise_level diti_level_from_angle(double angle) {
+    diti_noise_level level;
+    level.alpha = cos(angle);
+    level.noise = sin(angle);
+    level.sigma = level.noise / (level.alpha + level.noise); /* the time of a flow with as much noise */
+    return level;
+}
+
+static void diti_intervals_angles(const diti_sampling *sampling, diti_interval *out) {
+    uint32_t i, n = sampling->steps;
+    for (i = 0; i < n; i++) {
+        double angle = diti_linspace(sampling->first_angle, 0, i, n + 1);
+        if (n == 2 && i == 1 && sampling->second_angle > 0) angle = sampling->second_angle;
+        out[i].from = diti_level_from_angle(angle);
+        out[i].timestep = out[i].from.sigma;
+    }
+    diti_chain_intervals(out, n, diti_level_from_angle(0));
+}
+
 DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_sampling *sampling, diti_interval *out,
                                                 dit_error *err) {
     double *alphas;
     dit_result result;
     if (sampling->flow) {
         diti_intervals_flow(sampling, out);
+        return DIT_OK;
+    }
+    if (sampling->solver == DITI_SOLVER_SCM) {
+        diti_intervals_angles(sampling, out);
         return DIT_OK;
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
@@ -50731,12 +53969,26 @@ static diti_mixture diti_mixture_of(double x, double m) {
     return mixture;
 }
 
+/* Sana-Sprint is shown the latent times this: the model has learnt a flow, whose latents are shorter than those on a
+   circle. */
+static double diti_trigflow_input(diti_noise_level level) {
+    return sqrt(level.sigma * level.sigma + (1 - level.sigma) * (1 - level.sigma));
+}
+
+/* The output as a velocity on the circle: ((1 - 2t) x input + (1 - 2t + 2t^2) m) / input. */
+static diti_mixture diti_trigflow_x0(diti_noise_level level) {
+    double t = level.sigma;
+    return diti_mixture_of(level.alpha - level.noise * (1 - 2 * t),
+                           -level.noise * (1 - 2 * t + 2 * t * t) / diti_trigflow_input(level));
+}
+
 static diti_mixture diti_predicted_x0(diti_prediction prediction, diti_noise_level level) {
     switch (prediction) {
     case DITI_PREDICT_EPSILON: return diti_mixture_of(1 / level.alpha, -level.noise / level.alpha);
     case DITI_PREDICT_V: return diti_mixture_of(level.alpha, -level.noise);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(0, 1);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, level.noise);
+    case DITI_PREDICT_TRIGFLOW: return diti_trigflow_x0(level);
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, -level.noise);
@@ -50748,6 +54000,7 @@ static diti_mixture diti_predicted_epsilon(diti_prediction prediction, diti_nois
     case DITI_PREDICT_V: return diti_mixture_of(level.noise, level.alpha);
     case DITI_PREDICT_SAMPLE: return diti_mixture_of(1 / level.noise, -level.alpha / level.noise);
     case DITI_PREDICT_RECTIFIED: return diti_mixture_of(1, -level.alpha);
+    case DITI_PREDICT_TRIGFLOW:
     case DITI_PREDICT_FLOW: break;
     }
     return diti_mixture_of(1, level.alpha);
@@ -50963,6 +54216,14 @@ static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_int
     double skip = data * data / (time * time + data * data);
     update.x_x = interval->to.alpha * skip;
     update.d[0] = interval->to.alpha * sqrt(1 - skip);
+    update.noise = interval->to.noise;
+    return update;
+}
+
+/* --- SCM (docs/models.md 7.15): x0, then noised again to the next angle --- */
+static diti_update diti_scm_update(const diti_interval *interval) {
+    diti_update update = DITI_ZERO;
+    update.d[0] = interval->to.alpha;
     update.noise = interval->to.noise;
     return update;
 }
@@ -51193,6 +54454,7 @@ static diti_update diti_solver_update(const diti_sampling *sampling, const diti_
     case DITI_SOLVER_DDIM: return diti_ddim_update(sampling, &intervals[i]);
     case DITI_SOLVER_DDPM: return diti_ddpm_update(sampling, &intervals[i]);
     case DITI_SOLVER_LCM: return diti_lcm_update(sampling, &intervals[i]);
+    case DITI_SOLVER_SCM: return diti_scm_update(&intervals[i]);
     case DITI_SOLVER_UNIPC: return diti_unipc_update(sampling, intervals, i);
     case DITI_SOLVER_DPM: break;
     }
@@ -51234,6 +54496,7 @@ static void diti_fill_step(const diti_sampling *sampling, const diti_interval *i
     diti_mixture picture = diti_predicted_x0(sampling->prediction, level), x0;
     diti_update update = diti_solver_update(sampling, intervals, i);
     picture.x *= input;
+    if (sampling->prediction == DITI_PREDICT_TRIGFLOW) input = diti_trigflow_input(level);
     x0 = diti_solver_remembers(sampling, level, picture);
     step->timestep = (float)intervals[i].timestep;
     step->sigma = (float)level.sigma;
@@ -54889,7 +58152,9 @@ struct dit_context {
 typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
-    DITI_PART_VAE,
+    DITI_PART_CONTROL, /* one for each control net */
+    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
+    DITI_PART_IMAGE_ENCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
@@ -54942,14 +58207,17 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
+    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
+    uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
     bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
     const diti_pipeline_class *pipeline; /* class in model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
-    diti_vae *tae;        /* for previews; NULL: vae */
-    diti_json *scheduler; /* parsed scheduler_config.json or NULL */
-    diti_json *index;     /* parsed model_index.json or NULL */
+    diti_vae *tae;                   /* for previews; NULL: vae */
+    diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
+    diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
+    diti_json *index;                /* parsed model_index.json or NULL */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
@@ -54985,7 +58253,9 @@ typedef enum diti_step_kind {
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* weight of each token; NULL: brackets in prompts are text */
-    uint32_t lengths[2]; /* before the padding */
+    uint32_t lengths[2]; /* before the padding, with what the encoder drops */
+    bool plain[2]; /* nothing stands around the prompt, and as many rows behind it are dropped (DITI_CHAT_PLAIN_GUIDES)
+                    */
 } diti_prompt_tokens;
 
 /* The texels of an image: bytes of RGBA or BGRA, linear light in halves, or greys. */
@@ -55031,7 +58301,10 @@ typedef struct diti_job_shape {
     uint32_t hold_count;
     diti_reference_shape references[DITI_MOST_REFERENCES];
     uint32_t reference_count;
-    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
+    bool keeps_references;  /* keys and values of references are computed once */
+    bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
+    uint32_t controls;      /* bit i: control net i works */
+    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -55043,6 +58316,7 @@ typedef struct diti_job_shape {
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
+    dit_preview preview; /* with an interval never DIT_PREVIEW_DEFAULT */
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
@@ -55109,6 +58383,8 @@ typedef struct diti_job_request {
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
     const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
     const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
+    const dit_image *control_image;                          /* the desc's, while it is there */
+    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
@@ -55189,6 +58465,8 @@ typedef struct diti_text_use {
     diti_tensor kept[DITI_ENCODERS]; /* U32 [1, rows]: rows of an encoder that are the text, where some are dropped */
     diti_tensor given[DITI_TEXTS];   /* inputs F32, of the branches that are given, one after the other */
     diti_tensor texts[DITI_TEXTS];   /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
+    diti_tensor
+        patches; /* input of the image encoder, whose tokens are the second text (diti_clip_vision_input); 0: none */
 } diti_text_use;
 typedef struct diti_prompts {         /* the host writes these */
     const diti_prompt_tokens *tokens; /* tokens of each encoder */
@@ -55227,9 +58505,13 @@ typedef struct diti_program {
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
+    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
+    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
+    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
+    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
-        preview, start_rgba, start_coefficients, start_noise, mask, history[2];
+        preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
         decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
         clip_latents, chunk_latent; /* clips'. rgba[0], rgb[0] and texels[0] are those of a chunk there */
@@ -55326,6 +58608,9 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err);
 /* Components that nothing was found in are mistakes. */
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err);
+/* The part that component `index` alone is. */
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part, dit_error *err);
 DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *checkpoint, const char *prefix);
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
@@ -55384,7 +58669,11 @@ DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
 /* frames.c */
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph); /* the first frame */
+/* Rows of the clip's first frame, of planes of x0, as its decoder makes them: a preview. */
+DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph);
+/* The planes of a clip that are decoded. */
+DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
+                                          uint32_t image, uint32_t frames);
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
@@ -55401,7 +58690,21 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_frames(const diti_env *env, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err);
+/* An init_image, mask or control picture needs the autoencoder's encoder; name: of the member. */
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err);
+/* --- control.c: pictures that steer a picture --- */
+DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err);
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
+DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
+/* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
+   shifted: false: they are scaled alone. */
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted);
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
@@ -55445,11 +58748,11 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
                                          diti_plan *plan, dit_error *err);
 /* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 DIT_INTERNAL bool diti_prompts_read_padding(const dit_model *model); /* diti_model_traits.encodes_padding */
-/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
-/* shape: of the job, whose references are shown with the prompt; NULL: none are. */
+/* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. shape: of the job, whose
+   references are shown with the prompt; NULL: none are. negative: guidance leads away from it. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
                                                 const diti_job_shape *shape, const char *prompt, uint32_t branch,
-                                                diti_prompt_tokens *tokens, dit_error *err);
+                                                bool negative, diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
 /* Whether some token of a branch counts more or less than others. */
@@ -55503,6 +58806,13 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* start.c */
+/* A picture in memory, of the size that is made. */
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err);
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor pixels, const dit_image *image,
+                                              dit_error *err);
+/* 1 where a mask is white, else 0. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y);
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
 /* states: of the solver, share->program.latent among them, all zeros: the latents to begin with, and what a mask needs.
@@ -55514,7 +58824,10 @@ DIT_INTERNAL void diti_start_begin(diti_share *share, diti_graph *graph, const d
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
 /* decode.c */
+/* Colours of the model's latents; false: none are known. */
+DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out);
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph);
+DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err);
 DIT_INTERNAL void diti_decode_emit(diti_share *share, diti_graph *graph); /* all pictures */
 /* emit.c: the whole picture as one graph */
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns); /* elements from row to row of a tensor with so many columns */
@@ -55585,6 +58898,8 @@ DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares ha
 DIT_INTERNAL diti_share *diti_share_create(dit_job *job, diti_device *device);
 DIT_INTERNAL void diti_share_destroy(diti_share *share);
 DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *progress, dit_error *err);
+/* Frees what families made for their evaluations. */
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Allocates commands of the share's own, in a pool that is made with the first of them; they are open until they are
  * ended.
@@ -56819,6 +60134,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
                diti_part_has(part->checkpoint, part->prefix, "decoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "encoder.conv_in.conv.weight") ||
                diti_part_has(part->checkpoint, part->prefix, "decoder.layers.0.weight");
+    case DIT_ROLE_IMAGE_ENCODER: return diti_clip_vision_is(part->checkpoint, part->prefix);
     case DIT_ROLE_TEXT_1:
     case DIT_ROLE_TEXT_2:
     case DIT_ROLE_TEXT_3: break;
@@ -56877,6 +60193,16 @@ DIT_INTERNAL dit_result diti_model_locate(dit_model *model, const dit_model_desc
         if (part->checkpoint) model->used[index] = true;
     }
     return result;
+}
+
+DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                                    const diti_model_want *want, diti_model_part *part,
+                                                    dit_error *err) {
+    memset(part, 0, sizeof *part);
+    DITI_TRY(diti_model_open(model, desc, index + 1, &part->package, err));
+    DITI_TRY(diti_model_look(model, want, true, part, err));
+    if (part->checkpoint) model->used[index + 1] = true;
+    return DIT_OK;
 }
 
 /* --- tokenizers --- */
@@ -56961,9 +60287,6 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
         const dit_component *component = &desc->components[i];
         const char *path = component->source.path ? component->source.path : "data";
         if (component->role == DIT_ROLE_LORA) continue;
-        if (component->role == DIT_ROLE_CONTROL)
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc: components[%u] (%s): this version has no control models", i, path);
         if (model->used[i + 1]) continue;
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s (components[%u]) holds no part that this model has a place for: neither a transformer, an "
@@ -57151,8 +60474,9 @@ static void diti_encoders_read_texts(dit_model *model) {
 /* T5's rows: all of a text, or those behind CLIP's. The tokenizer's config may allow less than the pipeline asks for;
    where padding has rows of its own their number is the transformer's. */
 static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
+    bool sees = model->transformer && model->transformer->traits.sees_picture; /* the second text is no text */
     diti_text_shape *text;
-    encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
+    encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
@@ -57174,6 +60498,8 @@ static dit_result diti_encoders_place_decoder(dit_model *model, diti_encoder *en
     if (encoder->tokenizer && *encoder->chat->dropped) {
         DITI_TRY(diti_tokenizer_count(encoder->tokenizer, encoder->chat->dropped, &encoder->dropped, err));
         if (encoder->tokenizer->begin >= 0) encoder->dropped++;
+        if (encoder->chat->rules & DITI_CHAT_KEEPS_FIRST)
+            encoder->dropped -= encoder->dropped > 2 ? 2 : encoder->dropped;
     }
     if (encoder->tokenizer && encoder->picture_chat && *encoder->picture_chat->dropped)
         DITI_TRY(
@@ -57680,6 +61006,51 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+/* Control nets are evaluated with the transformer, and streamed as it is. */
+static dit_result diti_model_load_control(dit_model *model, const dit_model_desc *desc, uint32_t index,
+                                          dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_CONTROL, "controlnet", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(
+        model, desc, (diti_part)(DITI_PART_CONTROL + (int)model->control_count), DIT_ROLE_TRANSFORMER);
+    diti_model_part part;
+    dit_result result;
+    options.adapts = false;
+    options.merges = NULL;
+    result = diti_model_locate_component(model, desc, index, &want, &part, err);
+    if (result >= 0 && !part.checkpoint)
+        result = diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "components[%u] (%s): there is no control net, neither as diffusion_pytorch_model.safetensors "
+            "nor in a folder controlnet; name its file or folder",
+            (unsigned)index, desc->components[index].source.path ? desc->components[index].source.path : "data");
+    if (result >= 0) {
+        result = diti_control_load(model->transformer, diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env,
+                                   part.config, part.checkpoint, part.prefix, &options,
+                                   &model->controls[model->control_count], err);
+        result = diti_model_name_config(&part, result, err);
+    }
+    if (result >= 0) model->control_count++;
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+static dit_result diti_model_load_controls(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < desc->component_count; i++) {
+        if (desc->components[i].role != DIT_ROLE_CONTROL) continue;
+        if (!model->transformer)
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
+                (unsigned)i);
+        if (model->control_count == DITI_MOST_CONTROLS)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
+                             (unsigned)i, DITI_MOST_CONTROLS);
+        DITI_TRY(diti_model_load_control(model, desc, i, err));
+    }
+    return DIT_OK;
+}
+
 /* A file that is an encoder and nothing else is the first one, not all of them. */
 static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
     uint32_t i;
@@ -57758,6 +61129,24 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
         if (model->vae) diti_model_assume_scale(model, part.checkpoint);
+        if (model->vae && model->transformer) diti_vae_fit(model->vae, model->transformer->traits.latent_channels);
+    }
+    diti_json_free(&model->env, part.config);
+    return result;
+}
+
+/* For models that read the picture which they move. */
+static dit_result diti_model_load_image_encoder(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    static const diti_model_want want = {DIT_ROLE_IMAGE_ENCODER, "image_encoder", DITI_ENCODER_NONE};
+    diti_load_options options = diti_model_options(model, desc, DITI_PART_IMAGE_ENCODER, DIT_ROLE_IMAGE_ENCODER);
+    diti_model_part part;
+    dit_result result;
+    if (!model->transformer || !model->transformer->traits.sees_picture) return DIT_OK;
+    result = diti_model_locate(model, desc, &want, &part, err);
+    if (result >= 0 && part.checkpoint) {
+        result = diti_clip_vision_load(diti_model_device(model, DIT_ROLE_IMAGE_ENCODER), &model->env, part.config,
+                                       part.checkpoint, part.prefix, &options, &model->image_encoder, err);
+        result = diti_model_name_config(&part, result, err);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -57783,6 +61172,7 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     }
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
+    if (model->tae && model->transformer) diti_vae_fit(model->tae, model->transformer->traits.latent_channels);
     if (!model->vae) {
         model->vae = model->tae;
         model->tae = NULL;
@@ -57840,6 +61230,11 @@ static void diti_model_describe_transformer(dit_model *model) {
         model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
     if (model->low) model->info.parameters[DIT_ROLE_TRANSFORMER_2] = model->low->component.weights.parameters;
+    for (i = 0; i < model->control_count; i++)
+        model->info.parameters[DIT_ROLE_CONTROL] += model->controls[i]->component.weights.parameters;
+    model->info.control_count = model->control_count;
+    model->info.wants_mask = traits->repaint_channels > 0;
+    model->info.wants_control = traits->condition_channels && !traits->repaint_channels && !traits->default_frames;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -57883,6 +61278,10 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     }
     info->lora_count = model->lora_count;
     info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
+    if (model->image_encoder)
+        info->parameters[DIT_ROLE_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder)->parameters;
+    else if (model->transformer && model->transformer->traits.sees_picture)
+        info->missing |= 1u << DIT_ROLE_IMAGE_ENCODER;
     if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
     if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
@@ -57911,6 +61310,10 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
     const diti_model_traits *traits;
     if (!model->transformer) return DIT_OK;
     traits = &model->transformer->traits;
+    if (model->vae && diti_vae_remembers(model->vae) && traits->default_frames)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the tiny autoencoder decodes the first frame of a clip alone, for previews; give the model "
+                         "its VAE as well");
     if (model->tae && model->vae &&
         (!diti_vae_get_traits(model->tae)->has_decoder ||
          diti_vae_get_traits(model->tae)->factor != diti_vae_get_traits(model->vae)->factor ||
@@ -57925,6 +61328,15 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
+    }
+    if (model->image_encoder && (diti_clip_vision_tokens(model->image_encoder) != traits->text2_tokens ||
+                                 diti_clip_vision_columns(model->image_encoder) != traits->text2_columns)) {
+        return diti_fail(
+            err, DIT_ERROR_UNSUPPORTED_MODEL,
+            "the image encoder makes %u tokens of %u channels, the transformer wants %u of %u; they belong "
+            "to different models",
+            diti_clip_vision_tokens(model->image_encoder), diti_clip_vision_columns(model->image_encoder),
+            traits->text2_tokens, traits->text2_columns);
     }
     return diti_model_check_scale(model, err);
 }
@@ -57945,8 +61357,11 @@ static void diti_model_drop_parts(dit_model *model) {
     diti_transformer_destroy(model->transformer);
     diti_transformer_destroy(model->low);
     model->low = NULL;
+    while (model->control_count) diti_transformer_destroy(model->controls[--model->control_count]);
     diti_vae_destroy(model->vae);
     diti_vae_destroy(model->tae);
+    diti_clip_vision_destroy(model->image_encoder);
+    model->image_encoder = NULL;
     model->transformer = NULL;
     model->vae = NULL;
     model->tae = NULL;
@@ -57958,9 +61373,11 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
     model->measuring = true;
     result = diti_model_load_transformer(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_low(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_controls(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_encoders(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_vae(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_tae(model, desc, err);
+    if (result == DIT_OK) result = diti_model_load_image_encoder(model, desc, err);
     if (result == DIT_OK) result = diti_loras_measure(model, err);
     diti_model_drop_parts(model);
     diti_model_close_packages(model);
@@ -58045,11 +61462,16 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
         parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     if (model->low && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER_2] = &model->low->component.weights;
+    for (part = 0; part < (int)model->control_count; part++)
+        if (diti_model_wants(model, DIT_ROLE_TRANSFORMER))
+            parts[DITI_PART_CONTROL + part] = &model->controls[part]->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     }
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+    if (model->image_encoder && diti_model_wants(model, DIT_ROLE_IMAGE_ENCODER))
+        parts[DITI_PART_IMAGE_ENCODER] = diti_clip_vision_weights(model->image_encoder);
 }
 
 DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
@@ -58105,10 +61527,13 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);
+    if (result == DIT_OK) result = diti_model_load_part(model, desc, "control nets", diti_model_load_controls, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "text encoders", diti_model_load_encoders, err);
     if (result == DIT_OK) result = diti_encoders_place(model, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "VAE", diti_model_load_vae, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "tiny VAE", diti_model_load_tae, err);
+    if (result == DIT_OK)
+        result = diti_model_load_part(model, desc, "image encoder", diti_model_load_image_encoder, err);
     if (result == DIT_OK) result = diti_model_check_parts(model, err);
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
@@ -58262,6 +61687,20 @@ static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *en
     return DIT_OK;
 }
 
+/* The prompt without the text around it; rows that are dropped stand behind it. */
+static dit_result diti_prompt_encode_plain(const diti_env *env, const diti_encoder *encoder, const char *prompt,
+                                           diti_tokens *out, dit_error *err) {
+    uint32_t i;
+    out->capacity -= encoder->dropped;
+    DITI_TRY(diti_prompt_encode(env, encoder, prompt, out, err));
+    for (i = out->capacity; i < encoder->tokens; i++) {
+        out->ids[i] = out->ids[out->capacity - 1];
+        if (out->weights) out->weights[i] = 1;
+    }
+    out->count += encoder->dropped;
+    return DIT_OK;
+}
+
 /* --- pictures that are shown with a prompt: tokens that stand for theirs, behind the template's first text --- */
 
 #define DITI_PROMPT_PICTURE "<|image_pad|>"
@@ -58308,17 +61747,19 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     return DIT_OK;
 }
 
+/* plain: nothing stands around the prompt. */
 static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *shape, const diti_encoder *encoder,
-                                   const char *prompt, diti_tokens *out, dit_error *err) {
+                                   const char *prompt, bool plain, diti_tokens *out, dit_error *err) {
     uint32_t shown = shape ? diti_references_tokens(shape) : 0;
     const diti_chat *chat = shown ? encoder->picture_chat : encoder->chat;
     char *before = NULL;
     dit_result result = DIT_OK;
+    if (chat && !*prompt) prompt = chat->empty;
+    if (plain) return diti_prompt_encode_plain(env, encoder, prompt, out, err);
     if (chat) {
         out->before = chat->before;
         out->after = chat->after;
-        out->keeps_after = chat->keeps_after;
-        if (!*prompt) prompt = chat->empty;
+        out->keeps_after = (chat->rules & DITI_CHAT_KEEPS_AFTER) != 0;
     }
     if (shown) {
         result = diti_prompt_before(env, chat, shape, &before, err);
@@ -58332,12 +61773,13 @@ static dit_result diti_prompt_make(const diti_env *env, const diti_job_shape *sh
 
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env,
                                                 const diti_job_shape *shape, const char *prompt, uint32_t branch,
-                                                diti_prompt_tokens *tokens, dit_error *err) {
+                                                bool negative, diti_prompt_tokens *tokens, dit_error *err) {
+    const diti_chat *chat = model->encoders[0].chat;
     dit_result result = DIT_OK;
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && !model->encoders[0].chat && !diti_prompts_read_padding(model))
+    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model))
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
@@ -58347,7 +61789,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
         out.ids = tokens[i].ids + first;
         out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
         out.capacity = encoder->tokens;
-        result = diti_prompt_make(env, shape, encoder, clean ? clean : prompt, &out, err);
+        tokens[i].plain[branch] = negative && encoder->chat && encoder->chat->rules & DITI_CHAT_PLAIN_GUIDES;
+        result = diti_prompt_make(env, shape, encoder, clean ? clean : prompt, tokens[i].plain[branch], &out, err);
         tokens[i].lengths[branch] = out.count;
     }
     diti_free(env, clean);
@@ -58446,6 +61889,18 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
                              &text->kept[index]);
 }
 
+/* The picture's tokens are the second text of all branches. */
+static void diti_prompts_see(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    const diti_text_shape *text = &model->texts[DITI_TEXT_SECOND];
+    diti_tensor states = diti_clip_vision_encode(model->image_encoder, graph, use->patches);
+    uint32_t branch;
+    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++)
+        diti_copy(graph, states,
+                  diti_tensor_view(graph, use->texts[DITI_TEXT_SECOND], branch * text->tokens, text->tokens, 0,
+                                   text->columns),
+                  "tokens of the picture");
+}
+
 static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
     static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
     uint32_t i, given = use->branches - diti_prompts_encoded(use);
@@ -58453,10 +61908,11 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         const diti_text_shape *text = &model->texts[i];
         if (!text->tokens) continue;
         use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
-        if (!given) continue;
+        if (!given || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
         diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
     }
+    if (use->patches) diti_prompts_see(model, graph, use);
     for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
         const diti_encoder *encoder = &model->encoders[i];
         diti_tensor states;
@@ -58518,12 +61974,21 @@ typedef struct diti_prompt_input { /* an encoder's input for the prompts that ar
     diti_row_weight *weights;
 } diti_prompt_input;
 
+/* The row of a branch's encoded ones that is row i of its text. */
+static uint32_t diti_prompts_row(const diti_encoder *encoder, const diti_prompt_tokens *tokens, uint32_t branch,
+                                 uint32_t dropped, uint32_t i) {
+    if (tokens->plain[branch]) return i;
+    if (i == 0 && dropped && encoder->chat->rules & DITI_CHAT_KEEPS_FIRST) return 0;
+    return dropped + i;
+}
+
 static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
                               const diti_prompts *prompts, diti_prompt_input *out) {
     const diti_prompt_tokens *tokens = &prompts->tokens[index];
     const diti_encoder *encoder = &model->encoders[index];
     uint32_t branch, i, next = 0, first = 0, kept = 0, room = diti_encoder_room(encoder),
                         dropped = diti_encoder_dropped(encoder, text->picture_count > 0);
+    uint32_t apart; /* 1: the first row stands apart from the others */
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
@@ -58533,13 +61998,16 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
         memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
         item[0] = item[2] = first;
         item[1] = count;
-        item[3] = masks ? tokens->lengths[branch] : count;
-        for (i = dropped; out->weights && i < count; i++) {
-            out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
-            out->weights[first + i].first = first + dropped;
-            out->weights[first + i].rows = count - dropped;
+        item[3] = masks ? tokens->lengths[branch] - (tokens->plain[branch] ? dropped : 0) : count;
+        apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, dropped, 0) == 0;
+        for (i = apart; out->weights && i < count - dropped; i++) {
+            uint32_t row = diti_prompts_row(encoder, tokens, branch, dropped, i);
+            out->weights[first + row].weight = tokens->weights[(size_t)branch * room + row];
+            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, dropped, apart);
+            out->weights[first + row].rows = count - dropped - apart;
         }
-        for (i = dropped; out->kept && i < count; i++) out->kept[kept++] = first + i;
+        for (i = 0; out->kept && i < count - dropped; i++)
+            out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, dropped, i);
         first += count;
         next++;
     }
@@ -58858,7 +62326,8 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     dit_result result;
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
-    if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, NULL, prompt, 0, tokens, err);
+    if (result >= 0)
+        result = diti_prompt_tokens_make(model, &ctx->env, NULL, prompt, 0, !prompt || !*prompt, tokens, err);
     if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);
@@ -59199,11 +62668,12 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
     return DIT_OK;
 }
 
-static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_shape *shape, dit_error *err) {
-    if (mask->image)
+DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,
+                                              dit_error *err) {
+    if (image->image)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "mask.image: this version reads masks from memory only; give mask.rgba");
-    return diti_start_check_image("mask", mask, shape, err);
+                         "%s.image: this version reads such a picture from memory only; give %s.rgba", name, name);
+    return diti_start_check_image(name, image, shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -59222,11 +62692,11 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "the role DIT_ROLE_VAE");
     DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
     DITI_TRY(diti_start_check_device(desc->init_image, out, err));
-    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
+    if (desc->mask) DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
-    out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
+    out->shape.draws_start = !diti_vae_get_traits(model->vae)->exact;
     out->start = desc->init_image;
     out->mask = desc->mask;
     return DIT_OK;
@@ -59369,30 +62839,30 @@ static size_t diti_start_pitch(const dit_image *image) {
     return image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
 }
 
-static dit_result diti_start_write_pixels(diti_share *share, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_write_pixels(diti_share *share, diti_tensor tensor, const dit_image *image,
+                                              dit_error *err) {
     const dit_job *job = share->job;
-    const dit_image *image = job->request.start;
     size_t line = (size_t)image->width * 4, y;
     uint8_t *pixels;
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail_memory(err, "init_image");
+    if (!pixels) return diti_fail_memory(err, "a picture");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(share->program.plan, share->program.start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(share->program.plan, tensor, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
 
-/* Grey of at least one half, as PIL computes it, in the first pixel of the square that an element of the latent stands
-   for: diffusers' binarize and nearest. */
-static float diti_start_mask_at(const dit_image *mask, uint32_t factor, uint32_t x, uint32_t y) {
-    const uint8_t *pixel = mask->rgba + (size_t)y * factor * diti_start_pitch(mask) + (size_t)x * factor * 4;
+/* Grey of at least one half, as PIL computes it: diffusers' binarize. */
+DIT_INTERNAL float diti_mask_at(const dit_image *mask, uint32_t x, uint32_t y) {
+    const uint8_t *pixel = mask->rgba + (size_t)y * diti_start_pitch(mask) + (size_t)x * 4;
     uint32_t grey = (pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16;
     return grey >= 128 ? 1.0f : 0.0f;
 }
 
-/* Every plane has the same mask. */
+/* Every plane has the same mask: that of the first pixel of the square that an element stands for, diffusers' nearest.
+ */
 static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -59404,7 +62874,7 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
     dit_result result;
     if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
-        for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
+        for (x = 0; x < width; x++) mask[y * width + x] = diti_mask_at(request->mask, x * factor, y * factor);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
     result = diti_plan_write(share->program.plan, share->program.mask, mask, area * planes * sizeof *mask, err);
@@ -59415,7 +62885,8 @@ static dit_result diti_start_write_mask(diti_share *share, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(diti_share *share, dit_error *err) {
     const diti_job_request *request = &share->job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    if (!share->assignment.share && request->start) DITI_TRY(diti_start_write_pixels(share, err));
+    if (!share->assignment.share && request->start)
+        DITI_TRY(diti_job_write_pixels(share, share->program.start_rgba, request->start, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
@@ -59528,10 +62999,6 @@ DIT_API uint32_t dit_job_overlap(const dit_job *job) {
 DIT_INTERNAL dit_result diti_job_request_clip(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                               dit_error *err) {
     uint32_t frames = desc->frame_count ? desc->frame_count : model->info.default_frames, latent, deep, nearest;
-    if (model->transformer && model->transformer->traits.no_jobs)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "jobs do not run this model (%s %s) yet: it can be loaded and described", model->info.family,
-                         model->info.variant);
     out->shape.frames = out->shape.latent_frames = 1;
     out->shape.clip = diti_model_makes_clips(model);
     if (!out->shape.clip && (desc->frame_count > 1 || desc->init_count > 1 || desc->fps != 0 || desc->float_frames))
@@ -59937,7 +63404,7 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-static dit_result diti_given_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
     if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
@@ -59973,7 +63440,7 @@ static dit_result diti_given_init(const dit_model *model, const dit_job_desc *de
                          "dit_job_desc: this model begins with no clip of %u latent frames, which are not whole "
                          "patches; use another frame_count",
                          out->shape.latent_frames - out->shape.extra_frames);
-    DITI_TRY(diti_given_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
     DITI_TRY(diti_given_add(model, "init_image", desc->init_image, count, out, err));
     out->shape.moves = moves;
     out->shape.starts = !moves && !fixes;
@@ -59996,7 +63463,7 @@ static dit_result diti_given_references(const dit_model *model, const dit_job_de
     if (!desc->mask_strategy)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: references are given without mask_strategy, which says what they are for");
-    DITI_TRY(diti_given_needs_encoder(model, "references", err));
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++) {
         diti_format(name, sizeof name, "references[%u]", (unsigned)i);
         DITI_TRY(diti_given_add(model, name, desc->references[i].frames, desc->references[i].frame_count, out, err));
@@ -60140,7 +63607,7 @@ static dit_result diti_given_check_loops(const dit_model *model, const dit_job_d
                          "dit_job_desc: loop_frames and loop_edit are about clips that continue each other; give "
                          "loop_count");
     if (out->shape.loop_count == 1) return DIT_OK;
-    DITI_TRY(diti_given_needs_encoder(model, "loop_count", err));
+    DITI_TRY(diti_job_needs_encoder(model, "loop_count", err));
     align = diti_vae_independent_frames(model->vae);
     if (!align)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -60204,6 +63671,12 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
+    if (desc->cache)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "
+            "must be NULL",
+            model->info.family, model->info.variant);
     if (diti_given_wants_holds(desc) && !(out->shape.clip && model->info.holds_frames))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model (%s %s) holds no frames: references must be empty, mask_strategy "
@@ -60477,6 +63950,9 @@ DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     size_t at = 0;
     uint32_t i;
     if (share->assignment.share) return DIT_OK;
+    if (share->program.text.patches)
+        DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
+                                        request->given_images[0], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),
@@ -60723,7 +64199,13 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
+    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
+                         desc->reference_count ? "whose keys change from step to step with this model"
+                                               : "and there are none");
     if (!desc->reference_count) return DIT_OK;
+    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);
@@ -60733,10 +64215,7 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
     if (desc->mask_strategy || desc->loop_count > 1 || desc->loop || desc->loop_frames)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
-    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "references: the model's autoencoder has no encoder; load the whole one as a component with "
-                         "the role DIT_ROLE_VAE");
+    DITI_TRY(diti_job_needs_encoder(model, "references", err));
     for (i = 0; i < desc->reference_count; i++)
         DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
     out->shape.reference_count = desc->reference_count;
@@ -60752,37 +64231,40 @@ DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape) {
 
 /* --- ops --- */
 
-/* Planes [C, h * w] as the sampler has latents, of the mean that the encoder says. */
-static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+DIT_INTERNAL diti_tensor diti_encode_mean(const diti_share *share, diti_graph *graph, diti_tensor pixels,
+                                          uint32_t width, uint32_t height, bool shifted) {
     const dit_job *job = share->job;
-    const diti_reference_shape *shape = &job->request.shape.references[index];
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t channels = vae->latent_channels, rows = shape->width / vae->factor * (shape->height / vae->factor), c;
+    uint32_t channels = vae->latent_channels, rows = width / vae->factor * (height / vae->factor), c;
     diti_patches places = DITI_ZERO;
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor moments, planes;
-    share->program.reference_pixels[index] =
-        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    moments =
-        diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
-                        shape->height, shape->width, job->request.shape.vae_tile);
+    moments = diti_vae_encode(job->model->vae, graph, pixels, height, width, job->request.shape.vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
     places.channels = channels;
-    places.height = shape->height / vae->factor;
-    places.width = shape->width / vae->factor;
+    places.height = height / vae->factor;
+    places.width = width / vae->factor;
     desc.out_f32 = true;
-    desc.name = "mean of a reference";
+    desc.name = "mean of a picture";
     moments = diti_elementwise(graph, diti_tensor_view(graph, moments, 0, rows, 0, channels), &desc);
     planes = diti_unpatchify(graph, moments, &places, channels);
-    desc.name = "scale reference";
+    desc.name = "scale picture";
     for (c = 0; c < (vae->by_channel ? channels : 1) && !diti_graph_failed(graph); c++) {
         desc.scale = vae->by_channel ? vae->scales[c] : vae->scale;
-        desc.offset = -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale;
+        desc.offset = shifted ? -(vae->by_channel ? vae->shifts[c] : vae->shift) * desc.scale : 0;
         desc.out = diti_tensor_view(graph, planes, c, vae->by_channel ? 1 : channels, 0, rows);
         diti_elementwise(graph, desc.out, &desc);
     }
     return planes;
+}
+
+static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, uint32_t index) {
+    const diti_reference_shape *shape = &share->job->request.shape.references[index];
+    share->program.reference_pixels[index] =
+        diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
+    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+                            shape->width, shape->height, true);
 }
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
@@ -60888,6 +64370,293 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     return i && shown && share->program.text.picture_count ? diti_references_write_shown(share, shown, err) : DIT_OK;
 }
 
+/* ==== src/job/control.c ==== */
+/* Pictures that steer a picture (docs/models.md 3.3.1, 3.4.1, 3.4.2): what FLUX.1 Fill repaints; edges or a depth map
+   that FLUX.1 Canny and Depth follow; pictures that control nets follow. Checks of a request, ops, and what the host
+   writes. */
+
+/* --- requests --- */
+
+DIT_INTERNAL dit_result diti_job_request_repaint(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    if (!desc->init_image || !desc->mask)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) repaints a part of a picture, and %s is missing; give init_image, "
+            "and mask, which is white in that part",
+            model->info.family, model->info.variant, desc->init_image ? "mask" : "init_image");
+    if (desc->strength != 0 && desc->strength != 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "strength is %g; this model (%s %s) makes anew all that mask shows: it must be 0 or 1",
+                         (double)desc->strength, model->info.family, model->info.variant);
+    DITI_TRY(diti_job_needs_encoder(model, "init_image", err));
+    DITI_TRY(diti_job_check_memory("init_image", desc->init_image, &out->shape, err));
+    DITI_TRY(diti_job_check_memory("mask", desc->mask, &out->shape, err));
+    out->shape.repaints = true;
+    out->start = desc->init_image;
+    out->mask = desc->mask;
+    return DIT_OK;
+}
+
+static dit_result diti_control_request_picture(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    bool wanted = traits->condition_channels && !traits->repaint_channels && !out->shape.clip;
+    if (!wanted && desc->control_image)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "dit_job_desc: this model (%s %s) reads no control picture by itself; control_image must be NULL%s",
+            model->info.family, model->info.variant,
+            traits->control_by ? ", a control net follows that of its entry in adapters" : "");
+    if (!wanted) return DIT_OK;
+    if (!desc->control_image)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) follows edges or a depth map; give control_image",
+                         model->info.family, model->info.variant);
+    DITI_TRY(diti_job_needs_encoder(model, "control_image", err));
+    DITI_TRY(diti_job_check_memory("control_image", desc->control_image, &out->shape, err));
+    out->shape.follows = true;
+    out->control_image = desc->control_image;
+    return DIT_OK;
+}
+
+static dit_result diti_control_request_net(const dit_model *model, uint32_t index, const dit_adapter *adapter,
+                                           diti_job_request *out, dit_error *err) {
+    char name[32];
+    uint32_t net = adapter->control, modes;
+    diti_format(name, sizeof name, "adapters[%u].image", (unsigned)index);
+    if (net >= model->control_count)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].control is %u, and the model has %u control nets; add one as a component with the "
+            "role DIT_ROLE_CONTROL when it is loaded",
+            (unsigned)index, net, (unsigned)model->control_count);
+    if (out->shape.controls >> net & 1u)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].control is %u, which an adapter before has, too; load the net twice",
+                         (unsigned)index, net);
+    if (!(adapter->weight >= -100 && adapter->weight <= 100))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u].weight is %g; it must be 0 (stands for 1) or up to "
+                         "100 either way",
+                         (unsigned)index, (double)adapter->weight);
+    if ((adapter->first != 0 || adapter->last != 0) &&
+        !(adapter->first >= 0 && adapter->first < adapter->last && adapter->last <= 1))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "adapters[%u]: first %g and last %g must be rising fractions of the steps, 0 to 1",
+                         (unsigned)index, (double)adapter->first, (double)adapter->last);
+    modes = model->controls[net]->modes;
+    if (modes ? adapter->mode >= modes : adapter->mode > 0)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "adapters[%u].mode is %u; this control net tells %u kinds of pictures apart, from 0 on: it must "
+            "be %s",
+            (unsigned)index, adapter->mode, (unsigned)(modes ? modes : 1), modes ? "below that" : "0");
+    if (!adapter->image.width || !adapter->image.height)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: a control net follows a picture; give it in rgba", name);
+    DITI_TRY(diti_job_check_memory(name, &adapter->image, &out->shape, err));
+    out->shape.controls |= 1u << net;
+    out->net_adapters[net] = *adapter;
+    if (adapter->weight == 0) out->net_adapters[net].weight = 1;
+    if (adapter->first == 0 && adapter->last == 0) out->net_adapters[net].last = 1;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const dit_job_desc *desc,
+                                                 diti_job_request *out, dit_error *err) {
+    uint32_t i;
+    DITI_TRY(diti_control_request_picture(model, desc, out, err));
+    if (!desc->adapter_count) return DIT_OK;
+    if (!desc->adapters)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: adapters is NULL, adapter_count is %u",
+                         desc->adapter_count);
+    if (!model->transformer->traits.control_by)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: this model (%s %s) takes no control net; adapter_count must be 0",
+                         model->info.family, model->info.variant);
+    if (desc->reference_count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_desc: control nets know nothing of references; give adapters or references");
+    DITI_TRY(diti_job_needs_encoder(model, "adapters", err));
+    for (i = 0; i < desc->adapter_count; i++)
+        DITI_TRY(diti_control_request_net(model, i, &desc->adapters[i], out, err));
+    return DIT_OK;
+}
+
+/* --- ops --- */
+
+/* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
+   repainted, then the mask. */
+static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t plane = (uint32_t)diti_request_plane(&job->request), pixels = shape->width * shape->height, i,
+             channels = traits->condition_channels, masks = traits->repaint_channels;
+    diti_tensor rows, latent, mask = 0;
+    share->program.condition = diti_tensor_new(graph, DITI_F32, shape->image_count * channels, plane, "condition");
+    if (share->assignment.share == 0) {
+        if (masks) {
+            rows = share->program.condition_pixels = diti_tensor_input(graph, DITI_F32, pixels, 3, "kept pixels");
+            mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
+        } else {
+            share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
+            rows = diti_image_in(graph, share->program.condition_pixels, false);
+        }
+        latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
+        for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
+            diti_copy(graph, latent,
+                      diti_tensor_view(graph, share->program.condition, i * channels, channels - masks, 0, plane),
+                      "condition");
+            if (masks)
+                diti_copy(
+                    graph, mask,
+                    diti_tensor_view(graph, share->program.condition, (i + 1) * channels - masks, masks, 0, plane),
+                    "condition");
+        }
+    }
+    diti_broadcast(graph, &share->assignment.all, 0, share->program.condition);
+}
+
+/* The latent of a control net's picture, F32 [C, h * w]. */
+static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *graph, uint32_t net) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_transformer *model = job->model->controls[net];
+    diti_tensor planes;
+    if (share->assignment.share) {
+        planes = diti_tensor_new(graph, DITI_F32, model->traits.latent_channels,
+                                 (uint32_t)diti_request_plane(&job->request), "control picture");
+    } else {
+        share->program.net_pixels[net] =
+            diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+                                  shape->width, shape->height, !model->traits.unshifted_control);
+    }
+    if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
+        diti_broadcast(graph, &share->assignment.all, 0, planes);
+    return planes;
+}
+
+DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t net;
+    if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
+    for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
+        if (shape->controls >> net & 1u)
+            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
+}
+
+DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
+    const dit_job *job = share->job;
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t net;
+    denoise->controls = share->program.nets;
+    for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
+        diti_control_use *use = &share->program.nets[denoise->control_count];
+        diti_denoise *own = &share->program.net_denoise[net];
+        diti_tensor control = own->control;
+        if (!(job->request.shape.controls >> net & 1u)) continue;
+        *own = share->program.low; /* the members that all evaluations have in common */
+        own->control = control;
+        own->control_mode = job->request.net_adapters[net].mode;
+        use->denoise = own;
+        use->model = job->model->controls[net];
+        if (use->model->modes) own->text_tokens++;
+        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
+        share->program.net_scales[net] = use->scales;
+        diti_transformer_prepare(use->model, graph, own);
+        denoise->control_count++;
+    }
+}
+
+/* --- host inputs --- */
+
+/* Pixels in -1..1, and 0, which is grey, where the mask is white: of the picture nothing else than what stays is known.
+ */
+static dit_result diti_control_write_kept(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    const dit_image *image = job->request.start;
+    size_t pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4, values;
+    uint32_t x, y, c;
+    float *pixels, *at;
+    dit_result result;
+    values = (size_t)image->width * image->height * 3;
+    pixels = at = (float *)diti_alloc_array(&job->env, values, sizeof *pixels);
+    if (!pixels) return diti_fail_memory(err, "init_image");
+    for (y = 0; y < image->height; y++)
+        for (x = 0; x < image->width; x++) {
+            float keeps = 1 - diti_mask_at(job->request.mask, x, y);
+            for (c = 0; c < 3; c++) *at++ = keeps * ((float)image->rgba[y * pitch + 4 * x + c] / 127.5f - 1);
+        }
+    result =
+        diti_plan_write(share->program.plan, share->program.condition_pixels, pixels, values * sizeof *pixels, err);
+    diti_free(&job->env, pixels);
+    return result;
+}
+
+/* Plane dy * side + dx has pixel (side * y + dy, side * x + dx) of the mask at (y, x). */
+static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
+    const dit_job *job = share->job;
+    uint32_t width = job->request.latent_width, height = job->request.latent_height, x, y, plane,
+             side = diti_model_factor(job->model), planes = job->model->transformer->traits.repaint_channels;
+    size_t values = (size_t)width * height * planes;
+    float *mask = (float *)diti_alloc_array(&job->env, values, sizeof *mask), *at = mask;
+    dit_result result;
+    if (!mask) return diti_fail_memory(err, "the mask");
+    for (plane = 0; plane < planes; plane++)
+        for (y = 0; y < height; y++)
+            for (x = 0; x < width; x++)
+                *at++ = diti_mask_at(job->request.mask, x * side + plane % side, y * side + plane / side);
+    result = diti_plan_write(share->program.plan, share->program.condition_mask, mask, values * sizeof *mask, err);
+    diti_free(&job->env, mask);
+    return result;
+}
+
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
+ */
+static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
+    const dit_job *job = share->job;
+    const dit_adapter *adapter = &job->request.net_adapters[net];
+    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
+    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
+    dit_result result;
+    if (!scales) return diti_fail_memory(err, "the strengths of control");
+    for (i = 0; i < steps; i++) {
+        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
+        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
+    }
+    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
+                             (size_t)steps * width * sizeof *scales, err);
+    diti_free(&job->env, scales);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err) {
+    const dit_job *job = share->job;
+    const diti_job_shape *shape = &job->request.shape;
+    bool first = share->assignment.share == 0;
+    uint32_t net;
+    if (first && shape->repaints && job->request.start) {
+        DITI_TRY(diti_control_write_kept(share, err));
+        DITI_TRY(diti_control_write_mask(share, err));
+    }
+    if (first && shape->follows && job->request.control_image)
+        DITI_TRY(diti_job_write_pixels(share, share->program.condition_pixels, job->request.control_image, err));
+    for (net = 0; net < job->model->control_count; net++) {
+        const diti_transformer *model = job->model->controls[net];
+        const dit_image *image = &job->request.net_adapters[net].image;
+        if (!(shape->controls >> net & 1u)) continue;
+        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
+        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
+        if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
+        DITI_TRY(diti_control_write_scales(share, net, err));
+        DITI_TRY(
+            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
+    }
+    return DIT_OK;
+}
+
 /* ==== src/job/request.c ==== */
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 
@@ -60896,12 +64665,9 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->adapter_count)
+    if (desc->cache && !diti_equal(desc->cache, "references"))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version has no control models; adapter_count must be 0");
-    if (desc->cache)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: this version skips no work; cache must be NULL");
+                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -60929,6 +64695,9 @@ static dit_result diti_request_check_guidance(const diti_model_traits *traits, c
     if (!(guidance->norm_limit >= 0 && guidance->norm_limit <= 1e30f))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: norm_limit %g must be 0 (any) or more",
                          (double)guidance->norm_limit);
+    if (!(guidance->length_limit >= 0 && guidance->length_limit <= 1e30f))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_guidance: length_limit %g must be 0 (any) or more",
+                         (double)guidance->length_limit);
     if (guidance->first == 0 && guidance->last == 0) return DIT_OK;
     if (!(guidance->first >= 0 && guidance->first < guidance->last && guidance->last <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -61126,7 +64895,7 @@ static dit_result diti_request_given(const dit_model *model, const diti_env *env
     for (i = 0; i < DITI_TEXTS && result >= 0; i++) {
         const dit_tensor *embeds = diti_request_text_input(desc, i, conditional, false);
         const dit_tensor *mask = diti_request_text_input(desc, i, conditional, true);
-        if (!model->texts[i].tokens) continue;
+        if (!model->texts[i].tokens || (i == DITI_TEXT_SECOND && model->image_encoder)) continue;
         if (!embeds)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "input %s%s is missing: this model needs it beside the prompt embedding",
@@ -61149,7 +64918,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
     for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch]; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens && (!model->fixed_text || diti_encoders_mask(model)))
+        if (encoder->tokens && encoder->text != DITI_TEXT_POOLED && (!model->fixed_text || diti_encoders_mask(model)))
             out->lengths[encoder->text][branch] =
                 out->tokens[i].lengths[branch] - diti_encoder_dropped(encoder, diti_references_tokens(&out->shape) > 0);
     }
@@ -61180,7 +64949,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     else if (blob)
         DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
     for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
-        if (model->texts[i].tokens || given->texts[i].tokens)
+        if ((model->texts[i].tokens || given->texts[i].tokens) && !(i == DITI_TEXT_SECOND && model->image_encoder))
             DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.null_text = out->shape.null_text || (!conditional && model->transformer->traits.null_text && !embeds &&
                                                     !blob && !desc->negative_prompt);
@@ -61194,7 +64963,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     if (out->shape.encodes[branch]) {
         DITI_TRY(diti_model_check_encoders(model, member, err));
         DITI_TRY(diti_prompt_tokens_make(model, env, &out->shape, conditional ? desc->prompt : desc->negative_prompt,
-                                         branch, out->tokens, err));
+                                         branch, !conditional, out->tokens, err));
     }
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
@@ -61261,6 +65030,23 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
                      "dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0");
 }
 
+/* Prompts and what was made of them have no tokens of the picture. */
+static dit_result diti_request_sees(const dit_model *model, const dit_job_desc *desc, uint32_t branches,
+                                    dit_error *err) {
+    uint32_t branch;
+    if (!model->transformer->traits.sees_picture || model->image_encoder) return DIT_OK;
+    for (branch = 0; branch < branches; branch++)
+        if (!diti_request_text_input(desc, DITI_TEXT_FIRST, branch + 1 == branches, false) ||
+            !diti_request_text_input(desc, DITI_TEXT_SECOND, branch + 1 == branches, false))
+            return diti_fail(
+                err, DIT_ERROR_UNSUPPORTED_MODEL,
+                "this model (%s %s) reads the picture that it moves by an image encoder, and has none: add "
+                "the component (image_encoder, DIT_ROLE_IMAGE_ENCODER), or give prompt_embeds and "
+                "prompt_embeds_2, for both branches of guidance",
+                model->info.family, model->info.variant);
+    return DIT_OK;
+}
+
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
@@ -61270,6 +65056,7 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
+    DITI_TRY(diti_request_sees(model, desc, branches, err));
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
     for (branch = 0; branch < branches && result >= 0; branch++)
         result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
@@ -61337,12 +65124,24 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
     if (by_frame && ranks > request->shape.latent_frames)
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
+    if (traits->whole_rows && (ranks > 1 || diti_patches_used(&request->shape)))
+        return "this model's blocks read all rows of a picture at once, so that no ulysses, ring or pipefusion divides "
+               "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
+    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
+        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
+               "ring and tensor do not";
+    if (request->shape.keeps_references && diti_patches_used(&request->shape))
+        return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
+               "another split, or leave cache away";
+    if (request->shape.controls && split->shard)
+        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
+               "shard out";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
-        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
+        return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
@@ -61423,6 +65222,27 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
+static dit_result diti_request_preview(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                       dit_error *err) {
+    bool tiny = model->tae || (model->vae && diti_vae_get_traits(model->vae)->tiny);
+    diti_colors colors;
+    if ((int)desc->preview < DIT_PREVIEW_DEFAULT || (int)desc->preview > DIT_PREVIEW_VAE)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "preview %d is unknown", (int)desc->preview);
+    out->shape.preview_interval = desc->preview_interval;
+    if (!desc->preview_interval) return DIT_OK;
+    out->shape.preview = desc->preview ? desc->preview : model->tae ? DIT_PREVIEW_TAE : DIT_PREVIEW_VAE;
+    if (out->shape.preview == DIT_PREVIEW_TAE && !tiny)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "preview wants a tiny autoencoder, and the model has none: add its file as a component with "
+                         "the role DIT_ROLE_TAE");
+    if (out->shape.preview == DIT_PREVIEW_PROJ && !diti_model_colors(model, &colors))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "preview wants the colours of latents, and nobody has published those of a model of family "
+                         "%s: take DIT_PREVIEW_TAE or DIT_PREVIEW_VAE",
+                         model->info.family);
+    return DIT_OK;
+}
+
 static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     const diti_job_request *before, diti_job_request *out, dit_error *err) {
     DITI_TRY(diti_request_check_desc(desc, err));
@@ -61438,7 +65258,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
         DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
-    DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    if (model->transformer->traits.repaint_channels)
+        DITI_TRY(diti_job_request_repaint(model, desc, out, err));
+    else
+        DITI_TRY(out->shape.clip ? DIT_OK : diti_job_request_start(model, desc, out, err));
+    DITI_TRY(diti_job_request_control(model, desc, out, err));
     DITI_TRY(diti_job_request_given(model, env, desc, before, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0 && out->guidance.low_scale == 0 && model->low)
@@ -61447,10 +65271,11 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
     DITI_TRY(diti_job_request_skipping(model, out, err));
-    out->shape.mixed =
-        out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
-    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed && model->transformer->traits.norms_tokens;
-    out->shape.preview_interval = desc->preview_interval;
+    out->shape.mixed = out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 ||
+                                             out->guidance.norm_limit > 0 || out->guidance.length_limit > 0);
+    out->shape.norms_tokens = out->shape.guided && !out->shape.mixed &&
+                              (model->transformer->traits.norms_tokens || model->transformer->traits.norms_lines);
+    DITI_TRY(diti_request_preview(model, desc, out, err));
     out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
@@ -61556,9 +65381,8 @@ DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err) {
                            request->plane_values * sizeof(float), err);
 }
 
-/* The planes of a clip that are decoded. */
-static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents, uint32_t image,
-                                    uint32_t frames) {
+DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
+                                          uint32_t image, uint32_t frames) {
     const diti_job_request *request = &share->job->request;
     uint32_t channels = share->job->model->transformer->traits.latent_channels,
              area = request->latent_width * request->latent_height;
@@ -61566,15 +65390,12 @@ static diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, 
                             frames * area);
 }
 
-DIT_INTERNAL void diti_clip_emit_preview(diti_share *share, diti_graph *graph) {
-    const diti_job_shape *shape = &share->job->request.shape;
+DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *graph) {
     diti_vae_clip clip;
     diti_tensor rows;
-    if (!diti_clip_decoder(share, graph, 1, &clip)) return;
+    if (!diti_clip_decoder(share, graph, 1, &clip)) return 0;
     rows = diti_clip_rows(share, graph, &clip, diti_clip_planes(share, graph, share->program.x0, 0, 1), 0);
-    rows = diti_vae_clip_all(&clip, rows);
-    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
+    return diti_vae_clip_all(&clip, rows);
 }
 
 /* The list of chunks, and how large they are at most. */
@@ -61599,21 +65420,25 @@ static void diti_clip_list_chunks(diti_share *share, diti_graph *graph, const di
     }
 }
 
-/* The first `made` of a chunk's frames, as bytes and, where somebody wants them, as floats; all as texels. */
-static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t made,
-                                  uint32_t frames) {
+/* The texels of a chunk's pixels, where they are not its bytes. */
+static void diti_clip_emit_texels(diti_share *share, diti_graph *graph, uint32_t pixels) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    uint32_t pixels = frames * shape->width * shape->height, own = made * shape->width * shape->height;
-    diti_tensor rgb = program->rgb[0] && made ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, own) : 0;
-    if (made)
-        diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, own), rgb, shape->swap,
-                       program->health_words);
-    if (shape->texels != DITI_TEXELS_RGBA)
-        diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
-                        diti_tensor_view(graph, program->texels[0], 0, 1, 0,
-                                         shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels),
-                        shape->texels == DITI_TEXELS_GREY);
+    uint32_t words = shape->texels == DITI_TEXELS_GREY ? pixels / 4 : 2 * pixels;
+    if (shape->texels == DITI_TEXELS_RGBA) return;
+    diti_texels_out(graph, diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels),
+                    diti_tensor_view(graph, program->texels[0], 0, 1, 0, words), shape->texels == DITI_TEXELS_GREY);
+}
+
+/* A chunk's frames, as bytes and, where somebody wants them, as floats and as texels. */
+static void diti_clip_emit_frames(diti_share *share, diti_graph *graph, diti_tensor rows, uint32_t frames) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    diti_program *program = &share->program;
+    uint32_t pixels = frames * shape->width * shape->height;
+    diti_image_out(graph, rows, diti_tensor_view(graph, program->rgba[0], 0, 1, 0, pixels),
+                   program->rgb[0] ? diti_tensor_view(graph, program->rgb[0], 0, 3, 0, pixels) : 0, shape->swap,
+                   program->health_words);
+    diti_clip_emit_texels(share, graph, pixels);
 }
 
 static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t frames, uint32_t out_frames) {
@@ -61635,70 +65460,100 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide the frames of a chunk where the autoencoder takes them one by one. */
+/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
 static bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && diti_vae_is_of_pictures(job->model->vae) &&
-           !job->request.shape.vae_tile && job->request.shape.frames > 1;
+    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
+           (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
 }
 
-/* Rows of the latents of the frames that a share decodes, which the first one sends to the others. */
-static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_group *group,
-                                      uint32_t frames) {
+/* Rows of the latents that a member reads. */
+static diti_tensor diti_clip_cut(const diti_share *share, diti_graph *graph, const diti_vae_chunk *chunk,
+                                 const diti_vae_portion *portion) {
     const diti_job_request *request = &share->job->request;
-    uint32_t channels = share->job->model->transformer->traits.latent_channels, i,
-             area = request->latent_width * request->latent_height, self = share->assignment.share,
-             own = diti_group_size(group, self, frames) * area;
-    diti_tensor part = 0;
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_group_first(group, i, frames) * area, rows = diti_group_size(group, i, frames) * area;
-        if (!rows || (self ? i != self : i == 0)) continue;
-        part = diti_tensor_new(graph, DITI_F32, rows, channels, "latents to decode");
-        if (self) {
-            diti_receive(graph, part, 0);
-            continue;
-        }
-        diti_copy(graph, diti_tensor_view(graph, share->program.chunk_latent, first, rows, 0, channels), part,
-                  "latents to decode");
-        diti_send(graph, part, i);
-    }
-    if (self || !own || diti_graph_failed(graph)) return self ? part : 0;
-    return diti_tensor_view(graph, share->program.chunk_latent, 0, own, 0, channels);
+    uint32_t channels = share->job->model->transformer->traits.latent_channels,
+             rows = chunk->frames * request->latent_height * request->latent_width;
+    diti_place_desc cut = DITI_ZERO;
+    cut.from.frames = chunk->frames;
+    cut.from.height = request->latent_height;
+    cut.from.width = request->latent_width;
+    cut.to = cut.from;
+    cut.to.frames = portion->frames;
+    cut.to.height = portion->lines;
+    cut.part = cut.to;
+    cut.first = portion->first;
+    cut.from_y = portion->line;
+    cut.out = diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * cut.to.width, channels,
+                              "latents to decode");
+    if (!share->assignment.share)
+        diti_place_frames(graph, diti_tensor_view(graph, share->program.chunk_latent, 0, rows, 0, channels), &cut);
+    return cut.out;
 }
 
-/* A share's frames of a chunk, of which the first so many shares have one or more. All others' come to the first one,
-   whose own come last, so that who reads the frames waits for them all. */
+/* The latents that a share reads, which the first one sends to the others. */
+static diti_tensor diti_clip_hand_out(const diti_share *share, diti_graph *graph, const diti_vae_clip *clip,
+                                      const diti_vae_chunk *chunk) {
+    uint32_t self = share->assignment.share, i;
+    diti_vae_portion portion;
+    diti_tensor part;
+    for (i = 1; i < clip->group.count && !self && !diti_graph_failed(graph); i++) {
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        if (portion.frames) diti_send(graph, diti_clip_cut(share, graph, chunk, &portion), i);
+    }
+    portion = diti_vae_clip_portion(clip, chunk, self, false);
+    if (!portion.frames || diti_graph_failed(graph)) return 0;
+    part = diti_clip_cut(share, graph, chunk, &portion);
+    if (self) diti_receive(graph, part, 0);
+    return part;
+}
+
+/* Pixels of a frame that is member's, as all pixels of the chunk number them. */
+static uint32_t diti_clip_pixel(const diti_share *share, const diti_vae_portion *made, uint32_t frame) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    return ((made->first + frame) * shape->height + made->line) * shape->width;
+}
+
+/* Runs of pixels that a member makes: its frames where they are whole, else its lines of each frame. */
+static uint32_t diti_clip_runs(const diti_share *share, const diti_vae_portion *made, uint32_t *pixels) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    bool whole = made->lines == shape->height;
+    *pixels = (whole ? made->frames : 1) * made->lines * shape->width;
+    return whole && made->frames ? 1 : made->frames;
+}
+
+/* A share's part of a chunk. All others' come to the first one, whose own comes last, so that who reads the frames
+   waits for them all. */
 static void diti_clip_emit_share(diti_share *share, diti_graph *graph, diti_vae_clip *clip,
                                  const diti_vae_chunk *chunk) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_program *program = &share->program;
-    diti_group group = diti_decode_group(share);
-    uint32_t pixels = shape->width * shape->height, i, own;
+    uint32_t all = chunk->out_frames * shape->width * shape->height, self = share->assignment.share, i, k, runs, pixels;
     bool floats = shape->float_frames || shape->texels != DITI_TEXELS_RGBA;
-    diti_vae_chunk part = *chunk;
-    diti_tensor rows, rgba, rgb = 0;
-    if (group.count > chunk->frames) group.count = chunk->frames;
-    if (group.index >= group.count) return;
-    own = diti_group_size(&group, group.index, chunk->out_frames);
-    rows = diti_clip_hand_out(share, graph, &group, chunk->frames);
-    part.frames = part.out_frames = own;
-    if (own) rows = diti_vae_clip_run(clip, &part, rows);
-    for (i = 1; i < group.count && !group.index && !diti_graph_failed(graph); i++) {
-        uint32_t frames = diti_group_size(&group, i, chunk->out_frames);
-        if (frames)
-            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0,
-                                diti_group_first(&group, i, chunk->out_frames) * pixels, frames * pixels, i);
+    diti_tensor rows = diti_vae_clip_run(clip, chunk, diti_clip_hand_out(share, graph, clip, chunk)), rgba, rgb = 0;
+    diti_vae_portion made;
+    for (i = 1; i < clip->group.count && !self; i++) {
+        made = diti_vae_clip_portion(clip, chunk, i, true);
+        runs = diti_clip_runs(share, &made, &pixels);
+        for (k = 0; k < runs && !diti_graph_failed(graph); k++)
+            diti_decode_receive(graph, program->rgba[0], floats ? program->rgb[0] : 0, diti_clip_pixel(share, &made, k),
+                                pixels, i);
     }
-    if (!group.index) {
-        diti_clip_emit_frames(share, graph, rows, own, chunk->out_frames);
-        return;
+    made = diti_vae_clip_portion(clip, chunk, self, true);
+    runs = diti_clip_runs(share, &made, &pixels);
+    for (k = 0; k < runs && !diti_graph_failed(graph); k++) {
+        diti_tensor part = diti_tensor_view(graph, rows, k * pixels, pixels, 0, 3);
+        uint32_t first = diti_clip_pixel(share, &made, k);
+        rgba = self ? diti_tensor_new(graph, DITI_U32, 1, pixels, "pixels of frames")
+                    : diti_tensor_view(graph, program->rgba[0], 0, 1, first, pixels);
+        if (floats)
+            rgb = self ? diti_tensor_new(graph, DITI_F32, 3, pixels, "pixels of float frames")
+                       : diti_tensor_view(graph, program->rgb[0], 0, 3, first, pixels);
+        diti_image_out(graph, part, rgba, rgb, shape->swap, program->health_words);
+        if (!self) continue;
+        diti_send(graph, rgba, 0);
+        if (floats) diti_send(graph, rgb, 0);
     }
-    if (!own || diti_graph_failed(graph)) return;
-    rgba = diti_tensor_new(graph, DITI_U32, 1, own * pixels, "some frames");
-    if (floats) rgb = diti_tensor_new(graph, DITI_F32, 3, own * pixels, "some float frames");
-    diti_image_out(graph, rows, rgba, rgb, shape->swap, program->health_words);
-    diti_send(graph, rgba, 0);
-    if (floats) diti_send(graph, rgb, 0);
+    if (!self) diti_clip_emit_texels(share, graph, all);
 }
 
 /* Behind the segment "decode", which makes rows of the latents, a segment for each kind of chunk, in the order in which
@@ -61710,11 +65565,15 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
              area = request->latent_width * request->latent_height,
              latents = request->shape.latent_frames - request->shape.extra_frames;
     diti_vae_clip clip;
-    bool divided = share->job->model->vae && diti_clip_is_divided(share);
+    bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
     if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
+    if (divided) {
+        diti_group group = diti_decode_group(share);
+        takes_part = diti_vae_clip_divide(&clip, &group);
+    }
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
@@ -61732,13 +65591,13 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         if (program->chunk_segments[chunk->kind] != UINT32_MAX) continue;
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
-            diti_clip_emit_share(share, graph, &clip, chunk);
+            if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
         rows = diti_vae_clip_run(&clip, chunk, rows);
         if (diti_graph_failed(graph)) return;
-        diti_clip_emit_frames(share, graph, rows, chunk->out_frames, chunk->out_frames);
+        diti_clip_emit_frames(share, graph, rows, chunk->out_frames);
         diti_guard_judge(graph);
     }
 }
@@ -61877,14 +65736,57 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
                            job->request.shape.vae_tile, group);
 }
 
+DIT_INTERNAL bool diti_model_colors(const dit_model *model, diti_colors *out) {
+    const diti_latents *latents = &model->transformer->traits.latents;
+    const diti_pipeline_class *pipeline = model->pipeline;
+    bool clips = model->vae ? diti_vae_get_traits(model->vae)->video : model->transformer->traits.default_frames > 0;
+    float scale = pipeline && pipeline->latent_scale > 0 ? pipeline->latent_scale : latents->scale;
+    return diti_colors_find(model->transformer->traits.latent_channels, scale, clips, out);
+}
+
+/* Colours of the latent's pixels, between which straight lines lead to those of the picture. */
+static void diti_decode_emit_colors(diti_share *share, diti_graph *graph, diti_tensor planes) {
+    const dit_job *job = share->job;
+    uint32_t height = job->request.latent_height, width = job->request.latent_width;
+    diti_colors colors;
+    diti_tensor rows;
+    if (!diti_model_colors(job->model, &colors)) return;
+    share->program.preview_colors =
+        diti_tensor_input(graph, DITI_F32, colors.channels + 1, DITI_COLOR_COLUMNS, "colors of the latent");
+    rows = diti_latent_colors(graph, planes, height, width, colors.patch, share->program.preview_colors);
+    diti_enlarge_out(graph, rows, height * colors.patch, width * colors.patch,
+                     diti_model_factor(job->model) / colors.patch, share->program.preview, job->request.shape.swap);
+}
+
+DIT_INTERNAL dit_result diti_preview_write(diti_share *share, dit_error *err) {
+    float table[(DITI_VAE_MAX_CHANNELS + 1) * DITI_COLOR_COLUMNS];
+    diti_colors colors;
+    uint32_t i;
+    if (!share->program.preview_colors || !diti_model_colors(share->job->model, &colors)) return DIT_OK;
+    for (i = 0; i <= colors.channels; i++) {
+        memcpy(table + (size_t)i * DITI_COLOR_COLUMNS, colors.values + (size_t)i * 3, 3 * sizeof *table);
+        table[i * DITI_COLOR_COLUMNS + 3] = 0;
+    }
+    return diti_plan_write(share->program.plan, share->program.preview_colors, table,
+                           (colors.channels + 1) * DITI_COLOR_COLUMNS * sizeof *table, err);
+}
+
+/* A preview is the first picture, or the first frame of a clip. */
 DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_vae *vae = shape->preview == DIT_PREVIEW_TAE && job->model->tae ? job->model->tae : job->model->vae;
+    diti_tensor planes = shape->clip ? diti_clip_planes(share, graph, share->program.x0, 0, 1)
+                                     : diti_decode_planes(job, graph, share->program.x0, 0);
     diti_tensor rows;
-    rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, share->program.x0, 0), NULL);
-    share->program.preview =
-        diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, share->program.preview, 0, job->request.shape.swap, 0);
+    share->program.preview = diti_tensor_state(graph, DITI_U32, 1, shape->width * shape->height, "preview");
+    if (shape->preview == DIT_PREVIEW_PROJ) {
+        diti_decode_emit_colors(share, graph, planes);
+        return;
+    }
+    rows = shape->clip && vae == job->model->vae ? diti_clip_emit_first(share, graph)
+                                                 : diti_decode_rows(job, graph, vae, planes, NULL);
+    diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
 }
 
 DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
@@ -62053,6 +65955,7 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
     use->encoded_rows = job->request.shape.encoded_rows;
     use->given_rows = job->request.shape.given_rows;
     if (job->request.shape.null_text) use->null_text = job->model->transformer->traits.null_text;
+    if (job->model->image_encoder) use->patches = diti_clip_vision_input(job->model->image_encoder, graph);
     if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
@@ -62073,7 +65976,7 @@ static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
     denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
     denoise->text_items = share->program.text_items;
-    if (!job->model->fixed_text) denoise->text_firsts = share->program.text_firsts;
+    denoise->text_firsts = share->program.text_firsts;
     denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
@@ -62087,7 +65990,10 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
-    if (shape->norms_tokens) solver->token_side = job->model->transformer->traits.patch;
+    if (shape->norms_tokens) {
+        const diti_model_traits *traits = &job->model->transformer->traits;
+        solver->token_side = traits->norms_lines ? DITI_SOLVER_LINES : traits->patch;
+    }
     solver->width = job->request.latent_width;
     solver->has_y = shape->has_y;
     solver->has_h3 = shape->has_h3;
@@ -62137,6 +66043,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->fps = request->fps;
     denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
     denoise->condition = share->program.condition;
+    denoise->keeps_references = request->shape.keeps_references;
     denoise->frame_steps = share->program.frame_steps;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
@@ -62149,6 +66056,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
+    diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
 }
 
@@ -62287,8 +66195,9 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     diti_emit_text(share, graph);
     diti_emit_share_text(share, graph);
     diti_references_emit(share, graph);
+    diti_control_emit(share, graph);
     diti_guard_judge(graph);
-    share->program.decode_timestep = 0;
+    share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
@@ -62309,10 +66218,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     guards = graph->guards;
     if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
-        if (shape->clip)
-            diti_clip_emit_preview(share, graph);
-        else
-            diti_decode_emit_preview(share, graph);
+        diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
     share->program.decode_segment = share->program.last_segment =
@@ -62369,7 +66275,10 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     diti_prompts prompts;
     dit_result result = DIT_OK;
+    uint32_t branch;
     if (share->program.labels) return diti_inputs_classes(share, err);
+    for (branch = 0; branch < share->assignment.branches; branch++)
+        share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
@@ -62413,6 +66322,7 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
                 (float)diti_dynamic_guidance((double)guidance->scale, request->schedule.count, (double)step->timestep);
         row->rescale = guidance->rescale;
         row->project = guidance->project;
+        row->length_limit = guidance->length_limit > 0 ? guidance->length_limit : 3e38f;
         row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
         row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
         for (frame = 0; frame < request->shape.latent_frames && request->frame_steps; frame++) {
@@ -62450,6 +66360,7 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
+    if (result >= 0) result = diti_control_write(share, timesteps, err);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.coefficients, table,
                                  (size_t)count * columns * sizeof *table, err);
@@ -62501,6 +66412,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     if (share->program.start_coefficients) DITI_TRY(diti_start_write(share, err));
     DITI_TRY(diti_given_write(share, err));
     DITI_TRY(diti_clip_write(share, err));
+    DITI_TRY(diti_preview_write(share, err));
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
     DITI_TRY(diti_references_write(share, err));
@@ -62513,6 +66425,8 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     diti_inputs_scale_noise(job);
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
+    job->request.control_image = NULL;
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);
@@ -63149,11 +67063,18 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
     return diti_share_end_commands(first, first->program.preview_copy, err);
 }
 
+DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
+    uint32_t i;
+    diti_free(env, program->denoise.family);
+    diti_free(env, program->low.family);
+    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
+}
+
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
-    diti_free(&job->env, share->program.denoise.family);
-    diti_free(&job->env, share->program.low.family);
+    diti_program_free_families(&job->env, &share->program);
+    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
@@ -63187,8 +67108,7 @@ DIT_INTERNAL dit_result diti_share_plan(diti_share *share, const dit_progress *p
 }
 
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
-    diti_free(&device->env, program->denoise.family);
-    diti_free(&device->env, program->low.family);
+    diti_program_free_families(&device->env, program);
     diti_free(&device->env, program->chunks);
     diti_free(&device->env, program->chunk_commands);
     diti_destroy_CommandPool(device, program->command_pool);
@@ -64680,8 +68600,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
              now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";
-    else if (now->preview_interval != then->preview_interval)
-        what = "preview_interval";
+    else if (now->preview_interval != then->preview_interval || now->preview != then->preview)
+        what = "preview_interval, or preview";
     else if (now->resumes != then->resumes)
         what = "resume_on_loss";
     else if (now->vae_tile != then->vae_tile)
@@ -64996,8 +68916,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    if (job->share_count) diti_free(&env, job->shares[0]->program.denoise.family);
-    if (job->share_count) diti_free(&env, job->shares[0]->program.low.family);
+    if (job->share_count) diti_program_free_families(&env, &job->shares[0]->program);
     if (job->share_count) diti_free(&env, job->shares[0]->program.chunks);
     diti_free(&env, job->shares[0]);
     diti_job_request_free(&env, &job->request);
@@ -65243,6 +69162,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
                               room, &found);
     if (model->vae) diti_weight_infos(diti_vae_weights(model->vae), DIT_ROLE_VAE, out, room, &found);
     if (model->tae) diti_weight_infos(diti_vae_weights(model->tae), DIT_ROLE_TAE, out, room, &found);
+    if (model->image_encoder)
+        diti_weight_infos(diti_clip_vision_weights(model->image_encoder), DIT_ROLE_IMAGE_ENCODER, out, room, &found);
     *count = out && found > room ? room : found;
     return DIT_OK;
 }
@@ -67330,37 +71251,38 @@ static const char *const diti_spirv_text_expand[] = {
     0};
 #define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
-    "n0C9%1VZI/xQSSo-lDOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84Mmk=h2h4xJ,CYHHN$MCCj(-GSQmNk]Vwn6J6p(KhNYKXlh$HZqyFMAH2ay3IB]q"
-    "D=[Rmn,G4wTKlVnH-21INmyZrpb%.0<'mb+Wm+5N=%hNy,u9PCr7Z/>#DQn/&6iWLW(M-7dBxsrh=O3yfJP+JDcSPLAIv0TyS/Fdhs[YQ=h*i+;d_yH8%F"
-    "&ed501B+[xwOWdG]h(eOw<`FyK<LPMr@T0p3J#.@NDFD`&/6-TdXy]k%(%UJJxK*7*r/9-XwV7W_xB78u/aE/=M)ebTwk3Nd$x2P8.A<e6Zhe8):rLAIDX"
-    "#S'>$%8DmZuG6R3f;r^P)WXK'[uwsc<X7DiDHO-^A3h1@d::$Gdc2d>[dNdx3)UsX$,_YqNq&wou'enhsn8#&X(uei*Ul]G@rxZIi8wwTG$8qtI0Axn'0="
-    "l;L^%oJ.:XYAb&a@*dnv]=3CO9Z>cA'Gt$Gv&2PU':D%Iqj)0WERF5Dc8##0vGf2]c0uKeMxc)asPhC;`A^/udT[G>r3o1v>p4#.SxdPj88q/vg;51+]B("
-    "T]2NvTI)pKAOe)6a6DoTfjtbVN]X]3Hx8(E5X_/>t##Ks5NFxMikBeWDs2U2.uv/&lPhmd^rZL/u2W@=m-H``J;UMcr/aH(9P`(3Y-k2#A.D5WuSK;K.HU"
-    "9&3/^o'XV_-g8Cl+#Eh(g<av_gfb$JeX7.DjO.X+SKru4&C#aq6#H&C,A7:O)p:yZ'29T.rVW@8TN4QEwmWx(l+U%>ad$^Iu'U=1FP6k>J`(]2w:sn_v:B"
-    "EQVKS8uY3Kf'ES.1T`Tt$N&1RQnwvAs<mpH@-od]l;F+Q`h]q3s5yPOivZR>noxF)JTwb.D>K0Wx>`d8=gpk;]S@t/E#':SV.>pr,)D/j%3H9Z9PZ<b<;9"
-    ",.U*r;ppFjTKni(O21'4-<)G9K>N%Fktb%rlVSLKnefHinaQRocE%QZO_,Ni&w(#JWYNI0Zg7(if7NVw>99E<$k;bVSwUZSB:UY$%vj>wvA)fkS(34)$O>"
-    "b.=0guGS>D3&eOB.y'n29-oI,q1[W5W<_spSQJXBx;)>2j;NYj*uS_4rt8`n%*_Xv&DReJx41r9F*jWI*;(2V0<Zh2;#=EFbk%SijXV`gd[c'd0%ejn7S>"
-    "jqF7Dm;O8r)nIM><cv4<O_v^rKgZW4fc5wboh>pF#F6TN,)$),qc]B;'VIf:H)b2QT>GLh:xVUv(E0B[F1AUO(=siD7TiH7PEKo^a$)F[&uKv=wkS*7DvV"
-    "%u/#jUk@Aep0A19VEw*7eG)f&d@_E0(+d]&mU>rV>8HYfORKInlpA'D+#Do)nvbr:gdd.tUFGaP#LS]pElp9Z::D$//o,/k8F8HU#+e:est$./(Prmv-_<"
-    "peX<Axp6AHcv_niCyL&atwZ2NZXH%(j;y&%-fl89A*7_9<.ZOET1:l/5HhUV5`f#k)Z&LDqoNm'%N$jd=tVXAA069+k)a941;hI8AXD9$B3/WAD`3K8+y$"
-    "tXdZH)Srv>+<&jO>X/LW@$i;1JObr5SN,c_j*jCGR0G<HopsVaYN%g=5n#lA(w'i)]=+7L_5tu<[CTH-6nQ80ulk/fSUwDqliR.1;^t;HtF$Tm`0L`MZNC"
-    "CU4w2TmKZLvAZ$(^Pf<9jE%qli31[BK+(ac_ATJFDsmE+CBT`uIfPg`E53kBZkg*GA[GFcoRU]h'y'PVD98`s$9-x4>NpF;#^rX616]BVaA0#3-&%+.3q8"
-    "@R1+p2DcSv*-3kVvwCE_`qc'8cofSjHORF>eQGPBX^al5Q0ld*6BW:.cH@W]'^dIW8AE,dD>[9@>RwTK/'tR1ftO':[Ug-5j7lW^+5Gfd5MU_2e^x1.eu$"
-    "HD6_&(<6:(BPu>ifNnPXmnR,UIq*/Y+v$1Q&<J')Fay[]K+]c'ugCbT>-,qB#1qc(nUvm@q%fj9hX`A1)ruXd/[d@n&0VvJ0fAH,6piQ/KDDM[u>2r#kZ1"
-    "m^AUl<@pQG`tqc43G<8Wjl0%e7W7%.#ccNG^=XJnSBcaH7rP$EvkWbmE*b'TZiH<Oql#9%v.)$qEo^I4KeN42HSmr,fBOv[ekK42H8uCgr&+02y^FLAWB'"
-    "&6HDDNg8qXRjHABU8H90GtOYY[uvU[iWli]:MIxeC4aa+-*E<aCZlJrj[Rb,Oqdxu1(5YOe^_D>scan22SG)MXWy<JMgy-mff_V/TBHask30B62+a>nf0S"
-    "IN6@>Z*ODqU+Tuc]A3f_j_k^i3VRrS2.OK9)UtZw2-Y@Rv$>BnK5@2H02BQTOhV#lYK48Y:jTUSh+V0G,'9;7#BZ:[7:EV2NAQ+6esWQaDhiliBOowIKh`"
-    "<CTVRaf(M*x-u/E3Z,l)3gWnE><2.S5>,u&d0D)tImC3dOy9.S'7juEyOhQ(XcyCkUqIim5OGItgr<LLe/DJ^0Lg$1^91Oj$@@p`vrg1g`y/4.l5nvOErY"
-    "@F&r4__#T3YL(9Z&t0Hl2]/2v.4IAZ2<6Wa^^FKAeb:.sk<u1<%Ygbh#%SQLdHHVEM4bo:gVJ:TKg;R=o#ikEPE$@emWCoS#QrfuB8Phh_Xw3IcPY8@aY["
-    "cPZK4(C[i507XQ1K5r^J>#`Y7ABoX@N<+p$ALxCjrk`ik4;jN&dWS$:_nd<M>L0oNkgXIy/b9;Hht5f.5):b=Np<[G;nrmPa*MVZ;4AYiYx_7%'3Gt*Urn"
-    "1:W)E6r2*0-y_$7Uv()6ByrcIafE&U<h.Mq^<PDQYT6l@$1&@j&Z/(y>Af2'b@Aun9j$osYUS1AIMIe1(rx8yg]ofq%<,G6U.^0f5h^AKlow`;n@mkl,vc"
-    "D[o66+IWdC,@WtPg_+&NH#Tg0qXs12IZ.>r0l:eq0rXMZ1@<%&t%e)WDWuEIsmm9[Cy%]afTa(D_xpFQ<eM>(Knb15f,Jt=bqgsWtID]V]Q.yvIM$E<Vkb"
-    "oV+:`yG)q<<lTtn.*`RHaUxAGGcl_0=,h=rAVf4R7HKZ,pF_IuA+#N]#-o3/dx075steM8jdEcso+l@d^T^Eet04/M'2.CA*m'aSv@@E_P>nZG.-8mOSU&"
-    "7w)wsdO^E*-/*ibBbA$Kc)mJ0HUE5.Isdda2Rp7M9'ZC6D]6ly5V88>xiM]%e;(k-AMt)mj4eJ8A_x,1U'phcK-IvNTLxk67nT/9]ZVSX;+&ek7UtWEPE_"
-    ".<<e^5SI^r'qU;%R1@4(:4:PyHlb#giL%,G#Av=+#*J&Y-A*D7@W<fj0Z6S(qI4i`s:Lh5>Ib[6`G.G`%K$MpYSW+xkm[aj>'s-gKcDK:28p,8s<MkxcfL"
-    ".YE=/M&MqHpKZk>/L&)euGM*D5&]+q-/[EwlBAD==VYr#.CEZ[rxv;fM2+Dv]1l[ui_MI_$n'tI3o64LG[IA*#",
+    "n0C9%1VZI/,a(+sn;DOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84Mmk=hC#YEOpUQZErd#cdX&R9XA,E5pH)NT2`Yyd%_+;3r_qjwS6GsYgMAR;$XAw"
+    "ko-@)CKOm0SIv2.oo(f1*rLwIPHnbLoO3$5[=-_F+<Y[v-mV%WKITe&/XW;%X_->hZQX6Q.f]d[s6OVtYnOeo%ZpY@#'S/%-$1e=^Nt<SRj32(f,kOW^N#"
+    "OTxITAw3b-=_E[At67@TfXdGo=1s8prei([%7fiy,c7YPHxQ`0J,=X(,N_'I_o(NJ9D:^eyMlr5/<Z`3,Fd@bTtF,$yF*P6pyettC_M2Cb*^YHw-Qekw(w"
+    "j&X:DA-P;MH4w/-3qyAwdKeCVBF_EjjD77[B%79+>&.ew7'CoWGa:-dnNmWT-CuDcVm&$pHNU;j>01vucjwG-QoltC9FdPq2k%e#PTBD/7p('f<WTBpGu="
+    "Z(k#T8FhP#9;T)]A&V^P$I^%sLPCIoe0uQV^HdP>Gbd[b@%ZTfVYn(`ZKO0J8]C.Z0#p0TuA^G^fYu)YDnAex=='jMHeSf8;O=$d=MToYO2LPfr[$7qps^"
+    "g,%i6w;0:,)<EvPp:2yJ,OTF8Zg>w']mCQAApSFpGZay3do<IjigJb;mVt](v<HO80^kobyVDp=yeTamx/8*G[UOKjf$<SnLUVLY+YR8tMI%d>qx,K%WK;"
+    ".YBY*[X$3j%c.AfG<3n4u9GK<P').n7U/8d5js>S/($pgf2.QuU'.Rk=h.[/C`D;&'io0wsXV+wP.tpJP%DKGo/JEjNuljJrikx5se2INj0fOLBMC2%(n3"
+    ",xW0emYD%;-M$'()8#m*WYwKggJ/64YxnDVa;(FmS[f'eT*[<FQfh)noIxlk&U4gHh9HWY[lEsAK,c=)#26u`=bednVH-P5eqWs+#r5n#mQ+$>kH]D[^e#"
+    "Sw9M5eveg>WH<ZoduTE#]YG92;eg#3EVY6]l'/u7>bbv5_c83aI@FUs+y@r^Gwq`SPbbmu/B(Y64QTkcMgXSH:Sow1tYF&c0H4]sV_>O0itj/l8]IW/]fG"
+    "/t0BdVX>d`(S8yIkf214@;Lc4$s;KY0b<+m>QYb+Vg1._+f/Jg$@EAk2;qWtS4l,Ck:Gj#hgl7A$c#B92k$:qXQ5F8$hjm'#xjQ@=#,vEf8+LUjVtpSG&<"
+    "Jf&u['=VwM93<jZ3&P+XA9TTY@$K:)g91'q'hI*ra;A3(av:bCC@t&'hpe(s+qsPd]:kEns-tOh8VT;:Q:$kL/`HARf.v-2^[CUCNkmRN7;IST0fqMI:+1"
+    "D`FO36DV-S$KW'wd5Dvp9tR'UEBKE2,_Z,78Hsst`J`6,9Y-'urc4Hn([JJ-N0&hWoX1GvdY1Q0RI&JU[7Gc(%2d`dZc03S0v9$qaLCGLem(Vf]3p[$sH5"
+    "-NEUNq:r8$gFprx=T.Aj5.lS3:QaEUW.0WK^O(AxlgSq:A-tHfo4ZDDh;3tIOUT-E<)`vPrqdh'Su/r5CpIk2M,Al*s^t3]0^>^#I+FEIbUf^=)wKKirw`"
+    "&JIZcHZvK=m`_rrA4$adhm5aJkx[fVno4HXSa]1OQ3BTdeOudXlv[9d0Amx*+B-5DWGwi'jig6NUs6L;`,Y.+:]5tOg,Fj6oYtarGxE=O++pIphs2d37_X"
+    "IYC08;55PVu2J1mXFVr4;hk,^ti3Aw4DMb>uWlYLg+T`IC.-1^o7*<^yJ2R[B]@nQ*mkl]e+^1=9h*^j;+Ugx0V)eGCuFR+E6n-F.-1&K(4$DLBk[Qh4AY"
+    "&Up2jvQf'[ngxoUBYl(SBwkhGB$4#(>'UfCZJ>mUDu7PfTh<:fqqE@tsdWY)93rb=5qi+i_2g`NP$)v:93Eld4ToHZV[JCd2[ajRut3xZLDaNXxKwZ-YUM"
+    "uAOR=$6pD$[''rM:QEY'NRDW<xC##AcY`YU5FtpV1oOKF#)]%'w/k-&wGfyUOKMr73D@ecIaxSD@1BDiF,2v]wItV4Hv>x9yru.t^n:=Y6+SWWs;<K>r8="
+    "d,ka^GW$aNLRn*uSUaWmn_(BHK_h^B&_YSQgKamCU$L0x.mVE`:.G]vIU[2ccggJQ#&nMq6U31NXtd/AWYM3bjWJUUtGX*.)sYn_ybIo*S&uc^PVVEijP_"
+    "l`e,SS;mp[Wb:=V_i.RWdTA(@s[i82fRQUk5@+X+Zn1;_Xg#638G>@EmxSG/4F+#B,(u:XWTFQm@%&,.8xBJhsuIF&3x'*/'Y^n$4dQxf.Ecn`&Uw*gfs]"
+    "hePJ$I_S7&b0oX3w9ImWqtO^q)@T%*F#HVn3te`ZpiqkJ<YlQ>'KH>6cj%hVw6[P%g5w8Ujuk[('cIlHH=kIO=k]wN)8I+YB_PU@U']JN46oNsa)OCLWFf"
+    "R_B92AZ=&^Yyy9#s+e6)UKO/dX#F+_ykwHuAUaUjyJ&6$<8U;bY$n3wE&-ta^_Y3Br%L['CjaCjB(tao,y@B1QE4%3OyH7spOfTmiEJ>NPRf@2akLyh$@f"
+    "bNT@]k$y7ri`;[t&Xar:*eW9]%ugOGl%3<h'F@%t*#5<0RsI.<*`ipQLmup]S8R[Jnp/6(iVZ*IUn^q<=V((/TW`0e`&>V9TZ@gk;KG;*QNiyB0k_3;S]:"
+    "+_cTsTdp.Fpu[eMG5<n(y^@c$ydeO+HcRj)$(K.pE_pDf8^1`YL/jYH/4Zb+o3**g<k`DZ$^XFqj%<ug`Yaj$;mv6=`VFPeWG*Ycs<MKoZiGDV*lt)=n)P"
+    "Vfy>[m/&x*G%DA&MniL[2fq1IPk<avQO7P3J5r1L*Qx>'h,u7<KpH^6s-o>%vy[shv44UaZhJhkT^`I2&eP4w$_-3-wb/x1/vb*iap*wa`@rRg6h@Tt7d0"
+    "GS(w<%fJq]w7eiNgK5K&Qu<8+xE@j'Y@ckd>&+x_nso9@JVqLZL[*$)aYSjGLLcRCF>h)Agqi%P=x/wANr8c2m#mK+2=G/^y(XuD`A/Xsd`>40pd@%&3na"
+    "T_ZPp<&i8r,v28t9&O6M,BJ^0Z7c#B;)O6GZ[[Un6$_hQpDBRSvi=.U(fs6-NxE(./<jk/tRy_.M*2qR<+rS+6w>l#b4Txa1vaKW$90rZ5wPh,,&<BCy/_"
+    "bJVmyT/KT[qs9$WbI</]^kYk=fEaL>LV`UR5f0XJ-XhAF>NNijAGSniWYK3,bcodi=#rX-iv9Fu[5SFE9BW%cPHiClj+n1kF-%6UTlN<RcOZq[#`:r1&rD"
+    "-&6Dv[U;PM6VGn.NZ[-o%B%a9if+7+N&roMcv4d7=6ios:w6arhQyLMj>/uW67@HT_EivNM`'[M9&b'AMDQ$<&e(HWEUq<En>#GrWopjs5hjr*IXtYtD.k"
+    ">tkpf^sv1)9BW)3vO(<ms.)RvWmS5bc9;sW:U9thHJRNBU>7$w#Y3Xl:y$SaTMdygvIem.g6mmQ`;#G7%V(v:tm#XT`=q:'%vLFF#x1QmD&hV<gD1Dak[e"
+    "HJaX8rX]Hgh[$",
     0};
-#define DITI_SPIRV_SIZES_map 2835u, 5253u
+#define DITI_SPIRV_SIZES_map 2876u, 5335u
 static const char *const diti_spirv_text_merge[] = {
     "n0C9%1VZI/Km=g(OfHv#YM#,H^:H=*[/ugL2/cc[F)kQJ93twkR4=*[P1K+t&HT$aybV+',Qdo'ZjBUpNg]e=aou*+G4%89OFrfBx4i+e`*H<6vW&5iGoB"
     "v`h5IP-fjyvW^`mZ.lNd)SN&WS@>cy2%WF,@&opUZBL+Q>GEFM'WQZ31;_HXyk0`V>9;tIall8%o;[3aKX@nq]%s<uQeoXWWV%@7cO`KoQ*/Xg+Bq/,j%b"
@@ -67373,55 +71295,56 @@ static const char *const diti_spirv_text_merge[] = {
     0};
 #define DITI_SPIRV_SIZES_merge 750u, 1128u
 static const char *const diti_spirv_text_guidance[] = {
-    "n0C9%1VZI/`yqlgc(rWaFrODX%f+yjN)UM8`c-+1e*TZs/6L'@HROLYOi,fa/ogCUx$vi2fN^#@.6aPuJN4v4wI(x5hqv:fj'Kh<+NRdsq2(wqHTBv.,<_"
-    "lLrK(a>Rr@#&_;xE%-)[/%3C7,_O#m3*hx(k$LcHt'7F>s>3,B,NMgO2Blu8/_@wlt6CXpucdo61s*>D(R9)Wqd'kwoWp^J<FNr*Z[uOEIiQ7*0R;l8CNI"
-    "OcjW@9[J7@2M&X1euu6ZmZ[NI-w66B]uF1OmmnUFS<K.cNr_9##^k9,/Wsl;=77_TC9NTYEpk]8'm2V1#[5pB$%Yri%m_4C[03[EwX#(d-fDhKI<S#KUSr"
-    "(ma=Y`rHG@ZYwi2,Z)ldapo4Q0H&cu5t7)#YFIm7oG)S.<:4CJQ1d9VNr)YTsCRh5nm:&=QLtjMiuy8ddLyZqKoS)2,W(,#hNj^[/1>=X%YnrwDs-W-=aV"
-    "O)6,-d.IKY3Z.-,.dBD]_h;x-pP70ole3V:Gqj:Ik529x$,L#es(j.m(qJhUV.79^O9YQ)Ei9u3H/R*snD,p6,m=2d[0[Qjr>3=j=$lAc>];tb215mEn2h"
-    "GDv*29,Sy,i^ufHB'Iy[qk,Dfqec_Qb[Vfpe=5*#Ar)jm*xOV9PQuN`IMG,[8Vo+:NRb+^[4'K6/=q*Zg8>9pNFqnGWuIn&LK=I4h<])Aa[&<s@]#yI#l6"
-    "#@79*PQ%9,k]jFd4I;NB`lRn_#C%'C5..l^:)ysLsHD/D56.#ftF1`t(rxX6@F-WD#'<x.iP8*D2=yn^)>kkHifGB;Yn0QA:l[fv_ipC/0Yh>niI&v*ate"
-    "GX;vPlu4W3:Y;^5Fp/=MJ&96/PXQr6@jbNk6CRH[#<f5:w13``B':^$5Y<-2kHuV_E$4)Lcn'%f5.:t3ARU'_H1>D*GmcJbsSNk.y71i;khJT4xJ$JQmuY"
-    "jC*`nWbVNS*Fq1cG9ebe:;iL#J:S'i+VQjvj2j4IC>n';)vvk.bHKlm1#2lCK9IbHhpBJPvFR9-LF*vSiBa67D+Mv.8.;M^Cj^w0`yk'(N@53pc.JDi[S-"
-    "54'X>j&q9MG6,,BjA)R[.(_>(+BEK'IUBV4R@jqJv'oJOh[Z-FW%93Ct#]n4tLT)`KoGsjQB5pYF/v-6;aTQsIyGG6_-4cDo58+Ae$hyT1An+5y*9.sh/1"
-    "s92^g<c[)s-(5P/O9NQ2>->A/w^&jYu1(uGcS3x'h8xZ*l2$eoWsbLP:vjMF)_hN@YPB6InWwhHdjFu)>P9e-ET.'+94g470Sg-&D)](hD'G1eet+nDvq<"
-    "1S`+p&D^a.olOSOreOh=a#y(PMP7*b+lyQH5r#m4VL3wVrEDLA9Io$c+WRG6V9qAy8rC:<:[gECKXtY&uLWoVhe3*;u^aL8#<JUGfM_G+m8_GR9g#,N3OG"
-    "g:GqEy<;8$3bRHxv>2Nl=c6,L6D994WZD(^jV(%y2N.:Hd<jIB66Ua),hs+g0@Y#Zb54YV7MJ[[EM+EF4Pcmfk0ZSW3SgtK7f-wttBV+_At$<8CD8Nf2A%"
-    "JSnOg9lhP`T.:/B(.WQ@%0kXwPEc((EY]E9FC1l,7yrrh'wb>S:yJMhI(%,;e>$Gv9mgrSQu;PFQ'fqaBHle/Zn2xrudK0.j2T08rj0VL%o+GkRhJrvnK1"
-    "Q`(03Z1(qpwf*C*+%v[&pQ$%&6rV/TCpNrq&E%(%&vZl`uKrtQo()lif:SihE2-tmf:<EqmpW+c/Z^Im4)0hO9W96aRyhxY>a0_Ae^3nqmf5VorVu'*qGU"
-    "ylC[HYKL<,YKinS-E5Vg.g+j2UnVu6L+%6n%'gQUnNhm&)GosRR#iYn,=Up'`(W*o^Er/`;G,V((]Fg&YG[^g$#Lw<`P8-lN%ccc_/GvRSkV53:IjSI)J+"
-    "+AIVn@*'dh6$XsXUWS8l'<6o-[*G*54VZ49leQiDSNjrb`rEO^i;BNJL[bjS723:<sO12[*7>m[4[#e0Kh_Xnlui]SZfBQ8L>'%+7](*x<C':yLFd1bNOj"
-    "0fY/x%uUCk+^*ERF8y@s@+R4<9i9jw[lsgRhbH@Q4^W5te;9,:jmegZPL=NZteVIo6mbf0,Cp3u#i$RqC''QqpZmC0^87;W@eP#>6.#qC/Tellr%dC_l@j"
-    "V*l3VlDd)RUrtlHCAp9]2[6,k9n>R:@`PWNI@g67]wb(=5&l#;6:`uG4+s1VE/EkAOT'->pcu73$UYovqEXvsTX1-s9Aq^fh).o^W2]yHFr]sKOh-Ah*LO"
-    "mT]k1=%@7aLF_2G+C&r=`kHNmGq*#4E-pLI;.p.ZE+c()x+#",
+    "n0C9%1VZI//%%(t.(tWaFrODXK^hSZIIvbK.y<LByeNMSpQ%w9%Oh@NO81Z4udN`f'jR`5q.&(/$'CUiK1#k,O)Ya:ycA$l_odwu/5C7+&$V1tSMWM3qA["
+    "0=4Xftu;`A,+:2vUPt6ll3E:Wj.c&FRs7lL#Kl<ZxqYKkjM9s(%L^d<dde/9Ha_(LhdiA*Z>oI>'M*VQZOskC8[8v:4+]]t,Kt)^Y0]thp/F*OLiDy#,>A"
+    "ai&'%HcX$IDV2DsT;[S*)_=*i,bn)ul05.IQb(=b8[#)Ts5@i*`UgXt(CQoNb(ZXd`MM);+#[0q(J/wJR[cC8>8DM[T.%_/O5evURsv[]Uw2TtL+9b::Bn"
+    "jyq<YH3:g/KlB:;S%nO^L:xUY[xTPv;Tjn,vF4JNVRHp;:Z1Rs+O]iM.3-N1OY0kW:[cv7Sb=)f=*LpO>R*V`Ded,Xc.EXC5f$_N(b_pl=lm'BarhHXWJ)"
+    "1gnxV3.;]L2_^ansvHB5S4(1SUp=+-wih^]#x.OL=m'H7uLd2RKSmNYmcv$FJY):Hd(:Nw[gu97[3,hl`%)/q.Q=YdIQ@J4WCY5J6atUpk+E1QfU%a(rjP"
+    "+%O&>1^urGoQ>x;QQVRB8nshGIs2EHIkc5K'jkEbM4sSWEqi^]:8C0.Mx;P.d^5(bPHIN=T,lHgFoCM7&NssDX#Vc4wJ><OuaShMD1R1@W<4jor#3'VUIw"
+    "2MDq%w/qhr_F&s_)tt+1UeC;cpJ)nFL<v'pOBcXv#J.d#1>3:/sIfy]y/9GWQt^EfA67So$*LgPwgfYZjIrHUWvxJFSi>cUikW@E&js5IMc$XAM`:2S`QH"
+    "CCGpp'TU%USS+i&S=:Sf7''JP=X15$%&xD.cV/(oYhuYKHbD:M@lC*U5YvbHtVDEg;02g9i22.,dFbbhi]E>^BS>)oEh]bf0)=osN*$$N(^WSduMN#EykO"
+    "b6B-SMMT3aQp0nvanZo`YS(HHROcSr>w(Z%`sy]pCUw1teupA*#/<#&QIM0D99)r'cXG;Za6wfQ/m7]5`ZX_VC8rq1T&vNtleTkYb^vcQ><Gcvd^p2&q-,"
+    "17D0+J;BR50kf4.xL,h]jbA;wWA2GSS.p52,oV=3jR>F7E[N&k#1^,uW,1F0ScG47LWI<r=i*nsR7&:b@PBk8ai&xO[$ULD-LP2D)ca@evKY:CmxA)Ka$0"
+    "+;<oBS*)/Y<tb&U[AX0>:<Y65(MYcjI+*@quD]=$SIcOgjyix`9<QIprU<`vy4gf'-a]iP9t-9R)3;:.9xh29E%4q0mmZAYnP3oAXmxH5<jQ2UiH66Gc'*"
+    ";n5u-2CQi$M>wa$KhUh7ENr@@fJP7Yqqhb^uNkr4H2'FblQYGk2Xx//VTWx4[USh$v2hc7[8omoef=W_';'&fD5EEl33xY3JhvJlr*tRh=FingXsim5'n1"
+    "mJ.Lq0TFcmNAPJ%f]_dZq,IEO12&L1mcW/tK4xU15>bLMWEb^#x+8Ne>X*O7Z80edtbKc96B^D8%hBpmWDM3e=v=#u(_u9`r8^4FZ3m]T-0_l9t#>cVME'"
+    "h)45K7uv7)g`B5[Q-;vGE'QSccF$v*cjY0Z1vpvZD3Fcs_4tdtP4LT<X^`mxSUo`NO:J:Q3s=URmwvx/J'[_>H1m,M-CM%[tB<1v=V-$^4rR,9Lf(_LgA*"
+    "Q']+[d0W2OF[.;)@N4Ns%6nhU+.TX%n5iUJ[)>E&NRYb'vX]U%3>0$y6[vKR1+tPW(g;b7i80faCLZ$s1ESPmLfVvKR8fvW]ap_nMwX)xkvp@yEeoY@R6#"
+    "NgqwG#CUbR+Z_TMIi8xku4-XE]1rFtM*r[qvb<*q3_VYTWNnwjp>L'7+N.[Vr3)Bhf[p5)M'SNdPbK^)8=s6IuylM5+c`t_ep*ouHIbwQ2jS/MjB`%A&2u"
+    "u7OrGTv5A*Sox)ZqCB.^U$:oU6QLr93V2]Esh(,vWJLsZ*V8Z;V$m7qB2Cky84&*W`RjvbclP5oG`atFHLJY%C*M=7LpG$dYtyIQ>dS_L#7wv;fAD[wr8Q"
+    "s_@6]uvTu*x@/FX,Bpg]Jpq5lMb:c6V;qVSTMS`6cfELq%btLDD)3SZ6+Ijlue:;F%jq56+@a`VrX'9^KWL];GMp4LgD,9jj-Esym1[PySQfY#7,*nC1C,"
+    "vvqt37F=7-7[(a1fOO:t-Y6qeq0PQta4)MC$tYKhKY_YNp0iAym<Pi;Tl_6t0cdRDc=Fvjb=X&flYt;%Df4KQ#pTn-6*1HIMT%avk:%c&$B3=St$3KDeQp"
+    "tFLEs.7OOV,]]KcVZ;@$`;IUYrg&j*_[OR)jcs*JqCm*h)s'2;NST%aaXPbL^2OmN&a(KSk6>#uJpM0n)N*ehM4^_Kuvld'^xtvlO&=wv2Z,*X6&CpsOZl"
+    "]j([FYVODk42t.wl,'snigVIeKTys'>>`u*J1vc/t>PPvjO:]X(SAa$I6q+o^H,&WCLSdK>b#XZ",
     0};
-#define DITI_SPIRV_SIZES_guidance 1893u, 3360u
+#define DITI_SPIRV_SIZES_guidance 2045u, 3649u
 static const char *const diti_spirv_text_solver[] = {
     "n0C9%1VZI/v>srn)_GOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84MDk<+QP;@3;Q]=95]7FS:q4Zf`Km:u_J>&lY#0.r]^EsvfBjfS)6IqjWNVdW%U-"
     "3$+88n:E1<Y^s*t+&k_(.pr#o>(vu*$C&h(5,<1N=3xmFIM`MnKqTdAK;E7d[<dtRn2pBS#n%(6YefH=7(Et`$/xvlVX4H*ThM(^m];wxxWf6'0BQ7S9eR"
     ",Rs,pclG(F%kQ0bnW:VsBO2W2U*Z[4c-HR`dF>AKu#7Mq]F(&ybCnX&.T,=Q'gb;wVu<HG@S7LX^;8O$)1WN4FOi5('Q<<G9-EN`sB(kfD_)L0q4;%i3-_"
-    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&@.%m<K;TmXmRL0DW)gjB.yalpm$"
-    "h/QR5C8D;)j;[&2<:tvrtpb+_noF=lkvG0D5FYIVv+YsqNgqH;Y#*Id/1#>mq84->a&-qv[OM_dvg$2w]b(w'`V)M``inV,&cRl=Ud2EOmo]wmB:=0g5p^"
-    "Qt[ho#wSYiB4OdoloN[fn>((Nu+:yMB&Zv+JIm'Du@flr0s@Xq32E=3ln<DC5dU/JEu$(FD&M9MF6Xup7AmT#K_*:)'4Juo/nModS'^)c,>P&MBR*@Jli<"
-    "1ZJo;pu,Of(h=2gN<i;QZrleyT7otKj.s^K1]%7(YUFc-9++Z4*T*0x@m_VPxkyJ)sPnP)t9=rR::Mb%v/'*mbZZ'E`dOIfrWn4Fw0aTX0DFIc,$HO<OZ+"
-    "M894M:keN/1:<M`:S+5KAV#$Zo.ygoyH(dyLu&cwqlmX(J9r@0Q)R0%fU9<&WMvvIF*<6wNU>d.gG3,gMKAFU^=tr+iu0eY4ce$<Q%/^;=krGF7&>,XgG["
-    "8:[=r]0UWfK+ej$$V6HWH@'Jo8Y+.8/kccRneh^7ZnUey-M6A@1:yq;rcLjlIP@FV5u)M[.>M]_TAh;EGJiRy](Alc6u&6U%pJecIWSaZL>vqI%+T,4,-X"
-    "'K-3qC1`a>Ox<RG)qQNw#W#Df9[$r8Zrvk)QU5rTw6=3LAsva+aMrvZZTMa#t=+Z+aw<fM[&1/aTAId+J9/kX,5(p0JjPm.`#tj(ju_v>p]hcVvRl]((Xa"
-    "$_x@1F#U'erngFRRSi)V*;;;eZyA9EOqBTIm@OHEL.+hH#iU7v'H'M%;T&1v5Z:=h-;rcUI<IABNd%C#g5DPo$Tl(H3S-rh'A[%R5^2k+>8GT&tHMMQX(,"
-    "D<DA:3KET9EY]u`%DeQBgGvxT6UDG1s(6@WoR_aCq;&Z*bF.Vfu9@TZQXK,'Jr+i[;P%K[xFnk>Q.A9p9)b3e>D^@l1eZZM/6_..H#hWJsn:u,i0e;Dw,B"
-    "x6sU0QAS@qiEg_3dLX1DF[$l5FGa#o@WKTvpi8`nyf4wWUhkYF;U1/e=vy[YNy.Mq9Jm>TGr0A$oAI#OT'Xh,A*,g_GBn_/3C3NCtKA9nS$(h3;aksql2q"
-    "n7])E40m<%$w]D,CC/c9kf'Rx.bywSb-G'<=CZt(eV_#*3Hu_-'W=a+a5V0NbT%S/CcE)WANN#eVl:h#W,;<@%^-,ch1aYleQ+fsGn.>2BsfaZR+XRO]8I"
-    ">xAdhPZj+o;iP8dSv`<p[:ECxG%k;i@>fA5@B_Puuu[fZn#,;sc<Y^Z:3F:@7CYp=#.2ei._N<l(M&42SK%M@fw+b$9X]tIDI3S#icEEmp;LSWv71Ihp&g"
-    ":*UngUwjFU95*ubyj.So.bP1E+DITV]93duHgPfl'Ld#LyF0Nbc-N`9n$`;+v:yVk@*ujA&#TQjP0PTNf<GofQtc;@pwBMT'B2_(ye@Sg*W_C$UIvB8MJx"
-    "#m%oktX*/7>k,U/ZI[B7b(^S$,OQieghnLDtJbn#nDgnbynKr0TkSmlxUd@1gMWy8.#DxPlUQj#8'-*qUa9.7l[R#dCIT.-s(tgn<]JRQd/:8L8[Avq,-L"
-    "Y*JbP>L_-y0[`>y^xFlO3SF':S;P:]-vV(T7j9j#Q9^$pF^,(eaM/oZivLeP&aeA@TnA</(;,=lxuXFfugruY>g/2a'SCm,j03/9-qhl>`rwLDE7XmOO,^"
-    ">Dyo=6rlDgqa$Oy*>=:+[q<k4=`)husob@QZ5DNen&9ST/U4OCWB;SP`WtKGr$9K&Xu06QbZtxRMhfaU&Ea6%/W_xv2M6d3.ZMgyFG;H9p9hHaCZ7[leRV"
-    ".XfhKE;GI6@o.CEJYd2_]R/X/;KieU1Bo8.=ga::G[,.rOvL8%.yo8a>Rq5In<'@49p7o:h$S@;I$]'Q+I./oH1l9Ui/4Q:kA(6tPE#n>RHGy@C2sc*1Xm"
-    "E,nv7gER/E[u,sS5X;WgeGnQ5[Ni(D3$n*dwL=7YLSZ`srw(m_]m)R6l]E#Bba1kHiU,b'P$jYeRU<O^(hK9reQyrFL%uY,[pbwM6][daasI5PX)5*/pOT"
-    "*3'v^EL&)u+&CQ<f$u@aSu$+,H(ce8jTgnY,^Bj$.UBjY,*,-&^9_:.ou:XX%7(8Y[v3=L@^<FAquZO'x:5PT^$^#q5V&^is*;MdMIgC;UcbsMZnb#Tgn,"
-    "EpSSSxMTHHMZdeV=)Q/+2Tx#X4:vZ0+M;i2'9s>;nof,C`QtKp0f*mWe=MSI#G>]W6=7si>@'0UtUX4<*7o9TY'O%nI5F'C2N]o*J_ZK`kguCW'=<<y'&w"
-    "hqQZL7j:ExKLowhLoR/CWqL3:gm;=yf`;bP>-SD&ni-R#l/R-(@rfcM3a,YK#1TDgN*c%j.02Ef]kEAs;D'W6meHW@cJx0ZM)w+2AjO(^@[5Bj>R,=>T^i"
-    "8j'Yk/]WGOhBG-_dW_Sty'mXnt5&4lb<bOCG(79'&F@<wgB$oRF:K</90d5i[[=$GV&SXe<Od(XJ0cjPvIHS3]D]D$KUeA8^JtbV)B67y7jR7>#seeDZ.0"
-    "`W;]FS`n,gl*%0pFVPl[HlHC$16Jx[(0]2#$eLtp^Y:;[pQmeek$b0ihN$Do5qdBAVcaS.IyX'#",
+    "+$eWZ%x8WrNlX]YH1c4VL&E7OAC.b-amo^'qZgaQ_KvU;Ki.U6/EkZ2HTZZR#],%hA&J3%0'YNY9lp=6h;gxIk/-2j&>ux5Zp2os=deJFI6%Fb=OrV(8f'"
+    "3ctS;$cHw0_tEV3f.I'pVY2.sE74U0+p>)k,,'FEW<>A9a@#kY0Q'KVaAS5n^X2k+YaB`+T2a2aD)ZAiWMo]e`ml,Qr9bS=C9Qb=H5=cyyiAdjN5/13-Wp"
+    "S(tP8p$s@'5uVZ4:$v&Q$<;-70p>cd>ao0,O3&l[UT`6BrJGLZ1@Xq_XN:R@51ua$CbtOc9;:&0qA:3Vg&3K)Ji-J+UD3G'@uHNek+AfZc9/dDgputpO[i"
+    "2O(me.*vXuh;H;tnOa'kBSv]PS0[t^Yqb8je%&gW^4OGMQP&fUisi*4yZUQSFQEg$r2r17/rNv.KIL&2E3`QG`XyyYa0=6O&p_0s1gvgoXe]7afm7xQ<_%"
+    "iu&Ti%]brioP1JbA:g0`/J@li*Z<fDCSS:C7F-+Z1Fta%hp)sieYB=yxm<K.N@Y#tHHIH_nY8EF+3F6Nd'pVP]l6cL>/F='KpQ&x:^=-_3rUkRTbf4uk#a"
+    "VL'Jj02cMBFLCx<^H@3o*AZ6Hg*B[pjog%U+l`=gOSX@sPe_&Z4pVo<;Y/&/&;;.&8I&P8Oi8_..sjuYqeDp$kdv::VR&:%w;w*cL%[bjBBDK/4P6Fsq7S"
+    "PrJvbjynu-70'S`G`Mq0;<gk+g^lA+y94C_HtGWGjyq:vsSM&),nugd,LCNV1SE=M[d:eehVCxTr4lGhF+-c[[q`.Qpb-r@cp++F$SbI/N3#8bMTvvuuEA"
+    "pe$o4I072Mw%e5;oFr#dWc(Ms`K&v5;1xYnR@1P3<k-WEy$9.HkS5dv<1RD';qSZ:au':@`rx3EE@Y91HK<xJ0T]/[XG1=F#HuqvgsV$mqoY&KU1Gk6I'Y"
+    "J$Y<hBVZm7&.PgK+ISKglmLrTyr$@n6wi9UyYHbq7c)v'Vl>$&oiJG.ptRN+PuuU0kBT.TL**0=/o])Pmrvb2K6d:(sga`ZI)Gk90c@[TtC$@`,_OoHDT-"
+    "iZi.g,(a.)_eH1YP^i,+SgT'0uF1cfw`2:hGa+0XGbiW09NW=aXfh36k6;:[NKBZ'eK4Qu<5)D_=bu&Y,>:h,jf.aLQ0E/mxyjsCDor]XFf=#2npkL+j(k"
+    "MO-_wn8#i,KDk[E<N^bBKbc3$2CTCGcX&Y#M_7qRNKs`lDaD&m&N_13B:@'KUoeoq/awj]=TjB1Ii;TSU+y9pE-Y1l'5,2^[R[km:wShA</F0eanh3Qq2q"
+    "fD's<t;3R-G.MRrpjOCt4*/uZ+rsYMCp9C939W/B,ZVBwOuSM#$Ap:E=98Efpj;'v&8)K/50;/AmDm0:-;h:T3r.k2Pg4egR[@:eC^*t/_L:i;aMX$pt::"
+    "(i@d+)0/c]vF=7=S98/nN-NF91)Qr/5w=+S4U21`q.B3g299wC0^O2F6qqvmRLH1UI<^wE,&CZMG[GS/s[ug^nf0@E1]ZtYXL+77Oc[XA`1MAdZy^V8+&n"
+    "P`rbQ-]cx@FZe*UP]*&%=joN10*UOc;[FQUBJ^%N`'=R%5$txIBoXwoZ#/D8Q4$4ArSkor62<@m/>by<16S+s336d+giex=C`rs`f14CX]TvkQRk9i`ym`"
+    "gKL`i,syGrDAF7/F(5[G8Lo5NI=*8#.xf&'lsefCsiO,%Z,&9:`05e.gAZQBsq8#'Smh:fesIlsQ$D%TZ7E9IhFm(XDsrQ+:='^g7sl4RZ&CNW]tse#I^T"
+    "[42(EpS#7F6Pv-]f<kFa%4q^pc0>'mSt`[Tcx-.44g)#cUN<C,(Kr<dqhCn@qGAK^jpT9PkGd70S^BsJpqtKFaavN22V;n6bcP7`&(%D9SfBDu,A2&A*WP"
+    "*hS;E(jr]+UfrfEyfTOFDed`_ua'yPo0FR4yCEyVJMA((o-#A$SKONZdfW:^mR]n7-U=T*8[%hSES8:uO:SGt,OI#CErksAo(`k7GtO%BK#1R+yR(LMR_q"
+    "<]M7oQ$GLgg]btDp/JpGeLX3>w/)7M=Sr99dNuqC^Udi,Kjg^Wab5<tKNU7(RejOjs(0UvYbLC>WI3xIy,bM>V#C#*jo-LZ^>*q3.Meh)tO7pdOCN0Q%7["
+    "iZtLU'X=lfsS;(7:8ID5daAdmKiujt4+LYRpPqUV>M>JK/g`8JvNVgn<rYAI7r%.tDBQ<o(bb,68cYK7h[^kXw;>AbotR&Bt3jeR%B=G$^FA6(d;ej.sg&"
+    "$gl[yc.(G0:&.aefl/-yqm>i<fv@Y3rsj1mA%DQk=AYVAiAsE[mmM*U7WUo/0Bn6Xf;1o8.LjeOSRw)3N)lg5bkC9)Re$C&43I1A953@=1As3r'%=*H>n@"
+    "m;I+$p+F3hDRHc+*WpNtbOLf=0.bLaWS=b'fr&`q[+J8W90N[)QUS:q6'ZemlN.ap1H$jMp3O6TNIKrvvseh:Ii5&,=gP1(YB7W71hJ/u1LX<4ruClY/&V"
+    "OBR<kLg*>`D&twx%k9(f9U29=SVndCD*./`QfqHy226UmCGvQ<9Y_YT):nm=^=T:LR$okOA<8GpbRfP5/QbdVyY&NE0Fn+hJU;>Et8kdPGc'g`[DiO*^^4"
+    "+%7=md:_PHrI6<CrtS$3I=g8i//M87<nNn@sDHJ-I-uInV_#r3R#2;MMe[kk@OGm%kC>ulL'0;#",
     0};
 #define DITI_SPIRV_SIZES_solver 2744u, 4960u
 static const char *const diti_spirv_text_judge[] = {
@@ -67446,41 +71369,47 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/TkE=d.+BIaSQoiTrsl6pdY$U8cB#p#^F_'auSp>]peyKeZ6@Q]M'sqWrEOUm<Hq:q_%D+Y+[gam4':I8v(:mdj2xwNvfdgW[]]C+8d/Feo1:"
-    "s,Y.Wjo_7vKTL$J$LnDkuDCeR1(nvv%J@=0B=@.u8Yk`V(cy;TbGWLy`fQoa4UI%5n+=hk.>hsrn*]t@aP#Q9aNh]n)B3N[C5vDCBTvJUCA&3.1RB/9g2+"
-    "&FScbXTnnS9&jdi+ldf2Y(uRD.h9k/rW@O,IZ1_C4AaoD3H[mx9LetJ0Ph1LeD8#ws.e1]4ew8pR5QQCp$)Le11AblSR)30-t,CYUPkSOq3T0JjS4$NgVY"
-    "ifT+oKca>[Ztx>B[o#I[gZ=eaZI_bbMYVE^d@y0Se-xqj2.<=kSa;qX_Owu7Xy5H8uNFZR>Hy7rZPyvdX/<8&UKQ9YVc6yX'dv@j^R9EbYlMjYpfGrm*EO"
-    "<&I(vI/r/uMG)#Q,dAD^2-%0.tIZPnc@^GM-e,.co1Zs>c4Je:dqUjli8_$UEuJ)55/o,T^<;cJ)H80-njr_#Jg7LC'^I[#1AX-'yNXN$B--QlRKXv`DMJ"
-    "K0yApArNqr$*hTJQ3C&Qi;Z.X]D#<..60wM+GC3w]#mKDM&QFh@7_-teELWB>]5mO#ci-S)5(;E;7CLaB_u>J4p[@,qZB$**NMCfY`Tu7YA1N*rEXrBCdo"
-    "6lyIZ.KM3o-(+rf6UJnNuAF2fCD`.JO4vTobl4oXZ*.-x>^mBH81+N<2;6)r9LUta7O@wQ='S2Sn&Cu%Z9)yS`><<boH@$^f&_R'[:SAXt66R^^g9a>^[2"
-    "wZFXaryfvquS6+#4V1Agl4u%Ep+D:PhQX;S9]i*-#X<KE:Tg7`UC.&2CNUah&CQdYq4,6_#p^7W3#Q%,;,G/bc9KXHsN&NmYS+(Y^TFoUC_69PCEJNG/d$"
-    "=2@1l_t_v_R#O+][-N$W9:v@QK1ERUQhyBrS>+x#TbLZ90B^GeDKMu'-CMm1`00<.;Y*e0Q$qq/DvoFDA7;FIPF.J(%RfCES$$/-_I0](i.Q^%wK]ebZnU"
-    "^WTT<Y8Kbqttkwv2^i2>5FuR=cd1/mq$B5c's2R[0+YH0$k)iI+x6AwWP='E:q&(i]>LaeSdLLK)$1TwkCJdD4RT/:lx=jwU0dv*R.Wgjx_4)yo;iN/s_7"
-    "yHc2A2/lJLdn*/6naUYD$5M$IAFJ`;Z@fuAkS4PujATm.ZrTMDO^jW-.:^G5_5%yGE@K>8HXGv41#1m-A@nJ3)A&e`t+mGq%1MZoaKS1W[n)G[Me4jg^x+"
-    "+X<b0lM,.u=8wRye%DWeGWf,/GZme(N2bo=tLDgT`aDI.x`<Qnh@GB5/_2=ECV:0/dj2#ON(:n8kA.do<Gl%Tg<1g9xQLYk'IcVfKQm[@GP,M%Hl`nxMF;"
-    "SrVBBZlkI(@1`QsB.1)j0DcpMW+xe:KsYs;$fMv1q0iti(SS%1C_`Yj[KiY6>AP4;]p$XD&=oe,C+O90&[#U1*T2,+K$^'9>7e2hNkIc>DiE]R_T2Z<+Uj"
-    "C9;l::=o+(`sIg#jynCg%rY@tDC(FeWV@P`5;0`c*5=%47#OWpLBInyT>1Oxn^By:l$FH7r$[jnMoQUSA%L-_E%uc`S.o&.0&Eo=_7ICm)cT./F__-0>h%"
-    "QQIf@v+(>W/;tfhVIaKJ^:^V+xW2w%+=d<JUX]k<@,5-w_&1u-xfZnh2*2c]E;;PO3,3CQAT*eZD1DBPQX[BV9%n&1P'E#qfvuTEbNAZ.#cTFR.*qWLxk)"
-    "2K[`Zj9Fi=,KuES*eT-h45a/#RpjDWN)4mq&xn`,&E1=1)t]R9,3uM#N&cM@cRSvUq2mm$n0+,b0HDF+>=%GfE&J)VLTQ2)^O(7dtM-R-x4L;8W]@Os)+^"
-    "]4Bn(-;Y_cU@:-aP)qk+.@^C=3qXol;UopWTnuHCWbs6yyuvLe)>4m4^ZEusKMKe.nlH+Q7F3cwh:.V(NE8HY@.#-.2JC;=qPPO;-ZbqAHvZRYX..Z>ZuO"
-    "0%cbRP5a(H^'Rfr/W>J#.o:)#qFKDhv_HU+%lg(JR%t[suiOeP)$JS./D:d$xpU^&KS/qr`nF$'kKb3cIn]i^nES6o.cm[xwI[Z$`:bMyL+k==W_'ep59-"
-    "C3-q]S.]cWFqCvv3D60lPVylLSHv3Nb'dXu='>qs[WaY+1W#qgs9AZ5:<yo<&+ToVGXBD_e8W//;qhsc'T4f*h8H4^c';/d;LOd>sIY,0$G`yxYsN)gpJ:"
-    "PmanaK)M8R<X+mVvS]sUG*un+q^8po#DrC(0=IZlljhPw_43EEe'grT,4oAw3`bH*(bkvjbd]&]rc[aULU93H@F=y<igpKA+R0X>r=Z0xI=jNJrhBm$D;/"
-    "]uAmR/_uf*(e3SC+d$5d0Y0t,-D-a_8O_PSiEHr8mUop_IdI`LH>LAZ2H4V^9n9hm#:PNt%bQ..rN9o8kMkH'5/f1J1_Y4Cq@kA8YC7l)Ef=ojR%P3l_ka"
-    "B36@>3OZRwY=%w8q8p9)mCS;cgTK/n*'pI1V,H'hB.DmvFioi#@SB2R*RHk)9/Aw`>WN>Y>AIS2,b5-P*rGoHELc2j_cO:95A=_M5&`c8SFA'CBqcbJNbE"
-    "^[$6aIp:Fv6i`oBYnC,j*Hi%5k<GZ-&[G8XK^c2P,qt9XZAI)NO+xI&Qx(>D6=bE%0:T:=j8<V6@7j;EDg=s*yPRg@^RXKo#(Zo+,3,j+uX*X1m;1/UGCg"
-    "dIikqC[CN=FUSM3Nvrf([`p'*6p5UU(XVthKUdjqpOk)]o7U<'FJ=`f@S;`4OoNDjLC-BpQ`Ysst(rNt[T9oBa>I0dGPAZ@c8*7rYB,gw'Dp=CZ9pcA<HY"
-    "n0Fgpq)5;GoX'Lb$>jmUIWL@U4e0Woy_[:[H+`s#H,)66SG_,_.VXO02N,1C.Gl4%_Ip;$Y3FaV#eHVBh$$lQp6F9u+f[pwPykv)R/X+:qFm>GrE#Q>C)7"
-    "vx03bp:ino6%00+gh;1Y>&s:+JRb&Z:w*W^R[=kq>*3']`sa0Q'Xk+$Of^3sB#N'n4Fj^cG+Iec%bCD'_ui-mEoZh4opvT;Dv'-7pqqD]e(VR+Kg>Jb&G["
-    "`2o'2'@`lmJiv;==KdoXcOXo$lg+T&Ao1Z8_U<DbUfxllk>Jb@#Es5FI<7OaG6*wl[6fuIG:9xc*N2DVAa&tY-<t#ey]ndJ+e93H9h^qA0JbYocF.fa-bI"
-    ";#C=u/*:@=#gl._vMf7*l6L/GP)AY_#v3A.6LhgEWo7Y$jx)RUB/Ipr0r@jK]Ybo2F5<;o)v,_b=>J+CI]0.`suw@$EZ^f'v`hsOV,$5C_`<7y0Wg@Gp*m"
-    "=hI0mZO`hk1LM4'k$87e&<]x2:NRD5o2TGxWiQHIY_$lm+3+Poq=0Q%_D2+9K$t36@XAt(va^ZE_2]H@T:Vx6BCVhr`,ID%--hOD5pk7E>LnC0/ymcTKS@"
-    "5,InToSn_hB_D[xAxm.,)3s[Mi@)Uv<TBL1be49$1X[%<$j;4:17vOTT5/wg>E2nZ07Vtx'a>>ngb3]p^O`/VTu&YjA2fSy^vNEX_3:AH&P4]5k#A&i<P1"
-    "kJ%b[*&pt1eA@NT2qO(l6>O9:%<xG=D,TVsU-BR.:^+2)fp-<PxIF.-4gXCU3eSoqInmn$BG&m9pVRfoa'F1P6KWj'SUZVT[@j`^3l6nAVg1^NL>[LNNE#"
-    "g^iSHaa.vAlbtG`rZHDQP/g.sRiPd:]#*[5K`>l)_khIj;WQC'mj(W-CsE]t5b0l*4nA&2xbxIdajJN#joE+%f[G6]+emDVmHO&p/Ii:$U7<yWI-wCiAj:"
-    "e@h0&FRK&&5R^n-RAj%JR#K:,frVNQQAE,&vu#t3.lv@^-ibjT3SeHEw7ThTsbK25P=79<)(2;Ncs+eOJ&'k",
+    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
+    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
+    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
+    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
+    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
+    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
+    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
+    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
+    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
+    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
+    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
+    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
+    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
+    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
+    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
+    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
+    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
+    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
+    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
+    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
+    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
+    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
+    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
+    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
+    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
+    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
+    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
+    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
+    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
+    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
+    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
+    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
+    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
+    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
+    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
+    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
+    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
+    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
+    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
     0};
-#define DITI_SPIRV_SIZES_pixels 3323u, 6305u
+#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -67561,6 +71490,60 @@ static const char *const diti_spirv_text_frames[] = {
     "qC&V&O/9Ot.5eN.JdTo7cw/bvQ&b-DKD&,ZX6ic>2,1A4IF5S(#",
     0};
 #define DITI_SPIRV_SIZES_frames 3356u, 6302u
+static const char *const diti_spirv_text_depthwise[] = {
+    "n0C9%1VZI/j'+(k8r=OaFrODX%f+yjN)UM8`c-+1e*TZs@2<9M&vD.54cdH2:0;`7DSoah>5k-e`WP.NrY%<iDKRCFT`_L1I8j8Z-GA@$`7nndFIRQ.55Q"
+    "JiV+V;^okcJgMHo:%HgiGFD*oD2A%h9nTu%$cM2JEJOL)pnJZEJOx#>oT/.G-pCXu+GsN2Q29Nq.@yyyELWhT4K(ule'0-ofut^YG($Z^WMbSA:YVQ9duo"
+    "Uwq:r^&HS@*q]kq_r4_yJQ3+&1%P2$4J89*AP:95*pN6@PbkqOR17wQV`f5^tagY>dgk1T)5TYX+7)HV;BT[/)n,faX%6afv0I@U[$_SJki6XY.Vrq`mH>"
+    ".BCa'N#PQB6bqPH2sh#&YI'G31Faif/9<e'lGAwd*+o<Pn;y]2^r@m/#NT/@g/S1d@.7eZe[AATt`xy%&:mpnS]q:Poe^5vSbY^uo=jIhvJ6[qT&pW*:y'"
+    "ThAD_v,1q]m';v:VMahKu3>6Jc@RWp[CuL)^H46:&oA0QJ@t*6J-9P*OQPT]F2nGdJn,..TmRqSD@W4)(W4nsi-8Bp(m.ZV@pU0wC`;E8ViBmSS@T:9,@:"
+    "AK2vWKo&=PG39==trDw(7-_B.5rs6ajQOt6v0HeJB'<1E92(EsfTklQJs+rqpP_q)oxG2IZdtO0[pB[%MN]gQV0PlMgQ/ld6e@bR/wL6K-&md5xc,M/ROG"
+    "*ArdT=R/-:W0QkNuOEpPdf==k^NGsj=(G[>^*MAQkJw*Hvkpm<jhJ;Fd.HN>-B:=xmeuIU<hDhrV4jcU;)312>9ak99>AS4Pk<D*(M.oSYFH`S:D@F$GZN"
+    "^h=/eA-AAp,'0La%i*:d=w'e5`Y.9qX0K5=1jXsR@m1KV`60<=QCn1R)i'_-aUmt0,8/r1Ci+wL&j@kO-b8S18(#6Jb/CH0L&w9T&&UNShyjO6V3oB7eA<"
+    ")]r=59iW/Ob0g4)<lIoBY^Kn@$3G(#ZtI54OR)viGHr1'v#AZ0oLs,NJvNn2uc]gUdN%1K.vljoZ7v(^MdZs$EwqXvs/1l32fb0U4c4,Va#KFcrt*v'^Yj"
+    "hjoi@S5ZVF#aR4#d5,#Rgb*r9mAU*tHE*T,GgGgp_<0dOr[J7Ovwst]KMG%tlJVRPw2E/,,N@&:y0VhOL94>.>gHKbC^US&54*47i[U`^yu`LBIHJO6w6V"
+    "QLEj*/8D2et(sdQCFNb8EM*bgJBubYVWlUN:8XQK$_&SIdMe(QUsLQ0wLL''f90@D_&Bxo$=h30Vj[QZM/EvkCSQBdEEmHS'h=MoB]mZDVpXw2/'e@K9eH"
+    ".IJRGmI05^)'=SrAgst69BJWE%rCZTX$5%_(]j8j@aiLuu*nOaZn*RW3Y2vXW);FI1=j8-xGW&vvr[p(Mra(>Ssn0I67^J>;>uDgH-(AUbUb)2A'my;8U2"
+    "kFmoCDp(I>Cv^.@Y]8&r[pIYafQP%w5OW0hve=-(jy%:<O-`5k`u])d^o2e5/4MTDiyJ9;ZBS<GvhZpJFj1:s^O4]6<=@nRBMaImg:X'l8#omMmO-PU1=;"
+    "@Gw./3acZ>A:SODR$edpG>(*N0AV@0Z$B^RA:rO.B_ETlL@qURC=>IU_u[Jnr%od^bAC9bALC9Qh4u$>AM60#Nb6-5BNMjZ;mi0lU<`i3tKv*;G-Y,uj#-"
+    "aj;Psa^[p=U#.)v`Ln,02vbvEY2E@P9R;y@7IRI+ha;mw'B_BtBR2INjK2hankY@iuiPcd/<,(V_RohEg+hWhF4=.lnq_re-2AP:*X0DAY2RFqNO@<:lwY"
+    "j.o*$q(c%6]$x>OW$nLOu359<n4ilC<yO`vdMWuVgNJ'Xw$.Dc/[D,;3gU]Xd_s3w_)`rc,Po6_[Y/3R2p79H22fW7R7,A0PsBq*bqk,FK0(=V*eMfSw%6"
+    "H6'T9GO@gRh]D/FS@,68v4F,6*JuQkI`TTP6Qf>mq]d8<f@XjSWdkl$CSGokItc8N^M47^W<qZaTLf#VhopfjCAGT<Yi#1Ht<la`I&K)/E8.Qrw2_hweZ7"
+    "S+tb1wrh/S@CIik@XfBWbn>9UFpXcK68L+5=mqkPV-ao5]0s<r=bR^@`qM$n()96EV5Ng5jONjA8J>((v]ScVBG)wPhx*BQoLj484wERIDdxd*Dw5Hy%1O"
+    "MqqQqo:yZ**2G'Vs4;$xm=r-)9m#YM)V--e)35'YWyV1Vap+rX6Uo0d^4Ak=`Z%2VTqp<rEH2[Z<0Vr/%kuL1Xt84x+kx59fJbJ`aBL8gUdGp.6f6D1;MP"
+    "Uc_R/#]M)>iW@DlZ2$tiuwF;w<+`wW$&:/Xx;ei+$xq$@GS'(3*uRD>7/-8u[wX)%^u9nknG=LIxKtv(+kSVIacp(AuN9Pfi@qi)$6$D5&IU%kNNVFyIyJ"
+    "Ay6#c*fYKJNCy/KO-rl5/lSsmpAs_9gc5R53)No$KkFj(9:qt;)bis/x`%:@`j$#ltIf@%U,#xj;[VxYr#12rrv-&P:D$s.^G*W@$4wR,v6g@gLJncc8lh"
+    "1cev]5V7O7V3s6`N>=urxmV'nbP^eb*vX8bs6j]qf#Kkw,ukLKk,1P1U[Y,^8sL%3Z1`b]huAGDD@]u6N7q(c,i'u(B:Hi<#FW7d8q#,)XXo2r[_J[LrT/"
+    "(cERN%HT&NUJ$M9kGkLF+Re68Eoh'bKh(%bJ(F-@1gA2e$CwV#o&=HA:xm.v_Y>ZNO;OZNN-5=D_%sUu6[]/32/7H:anq)Hku9FZ[Q:#Gd);`g<D^NDxR+"
+    "^9mffLZ0IhGj.W$ar))P>/^MCOy0bM*P)/g.Ka7x8*lssl0v@'Y%^J(jY8Tc0:]_ArZ93>Hf7L/Zn9iYP2P318S-sM]:rlbIKm>EWG;1QV'Vs0.SM2Lh<>"
+    "1^0g*ARuD*'/E9_u9-&>/RW^NQ$N/MTW/Tksx3y[S/]>I_dTFc[>_/Ay*hOP^]j=)uw2,nlKr&-`D2XR'w>)ovonS266ZXrlkoo(`T&.Uh5pux*6:-;tP."
+    "nX:+KVD%p_(tF5+O7cI<UD%o0)<$JDe&r=BPdqKIX$KMPni4C4,`by*iA.XO/g.j#yiO/HQ57k6j>M6]cAj<Li5@)cPFwMr7`p^S^[kme+J,ZW(L,E;Ei="
+    "]ryxY0JB`M_@gPHZ2oc[uU;JFFlKMjngb%CmPk3V*k<AG>lX=1P>ZCg*'r$)L@ntbuPDh]DTW;l%Fwv_b&Al1tsD0B_k$7#ws80)w]kJvP:LKb'&W9cOiv"
+    "HXvnmrjdMEo(HXf>&,On>I3.Bt4=>;BMO.i2va(Z4nE&.,6Fqr+)(bRGkQ[8smKFOrW4mcx@=:cY^B0Is0fOd%###",
+    0};
+#define DITI_SPIRV_SIZES_depthwise 2753u, 5105u
+static const char *const diti_spirv_text_linear_attention[] = {
+    "n0C9%1VZI/FAti_-euWaFrODXY+l+'RZvF8)dSDDU.0qLY9j:v$74aVR``]V8Y5MlGV2i8&v*oPDR^t[b%LsFci1)]gQKDrDl,w.P4f3pMB^+]HQ$,(Bg$"
+    "FVI0*t.Q[ybP%:E2S3ph04/[.3^gC[[(8,hoKQNX'Y7Sjc@N*(*=P)fk1.Ri7v^>D$jc_m.&(Hu_+owN%*hk$]J6p5dFig@q<.JFG4`&DR7tF3o=H&V`*%"
+    "VI8QCW[_<mJVXXoPls1xb2hi[Gu+4h.6y9;2u^gaGs.k2/<'i61WfY$5tmTBbXNQH0&Y,64$<)-D32>XfWS_b-;xONTlfhvp/3/t(h`2dVte;VAOM[BeUH"
+    "k-yo@mT[b0gw,lSGVf&(<w2YUuI*TonKauhN,&LaCeP(CRTlCoa]+w<EH0JL&998RXBoRB.xcxiZYWd/Y9bbp'#rt7=.X6X-Z4)QL0)`H[_S#)sV::hm,L"
+    "FZ/9<C:LsgCxTa1af.@,lNC4HQxrT(j=]04)_;/j@`FQt6pUQVIYWXpl%d%ZS+)v&NN%wV27:sWQi1-W`[nP+otq-#**6UD*`6WM9HoSwgO/HFp-GhJorm"
+    "'cTSa&2A8(ET@xs0Mu0Pv%U>aJ)JcL^>9RnG=OVtS^Wr94#QpO8hrTiG:.P:Rbiy#Cw.JsP`_`p*Orh-XvuIFXJx7`#WLCj&S/4]`raNNoxD6o5]5_n2V&"
+    "x4-x^R#L4779EZ+DlN];=Mm@`P_:CTD<S5K3t'AcL:_L`kB%PXDC10m'PfnXxEk0F$5-9d6e,*7`o.Ss07&)tOCWI>s;#%2#CX[W'UlWxF,4+31uqJ[i.P"
+    "aBbXG4$F,1c++XCb<CXZEVx78&4*qVy](Og@xZf$eh+8:6C-m)Cb0XJb[sW0$+S*@_Cr&,h'kM)b87]WZmk*/lp_]MNc1Fo98;&O(yn%H@(-Q)`*;,rj<g"
+    "9H^F,;B62ZRlI*1S@4UWqhL#EOjaSEjtC%]OcD]A$KaFfD<rUe#->b.)'J3c,:le/hjAID%8ii8p7VokJn7K%-vV_h(vRKc=xPxO>a4#2_nq'jMK:$e1vi"
+    "XYQDf1l&jrUf>h2']o-YG60sq>NuFnOwY*PY$/#jCT/j$gEHnBYX<H*w6.5FfLnN(/BL#lu6kl1<Tt=6V^@n2,QY,%`&1&EoMnoOJC<kq9#BPhG'6XHv<4"
+    "mZj_`;s1hV,w+Trhq0Wv&kjG6)UG$HaG4v.&kUQMwJ(j1#QnMX75E6IsaYG6PK(oku3@>#E(HUM2_nf:6^p,YFxEXH9jkR[Eeked&*+TFQvFhUp^dNjUg^"
+    ",%YTq1pC[-Ut59C%1ON0[KUf*aAl@6if[3A/8;aJQL8iv-u$G-tZ(;3JX@MS8JT$,Y3iE>;B.o#UJ;JKQApqvw3pXtU_BsRs(/(jW]=k7mc$xny((J%xFW"
+    "WFmn>LnRjr>y1Cm=@bbAD'emhv*_Uu-`gnQG-O/_w;tHL.$pdb,,TQ(A.ot]NvhGbw1t;M-o]l#aQ26XCI/)qU*>F7Q0A9f#b>Zrn[sbt@8fuA]1K:kf&j"
+    "J/:@G4$g1mqG9;m;[vv8B(Chta,M,UV&Qqci`o.h_J^9UVJ,7P@E8fu:(mTPL8Gt'Mh(B0YC#Lugr9)P_DR_=Ll-R_7nMK,l+a'Eu&I;T#N5[rucws`b9R"
+    "Ok2kiA8d>+4V&Y8LnvLfa^Br>LkEoPTf'wk='Y6pVYJ<^jZBWb$IMQH_q_)&UjvUK=^N.Dg*(<+Vjs9jbKn_:g>h0I.WVQc4/_($VP,9l30P#_D[*Xo21J"
+    "hE+BVDsdYG-7$W[=F$Z3;gN[(mEEgeoyVje=S=1'X/U5nrfSt1EfqrpP3/M;A48LH3)DEr:;R=QLCJjs#fEWtv1+y<eWKvd>X]wn.7d%Nr;Cen%m<,>MrS"
+    "11NFuYQ*$_.]OOQjrf]udr2xu/F+f^*sB`'T@0U,2a:eJ=JtqX+%+adiO0bFOLCF^r^=9[AjnA_s&Z#^EmX-1eu:p4-$26:v<T[KFr'sWnlfwZ_KeFNQ]D"
+    "#oc/fdFXR/wj]DQH&]2bWT<$^_3)Ykx*>XCE7t<#WAy+AeAXJ4Ap#=#S=cF[d$v<(qRLmn0-F3v8eu12BgGZ4q^b`C=_/ovJuwtOxvVThkNj,jaJn+ra,6"
+    "a0a>-2=y1o%Pu+1rkysburxIY3[=9t]v@7u&3*S8HacTeS]A,pSEHfbW2q$wE$wOfoqcY;]^g:U_+sQdZk'YB0Ew/^dQ#j/,wQ1bNq;m6pB.ppYKyN@e>R"
+    ".Q_AgS`OtKy-#",
+    0};
+#define DITI_SPIRV_SIZES_linear_attention 1868u, 3317u
 static const char *const diti_spirv_text_gemm_coop[] = {
     "n0C9%1VZI/ZK=7f>3`^S^Y1A`6Ww-u%-f1&t_=Eg4BW3bH*VqOY*Eoa1((ot&*eNJQaUQP+:pGL_VlUq;Cu63ij&j/o&$Klo@Q`awrLLH,N`a1w7%q8c;j"
     "6Bl3/:NDy7*=0vRvq'Jecb48+n/$VE&iU/k+&n+32%p3vxdea):-'eX<b4Ea239Dj=5*^&V'irH'-'w-=#.@be>$6^Yv=(l]Bp/OQNO4g3hNUHS_rr$0e6"
@@ -67884,6 +71867,8 @@ static const diti_spirv_module diti_spirv_modules[DITI_KERNELS] = {
     {"pixels", diti_spirv_text_pixels, DITI_SPIRV_SIZES_pixels},
     {"group_norm", diti_spirv_text_group_norm, DITI_SPIRV_SIZES_group_norm},
     {"frames", diti_spirv_text_frames, DITI_SPIRV_SIZES_frames},
+    {"depthwise", diti_spirv_text_depthwise, DITI_SPIRV_SIZES_depthwise},
+    {"linear_attention", diti_spirv_text_linear_attention, DITI_SPIRV_SIZES_linear_attention},
     {"gemm_coop", diti_spirv_text_gemm_coop, DITI_SPIRV_SIZES_gemm_coop},
     {"attention_coop", diti_spirv_text_attention_coop, DITI_SPIRV_SIZES_attention_coop},
     {"attention_direct", diti_spirv_text_attention_direct, DITI_SPIRV_SIZES_attention_direct},

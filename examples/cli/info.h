@@ -21,10 +21,9 @@ static const char *grouped(uint64_t value) {
 
 /* ---- Parts ---- */
 
-static const dit_role weight_roles[] = {
-    DIT_ROLE_TEXT_1,      DIT_ROLE_TEXT_2,        DIT_ROLE_TEXT_3, DIT_ROLE_IMAGE_ENCODER,
-    DIT_ROLE_TRANSFORMER, DIT_ROLE_TRANSFORMER_2, DIT_ROLE_VAE,    DIT_ROLE_TAE,
-    DIT_ROLE_CONTROL};
+static const dit_role weight_roles[] = {DIT_ROLE_TEXT_1,        DIT_ROLE_TEXT_2,      DIT_ROLE_TEXT_3,
+                                        DIT_ROLE_IMAGE_ENCODER, DIT_ROLE_TRANSFORMER, DIT_ROLE_TRANSFORMER_2,
+                                        DIT_ROLE_VAE,           DIT_ROLE_TAE,         DIT_ROLE_CONTROL};
 enum { WEIGHT_ROLES = sizeof weight_roles / sizeof weight_roles[0] };
 
 static const char *text_name(const dit_model_info *info, int index) {

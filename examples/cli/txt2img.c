@@ -1457,7 +1457,7 @@ static void shortest_number(float value, char *out, size_t size) {
 static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]);
 
 /* The paths of references by their names alone, or, with a picture that tells these names, the paths where they are;
-   *lost becomes the first that is nowhere. false: out is too small, or one is nowhere. */
+ *lost becomes the first that is nowhere. false: out is too small, or one is nowhere. */
 static bool join_references(const char *paths, const char *picture, char *out, size_t size, char lost[PATH_SIZE]) {
     size_t used = 0;
     while (*paths) {

@@ -542,10 +542,6 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     if (stages->index + 1 < stages->count)
         x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
                             diti_denoise_plane(denoise), "prediction");
-    if (stages->index + 1 == stages->count && (traits->norms_tokens || traits->norms_lines)) { /* guidance changes it */
-        diti_broadcast(graph, stages, stages->index, diti_add_rows(graph, x, 0, 0, "prediction"));
-        return x;
-    }
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }

@@ -46,9 +46,9 @@ typedef struct diti_model_traits {
     uint32_t repaint_channels; /* the last of condition_channels are a mask's, one for each pixel of a latent element,
                                   and the others are those of the picture without what is repainted; 0: in models of
                                   pictures all are the picture's that is followed */
-    bool fixes_first;       /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
-    bool means;             /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
-    uint32_t out_channels;  /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
+    bool fixes_first;      /* a picture that a clip is given is its first frame, at timestep 0, in every evaluation */
+    bool means;            /* a given picture is encoded to the mean that the autoencoder says, and not drawn */
+    uint32_t out_channels; /* channels of the transformer's output: C, or 2C with the learned sigma that is dropped */
     uint32_t patch;
     uint32_t default_size;              /* latent height, and width if default_columns is 0 */
     uint32_t default_columns;           /* latent width */
@@ -72,16 +72,16 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;  /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;    /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
-    bool empirical_shift; /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    bool uniform_sigmas;    /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;      /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    bool empirical_shift;   /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
     const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool caches_references; /* diti_denoise.keeps_references is understood */
     bool keeps_references;  /* the model was trained so */
-    uint32_t references;  /* how many pictures a picture may be made after (diti_denoise.references) */
+    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees

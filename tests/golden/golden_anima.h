@@ -135,8 +135,8 @@ static inline void golden_run_anima(golden *g, const golden_folder *folder) {
                        dit_job_create(p.context, &desc, &job, &err) == DIT_OK &&
                            (dit_job_wait(job, UINT64_MAX) == DIT_OK || (dit_job_status(job, NULL, &err), false)),
                        "the pipeline runs %s", err.message)) {
-        golden_pipe_latents(&p, job, "step2.latents", 0, 16 * 96);
-        golden_pipe_image(&p, job, "out.image01", 0, 96 * 64);
+        golden_pipe_latents(&p, job, "step2.latents", 0, 0, 16 * 96);
+        golden_pipe_image(&p, job, "out.image01", 0, 0, 96 * 64);
     }
     dit_job_destroy(job);
     for (i = 0; i < 3; i++) free((void *)(uintptr_t)inputs[i].data);
