@@ -4,7 +4,7 @@
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
 #   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make check-pages  docs/ and prose alone
 #   make tidy       formats the C and brings dit.h up to date, before a commit
-#   make fuzz       each parser, FUZZ_SECONDS=3
+#   make fuzz       each parser, FUZZ_SECONDS=2
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make clean
 #   make cards      the tables of what fits which card, in README.md and docs; make check-cards compares them
@@ -14,7 +14,7 @@
 CC       = cc
 CFLAGS   = -O2
 PREFIX   = /usr/local
-FUZZ_SECONDS = 3
+FUZZ_SECONDS = 2
 NAMES    =
 GPUS     =
 

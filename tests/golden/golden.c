@@ -324,7 +324,7 @@ static void run_models(golden *g, const char *rung) {
         first = end == FEW_FOLDERS ? 0 : PIXART_FOLDER;
     }
     for (i = first; i < end; i++) {
-        if (test_quick_way("swiftshader") && end == FEW_FOLDERS && i % 4 != 1) continue;
+        if (test_quick_way("swiftshader") && end == FEW_FOLDERS && i % 8 != 1) continue;
         if (repeats && !chosen_rung && i >= FEW_FOLDERS && i != PIPE_FOLDER) continue;
         run_path(g, model_folders[i]);
     }

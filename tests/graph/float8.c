@@ -2,7 +2,7 @@
    stored, against double precision: odd sizes, rows of nothing, all operands of the epilogue, weights in parts, layers
    side by side. No driver that can be had runs matrices of 8-bit floats, so that the override float8=2 puts halves in
    their place, which hold every value of them; tools/feigned.sh compiles the real ones.
-   test-runs: lavapipe sanitize newest, in test-all swiftshader */
+   test-runs: lavapipe sanitize, in test-all newest swiftshader */
 #define main kernels_main
 #include "kernels.c"
 #undef main

@@ -1841,7 +1841,8 @@ static void run_kernels(diti_device *device, bool few) {
     check_condition(device, (diti_video){5, 20, 30}, (diti_video){3, 10, 15}, 1, 16);
     check_depthwise(device, 2, 20, 30, 24, 3, true, true, 0);
     check_grouped(device, 300, 3, 8, 0);
-    check_linear_attention(device, 2, 300, 3, 16, false, 0);
+    check_linear_attention(device, 2, 300, 2, 16, false,
+                           0); /* a part of 256 rows fits the small range of test_same_bytes */
 }
 
 static void run_everything(diti_device *device) { run_kernels(device, false); }

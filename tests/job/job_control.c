@@ -489,7 +489,7 @@ static void test_net(void) {
     test_net_strength(model);
     dit_model_destroy(model);
     test_two_nets();
-    test_union();
+    if (sweeps) test_union();
     run_streamed(BASE, NET, DIT_ROLE_CONTROL, ask_net);
     model = load(pair, BASE, NET, DIT_ROLE_CONTROL, 0);
     ask_net(&a, model);

@@ -18,6 +18,8 @@
 #define DIT_NO_ZIMAGE
 #define DIT_NO_FLUX2
 #define DIT_NO_QWENIMAGE
+#define DIT_NO_LUMINA2
+#define DIT_NO_SANA
 #define DIT_NO_KREA2
 #define DIT_NO_ANIMA
 #define DIT_IMPLEMENTATION

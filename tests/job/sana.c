@@ -1,6 +1,6 @@
 /* Pipelines that ask a Gemma 2 (Sana, Sana-Sprint, Lumina-Image 2), whole: repositories of small weights make pictures,
    the same ones again, and others for other prompts; what their templates keep of a text; and what they refuse. The
-   original's results of each part are in tests/golden.   test-runs: lavapipe sanitize, in test-all swiftshader */
+   original's results of each part are in tests/golden.   test-runs: lavapipe, in test-all sanitize swiftshader */
 #include "library.h"
 #include "files.h"
 #include "real_shapes.h"

@@ -39,7 +39,7 @@ static inline double test_processor_seconds(void) {
 }
 
 /* file NULL: tells the places. */
-static inline void test_places(const char *file, int line) {
+static inline void test_took(const char *file, int line) {
     static test_place places[4096];
     static double last;
     static int on = -1;
@@ -62,11 +62,11 @@ static inline void test_places(const char *file, int line) {
     last = now;
 }
 #else
-static inline void test_places(const char *file, int line) { (void)file, (void)line; }
+static inline void test_took(const char *file, int line) { (void)file, (void)line; }
 #endif
 
 static inline int test_check(int good, const char *file, int line, const char *what) {
-    test_places(file, line);
+    test_took(file, line);
     if (good)
         test_passed++;
     else
@@ -104,7 +104,7 @@ static inline void *test_block(size_t size, size_t align) {
 
 static inline int test_end(const char *name) {
     if (test_passed + test_failed == 0) test_failed = 1, fprintf(stderr, "%s: no case was checked\n", name);
-    test_places(NULL, 0);
+    test_took(NULL, 0);
     printf("%s: %d passed, %d failed\n", name, test_passed, test_failed);
     fflush(stdout); /* a leak checker may end the program before stdio does */
     return test_failed != 0;
