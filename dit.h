@@ -2036,7 +2036,7 @@ DIT_INTERNAL uint8_t diti_float_to_e4m3(float value) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint8_t)(sign | 0x7fu);
     if (exponent < 121) exponent = 121; /* 2^-6: below, steps are 2^-9 */
     if (exponent > 136) return (uint8_t)(sign | 0x7eu);
-    steps *= diti_float_from_bits((257u - exponent) << 23); /* of an eighth of the power of two below */
+    steps *= diti_float_from_bits((257u - exponent) << 23); /* each is an eighth of the power of two below */
     code = (uint32_t)steps;
     steps -= (float)code;
     if (steps > 0.5f || (steps >= 0.5f && (code & 1u))) code++;
@@ -45824,7 +45824,7 @@ typedef struct diti_anima_config {
     uint32_t rank;                                 /* columns between the two matrices of a modulation */
     uint32_t columns;                              /* columns of patches as the file has them: a mask's are the last */
     uint32_t channels, text;                       /* channels of the latent; columns of the text */
-    double scale;                                  /* of the lattice of lines and columns */
+    double scale;                                  /* factor of the lattice of lines and columns */
 } diti_anima_config;
 
 /* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
@@ -45940,7 +45940,7 @@ static dit_result diti_anima_read(diti_component *component, diti_loader *loader
     DITI_TRY(diti_anima_check(loader, config, out, err));
     config->channels = out / 4;
     config->heads = config->width / config->head_dim;
-    scale = scale && scale->first ? scale->first->next : NULL; /* of time, lines, columns */
+    scale = scale && scale->first ? scale->first->next : NULL; /* there are three: time, lines, columns */
     config->scale = scale && scale->number >= 1 && scale->number <= 64 ? scale->number : 4;
     return settings.result;
 }
@@ -46043,8 +46043,8 @@ typedef struct diti_anima_state {         /* prepare leaves these for the steps 
 
 static diti_anima_state *diti_anima_at(const diti_denoise *denoise) { return (diti_anima_state *)denoise->family; }
 
-/* Of active F32 [rows, 4D], silu of the embedded time and what all modulations share: up(down(active)) + shared, for
-   attention, the feed-forward and the text's attention: F32 [rows, 9D], of the last norm [rows, 2D]. */
+/* up(down(active)) + shared for attention, the feed-forward and the text's attention: F32 [rows, 9D], for the last norm
+   [rows, 2D]. active: F32 [rows, 4D], silu of the embedded time and what all modulations share. */
 static diti_tensor diti_anima_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
     static const uint32_t order[3] = {0, 2, 1}; /* as diti_modulator has them */
     const diti_anima *model = diti_anima_of(p->model);

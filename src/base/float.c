@@ -67,7 +67,7 @@ DIT_INTERNAL uint8_t diti_float_to_e4m3(float value) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint8_t)(sign | 0x7fu);
     if (exponent < 121) exponent = 121; /* 2^-6: below, steps are 2^-9 */
     if (exponent > 136) return (uint8_t)(sign | 0x7eu);
-    steps *= diti_float_from_bits((257u - exponent) << 23); /* of an eighth of the power of two below */
+    steps *= diti_float_from_bits((257u - exponent) << 23); /* each is an eighth of the power of two below */
     code = (uint32_t)steps;
     steps -= (float)code;
     if (steps > 0.5f || (steps >= 0.5f && (code & 1u))) code++;

@@ -79,7 +79,7 @@ static void test_rows(const char *overrides) {
     diti_device_close(device);
 }
 
-/* What a product of 8-bit floats computes with in place of x. */
+/* The matrix that a product of 8-bit floats takes in place of x. */
 static matrix rounded(const matrix *x) {
     matrix out = matrix_new(x->rows, x->columns);
     uint32_t r, c;
