@@ -34438,6 +34438,12 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
                                     const diti_sublayer *sublayer, diti_tensor h);
 /* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
+/* x += gate * RMS(h) * weight, in place; gate F32 [1, D], 0: 1. */
+DIT_INTERNAL void diti_norm_behind(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                                   float eps, diti_tensor gate);
+/* x += gate * RMS(out(h)) * weight, in place: of all rows, or with DITI_STREAMS_IMAGE of the image's, item by item. */
+DIT_INTERNAL void diti_sublayer_add_normed(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                           diti_tensor h, const diti_weight *weight, diti_tensor gate);
 /* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
    would be very large. feed: of DITI_STREAMS_ONE. */
 DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
@@ -34501,6 +34507,10 @@ DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adal
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
+/* tanh of rows of modulation that gate (Z-Image, Lumina-Image 2): F32. */
+DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x);
+/* The gates of block p->index, F32 [1, 4D]. all: of all layers here, F32 [1, ...]; 0: made of p->modulation. */
+DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
@@ -35714,6 +35724,31 @@ static diti_pass diti_pass_rows_alone(const diti_pass *p, uint32_t first, uint32
     return here;
 }
 
+DIT_INTERNAL void diti_norm_behind(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                                   float eps, diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+DIT_INTERNAL void diti_sublayer_add_normed(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                           diti_tensor h, const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_norm_behind(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_norm_behind(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
 DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                      diti_modulator gate, const diti_sublayer *feed) {
     uint32_t rows = diti_pass_all(p), share = diti_modulation_share(p), first, count,
@@ -36009,6 +36044,25 @@ DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *ada
     if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
     for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
     return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all) {
+    uint32_t columns = adaln->layers[p->index - adaln->first]->weight.rows;
+    if (!all) return diti_adaln_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, all, 0, 1, (p->index - adaln->first) * columns, columns);
 }
 
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
@@ -42709,19 +42763,6 @@ static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
 
-/* tanh(x) = 3 tanh(3 x / 3) / 3. */
-static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_SQUASH;
-    desc.scale = 3;
-    desc.out_f32 = true;
-    desc.name = "gates";
-    x = diti_elementwise(graph, x, &desc);
-    desc.activation = DITI_ACTIVATION_NONE;
-    desc.scale = 1.0f / 3;
-    return diti_elementwise(graph, x, &desc);
-}
-
 static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
                                    const diti_weight *reader) {
     diti_norm_desc desc = DITI_ZERO;
@@ -42731,20 +42772,6 @@ static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_
     desc.reader = reader;
     desc.name = "refiner_norm";
     return diti_norm(graph, x, &desc);
-}
-
-/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
-static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
-                            diti_tensor gate) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.scale = gate;
-    desc.factor = true;
-    desc.residual = desc.out = x;
-    desc.name = "norm_behind";
-    diti_norm(graph, h, &desc);
 }
 
 /* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
@@ -42795,7 +42822,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
                        diti_tensor_view(graph, h, 0, rows, width, width),
                        diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
     h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
-    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    diti_norm_behind(graph, x, h, &w->behind[0].weight, config->eps, 0);
     h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
     up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
     memset(&linear, 0, sizeof linear);
@@ -42804,7 +42831,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
     linear.name = "refiner_gate";
     h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
     h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
-    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+    diti_norm_behind(graph, x, h, &w->behind[1].weight, config->eps, 0);
 }
 
 /* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
@@ -42929,32 +42956,11 @@ static void diti_zimage_begin(diti_pass *p) {
     }
     if (p->denoise->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
 }
 
 static diti_tensor diti_zimage_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
-}
-
-/* tanh of the rows of block `index`: F32 [1, 4D]. */
-static diti_tensor diti_zimage_gates(const diti_pass *p) {
-    const diti_zimage_state *state = diti_zimage_at(p->denoise);
-    uint32_t columns = 4 * p->width;
-    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
-}
-
-/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
-static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
-                               const diti_weight *weight, diti_tensor gate) {
-    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
-    uint32_t i;
-    h = diti_sublayer_out(p, sublayer, h);
-    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
-    for (i = 0; i < p->items && image; i++)
-        diti_zimage_add(
-            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
@@ -42969,15 +42975,15 @@ static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     p->sines = state->tables[1][stream];
     p->table_items = state->table_items;
     if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
-    gates = diti_zimage_gates(p);
+    gates = diti_adaln_gates(p, &state->adaln, state->gates);
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
-                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->attention, h, &w->behind[0].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
     h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
-                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->feed, h, &w->behind[1].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
     return x;
 }
 
@@ -44300,33 +44306,6 @@ static diti_lumina2_state *diti_lumina2_at(const diti_denoise *denoise) {
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };
 
-/* tanh(x) = 3 tanh(3 x / 3) / 3. */
-static diti_tensor diti_lumina2_tanh(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_SQUASH;
-    desc.scale = 3;
-    desc.out_f32 = true;
-    desc.name = "gates";
-    x = diti_elementwise(graph, x, &desc);
-    desc.activation = DITI_ACTIVATION_NONE;
-    desc.scale = 1.0f / 3;
-    return diti_elementwise(graph, x, &desc);
-}
-
-/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
-static void diti_lumina2_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
-                             diti_tensor gate) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.scale = gate;
-    desc.factor = true;
-    desc.residual = desc.out = x;
-    desc.name = "norm_behind";
-    diti_norm(graph, h, &desc);
-}
-
 /* RMS norm of each head, then rotation: in place. */
 static void diti_lumina2_turn(const diti_pass *p, diti_tensor x, const diti_weight *norm, diti_tensor cosines,
                               diti_tensor sines, const char *name) {
@@ -44424,11 +44403,11 @@ static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w,
     diti_pass here = diti_lumina2_text_pass(p);
     diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
     h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->denoise)->order.items, cosines, sines);
-    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
+    diti_norm_behind(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
     memset(&norm, 0, sizeof norm);
     h = diti_sublayer_norm(&here, x, &norm, &w->feed);
     h = diti_sublayer_in(&here, h, &w->feed, 0);
-    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
+    diti_norm_behind(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
 }
 
 /* The text as blocks read it: F32 [prompts * text rows, D], zeros in front of it. */
@@ -44542,32 +44521,11 @@ static void diti_lumina2_begin(diti_pass *p) {
     }
     if (p->denoise->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_lumina2_tanh(p->graph, state->adaln.row) : 0;
+    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
 }
 
 static diti_tensor diti_lumina2_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_lumina2_at(p->denoise)->text, &diti_lumina2_of(p->model)->patch, 0);
-}
-
-/* tanh of the rows of block `index`: F32 [1, 4D]. */
-static diti_tensor diti_lumina2_gates(const diti_pass *p) {
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    uint32_t columns = 4 * p->width;
-    if (!state->gates) return diti_lumina2_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
-}
-
-/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
-static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
-                                const diti_weight *weight, diti_tensor gate) {
-    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
-    uint32_t i;
-    h = diti_sublayer_out(p, sublayer, h);
-    if (!image) diti_lumina2_add(p->graph, x, h, weight, sublayer->eps, gate);
-    for (i = 0; i < p->items && image; i++)
-        diti_lumina2_add(
-            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
@@ -44582,15 +44540,15 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "Lumina-Image 2 wants all rows on one device: no ulysses, ring or pipefusion");
     p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
-    gates = diti_lumina2_gates(p);
+    gates = diti_adaln_gates(p, &state->adaln, state->gates);
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MSA, &w->attention);
     h = diti_lumina2_attend(p, w, h, p->items, keys, state->tables[0][stream], state->tables[1][stream]);
-    diti_lumina2_finish(p, x, &w->attention, h, &w->behind[0].weight,
-                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->attention, h, &w->behind[0].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MLP, &w->feed);
     h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_lumina2_finish(p, x, &w->feed, h, &w->behind[1].weight,
-                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->feed, h, &w->behind[1].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
     return x;
 }
 

@@ -56,6 +56,25 @@ DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *ada
     return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
 }
 
+/* tanh(x) = 3 tanh(3 x / 3) / 3. */
+DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.activation = DITI_ACTIVATION_SQUASH;
+    desc.scale = 3;
+    desc.out_f32 = true;
+    desc.name = "gates";
+    x = diti_elementwise(graph, x, &desc);
+    desc.activation = DITI_ACTIVATION_NONE;
+    desc.scale = 1.0f / 3;
+    return diti_elementwise(graph, x, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all) {
+    uint32_t columns = adaln->layers[p->index - adaln->first]->weight.rows;
+    if (!all) return diti_adaln_tanh(p->graph, p->modulation.rows);
+    return diti_tensor_view(p->graph, all, 0, 1, (p->index - adaln->first) * columns, columns);
+}
+
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
     return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }

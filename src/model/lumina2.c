@@ -280,33 +280,6 @@ static diti_lumina2_state *diti_lumina2_at(const diti_denoise *denoise) {
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };
 
-/* tanh(x) = 3 tanh(3 x / 3) / 3. */
-static diti_tensor diti_lumina2_tanh(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_SQUASH;
-    desc.scale = 3;
-    desc.out_f32 = true;
-    desc.name = "gates";
-    x = diti_elementwise(graph, x, &desc);
-    desc.activation = DITI_ACTIVATION_NONE;
-    desc.scale = 1.0f / 3;
-    return diti_elementwise(graph, x, &desc);
-}
-
-/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
-static void diti_lumina2_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
-                             diti_tensor gate) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.scale = gate;
-    desc.factor = true;
-    desc.residual = desc.out = x;
-    desc.name = "norm_behind";
-    diti_norm(graph, h, &desc);
-}
-
 /* RMS norm of each head, then rotation: in place. */
 static void diti_lumina2_turn(const diti_pass *p, diti_tensor x, const diti_weight *norm, diti_tensor cosines,
                               diti_tensor sines, const char *name) {
@@ -404,11 +377,11 @@ static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w,
     diti_pass here = diti_lumina2_text_pass(p);
     diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
     h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->denoise)->order.items, cosines, sines);
-    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
+    diti_norm_behind(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
     memset(&norm, 0, sizeof norm);
     h = diti_sublayer_norm(&here, x, &norm, &w->feed);
     h = diti_sublayer_in(&here, h, &w->feed, 0);
-    diti_lumina2_add(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
+    diti_norm_behind(p->graph, x, diti_sublayer_out(&here, &w->feed, h), &w->behind[1].weight, config->eps, 0);
 }
 
 /* The text as blocks read it: F32 [prompts * text rows, D], zeros in front of it. */
@@ -522,32 +495,11 @@ static void diti_lumina2_begin(diti_pass *p) {
     }
     if (p->denoise->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_lumina2_tanh(p->graph, state->adaln.row) : 0;
+    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
 }
 
 static diti_tensor diti_lumina2_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_lumina2_at(p->denoise)->text, &diti_lumina2_of(p->model)->patch, 0);
-}
-
-/* tanh of the rows of block `index`: F32 [1, 4D]. */
-static diti_tensor diti_lumina2_gates(const diti_pass *p) {
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    uint32_t columns = 4 * p->width;
-    if (!state->gates) return diti_lumina2_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
-}
-
-/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
-static void diti_lumina2_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
-                                const diti_weight *weight, diti_tensor gate) {
-    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
-    uint32_t i;
-    h = diti_sublayer_out(p, sublayer, h);
-    if (!image) diti_lumina2_add(p->graph, x, h, weight, sublayer->eps, gate);
-    for (i = 0; i < p->items && image; i++)
-        diti_lumina2_add(
-            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
@@ -562,15 +514,15 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "Lumina-Image 2 wants all rows on one device: no ulysses, ring or pipefusion");
     p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
-    gates = diti_lumina2_gates(p);
+    gates = diti_adaln_gates(p, &state->adaln, state->gates);
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MSA, &w->attention);
     h = diti_lumina2_attend(p, w, h, p->items, keys, state->tables[0][stream], state->tables[1][stream]);
-    diti_lumina2_finish(p, x, &w->attention, h, &w->behind[0].weight,
-                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->attention, h, &w->behind[0].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MSA * p->width, p->width));
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_LUMINA2_SCALE_MLP, &w->feed);
     h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_lumina2_finish(p, x, &w->feed, h, &w->behind[1].weight,
-                        diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->feed, h, &w->behind[1].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_LUMINA2_GATE_MLP * p->width, p->width));
     return x;
 }
 

@@ -556,6 +556,12 @@ DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modu
                                     const diti_sublayer *sublayer, diti_tensor h);
 /* out(h), F32, all its columns: of the rows at hand, or with DITI_STREAMS_IMAGE of the image alone. */
 DIT_INTERNAL diti_tensor diti_sublayer_out(const diti_pass *p, const diti_sublayer *sublayer, diti_tensor h);
+/* x += gate * RMS(h) * weight, in place; gate F32 [1, D], 0: 1. */
+DIT_INTERNAL void diti_norm_behind(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                                   float eps, diti_tensor gate);
+/* x += gate * RMS(out(h)) * weight, in place: of all rows, or with DITI_STREAMS_IMAGE of the image's, item by item. */
+DIT_INTERNAL void diti_sublayer_add_normed(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                           diti_tensor h, const diti_weight *weight, diti_tensor gate);
 /* x += gate * feed(LN(x) * (1 + scale) + shift), in place, in bands of rows where what lies between its two layers
    would be very large. feed: of DITI_STREAMS_ONE. */
 DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
@@ -619,6 +625,10 @@ DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adal
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 /* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
+/* tanh of rows of modulation that gate (Z-Image, Lumina-Image 2): F32. */
+DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x);
+/* The gates of block p->index, F32 [1, 4D]. all: of all layers here, F32 [1, ...]; 0: made of p->modulation. */
+DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,

@@ -559,6 +559,31 @@ static diti_pass diti_pass_rows_alone(const diti_pass *p, uint32_t first, uint32
     return here;
 }
 
+DIT_INTERNAL void diti_norm_behind(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight,
+                                   float eps, diti_tensor gate) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.weight = weight;
+    desc.eps = eps;
+    desc.scale = gate;
+    desc.factor = true;
+    desc.residual = desc.out = x;
+    desc.name = "norm_behind";
+    diti_norm(graph, h, &desc);
+}
+
+DIT_INTERNAL void diti_sublayer_add_normed(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
+                                           diti_tensor h, const diti_weight *weight, diti_tensor gate) {
+    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
+    uint32_t i;
+    h = diti_sublayer_out(p, sublayer, h);
+    if (!image) diti_norm_behind(p->graph, x, h, weight, sublayer->eps, gate);
+    for (i = 0; i < p->items && image; i++)
+        diti_norm_behind(
+            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
+            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
+}
+
 DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                      diti_modulator gate, const diti_sublayer *feed) {
     uint32_t rows = diti_pass_all(p), share = diti_modulation_share(p), first, count,

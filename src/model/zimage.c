@@ -273,19 +273,6 @@ static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
 
-/* tanh(x) = 3 tanh(3 x / 3) / 3. */
-static diti_tensor diti_zimage_tanh(diti_graph *graph, diti_tensor x) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.activation = DITI_ACTIVATION_SQUASH;
-    desc.scale = 3;
-    desc.out_f32 = true;
-    desc.name = "gates";
-    x = diti_elementwise(graph, x, &desc);
-    desc.activation = DITI_ACTIVATION_NONE;
-    desc.scale = 1.0f / 3;
-    return diti_elementwise(graph, x, &desc);
-}
-
 static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_weight *weight, float eps,
                                    const diti_weight *reader) {
     diti_norm_desc desc = DITI_ZERO;
@@ -295,20 +282,6 @@ static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_
     desc.reader = reader;
     desc.name = "refiner_norm";
     return diti_norm(graph, x, &desc);
-}
-
-/* x += gate * RMS(h) * weight; gate F32 [1, D], 0: 1. */
-static void diti_zimage_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_weight *weight, float eps,
-                            diti_tensor gate) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.weight = weight;
-    desc.eps = eps;
-    desc.scale = gate;
-    desc.factor = true;
-    desc.residual = desc.out = x;
-    desc.name = "norm_behind";
-    diti_norm(graph, h, &desc);
 }
 
 /* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
@@ -359,7 +332,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
                        diti_tensor_view(graph, h, 0, rows, width, width),
                        diti_tensor_view(graph, h, 0, rows, 2 * width, width), &attention);
     h = diti_layer_f32(graph, h, &w->out, DITI_ACTIVATION_NONE, 0, "refiner_out");
-    diti_zimage_add(graph, x, h, &w->behind[0].weight, config->eps, 0);
+    diti_norm_behind(graph, x, h, &w->behind[0].weight, config->eps, 0);
     h = diti_zimage_rms(graph, x, &w->before[1].weight, config->eps, NULL);
     up = diti_layer_run(graph, h, &w->ff_in, DITI_ACTIVATION_NONE, "refiner_in");
     memset(&linear, 0, sizeof linear);
@@ -368,7 +341,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
     linear.name = "refiner_gate";
     h = diti_linear(graph, h, &w->ff_gate.weight, &linear);
     h = diti_layer_f32(graph, h, &w->ff_out, DITI_ACTIVATION_NONE, 0, "refiner_ff_out");
-    diti_zimage_add(graph, x, h, &w->behind[1].weight, config->eps, 0);
+    diti_norm_behind(graph, x, h, &w->behind[1].weight, config->eps, 0);
 }
 
 /* The text as blocks read it: F32 [prompts * text rows, D], what fills a place in front of it. */
@@ -493,32 +466,11 @@ static void diti_zimage_begin(diti_pass *p) {
     }
     if (p->denoise->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
-    state->gates = state->adaln.table ? diti_zimage_tanh(p->graph, state->adaln.row) : 0;
+    state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
 }
 
 static diti_tensor diti_zimage_embed(diti_pass *p) {
     return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
-}
-
-/* tanh of the rows of block `index`: F32 [1, 4D]. */
-static diti_tensor diti_zimage_gates(const diti_pass *p) {
-    const diti_zimage_state *state = diti_zimage_at(p->denoise);
-    uint32_t columns = 4 * p->width;
-    if (!state->gates) return diti_zimage_tanh(p->graph, p->modulation.rows);
-    return diti_tensor_view(p->graph, state->gates, 0, 1, (p->index - state->adaln.first) * columns, columns);
-}
-
-/* x += gate * RMS(out(h)): of all rows, or of the image's alone, item by item. */
-static void diti_zimage_finish(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, diti_tensor h,
-                               const diti_weight *weight, diti_tensor gate) {
-    bool image = sublayer->streams == DITI_STREAMS_IMAGE;
-    uint32_t i;
-    h = diti_sublayer_out(p, sublayer, h);
-    if (!image) diti_zimage_add(p->graph, x, h, weight, sublayer->eps, gate);
-    for (i = 0; i < p->items && image; i++)
-        diti_zimage_add(
-            p->graph, diti_tensor_view(p->graph, x, i * (p->text + p->image) + p->text, p->image, 0, p->width),
-            diti_tensor_view(p->graph, h, i * p->image, p->image, 0, p->width), weight, sublayer->eps, gate);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
@@ -533,15 +485,15 @@ static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     p->sines = state->tables[1][stream];
     p->table_items = state->table_items;
     if (stream == DITI_JOINT_TEXT) p->keys = diti_text_order_keys(p, &state->order);
-    gates = diti_zimage_gates(p);
+    gates = diti_adaln_gates(p, &state->adaln, state->gates);
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_zimage_finish(p, x, &w->attention, h, &w->behind[0].weight,
-                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->attention, h, &w->behind[0].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MSA * p->width, p->width));
     h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_ZIMAGE_SCALE_MLP, &w->feed);
     h = diti_sublayer_in(p, h, &w->feed, 0);
-    diti_zimage_finish(p, x, &w->feed, h, &w->behind[1].weight,
-                       diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
+    diti_sublayer_add_normed(p, x, &w->feed, h, &w->behind[1].weight,
+                             diti_tensor_view(p->graph, gates, 0, 1, DITI_ZIMAGE_GATE_MLP * p->width, p->width));
     return x;
 }
 
