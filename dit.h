@@ -34283,6 +34283,12 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
                                                diti_denoise *denoise);
 
 /* --- for the families --- */
+/* axes[0 .. count): how many channels of a head rotate with each coordinate, as config.json lists them by `key`; where
+   it does not, `first` and `others`, whose shares of a head are the published ones. They are even and add up to
+   head_dim. */
+DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
+                                          uint32_t head_dim, uint32_t first, uint32_t others, uint32_t count,
+                                          uint32_t *axes, dit_error *err);
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
@@ -34935,6 +34941,25 @@ DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32
 
 DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
     return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+}
+
+DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
+                                          uint32_t head_dim, uint32_t first, uint32_t others, uint32_t count,
+                                          uint32_t *axes, dit_error *err) {
+    const diti_json *list = diti_setting_numbers(settings, key), *axis = list ? list->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < count; i++) {
+        double given = i ? others : first;
+        if (axis) given = axis->number;
+        axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s transformer: heads of %u channels that rotate with %u axes need a config.json whose %s are "
+                     "even and add up to it",
+                     family, (unsigned)head_dim, (unsigned)count, key);
 }
 
 /* ==== src/model/tensor.c ==== */
@@ -40950,26 +40975,6 @@ static const diti_hunyuanvideo *diti_hunyuanvideo_of(const diti_transformer *tra
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_hunyuanvideo_read_axes(diti_settings *settings, diti_hunyuanvideo_config *config,
-                                              dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "rope_axes_dim"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_HUNYUANVIDEO_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (settings->result != DIT_OK) return settings->result;
-    if (sum == config->head_dim) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "HunyuanVideo transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "rope_axes_dim are even and add up to it",
-                     (unsigned)config->head_dim, DITI_HUNYUANVIDEO_AXES);
-}
-
 static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_hunyuanvideo_config *config,
                                           uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -41039,7 +41044,9 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_hunyuanvideo_read_axes(&settings, config, err);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "HunyuanVideo", "rope_axes_dim", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_HUNYUANVIDEO_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -42112,24 +42119,6 @@ static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_FLUX_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_FLUX_AXES);
-}
-
 /* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
    those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
 static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
@@ -42205,7 +42194,9 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_flux_read_axes(&settings, config, err);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "FLUX", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_FLUX_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -42571,24 +42562,6 @@ static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
-static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims are even and add up to it",
-                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
-}
-
 static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
                                     uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -42639,7 +42612,9 @@ static dit_result diti_zimage_read(diti_component *component, diti_loader *loade
     config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
     if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
-    return diti_zimage_read_axes(&settings, config, err);
+    /* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Z-Image", "axes_dims", config->head_dim, config->head_dim / 4,
+                             config->head_dim / 16 * 6, DITI_ZIMAGE_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -43141,24 +43116,6 @@ static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, a quarter of a head each. */
-static dit_result diti_flux2_read_axes(diti_settings *settings, diti_flux2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_FLUX2_AXES; i++) {
-        double given = config->head_dim / DITI_FLUX2_AXES;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "FLUX.2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_FLUX2_AXES);
-}
-
 static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
                                    dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -43207,7 +43164,10 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_flux2_read_axes(&settings, config, err);
+    /* As published, a quarter of a head each. */
+    return diti_setting_axes(&settings, "FLUX.2", "axes_dims_rope", config->head_dim,
+                             config->head_dim / DITI_FLUX2_AXES, config->head_dim / DITI_FLUX2_AXES, DITI_FLUX2_AXES,
+                             config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -43651,24 +43611,6 @@ static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transform
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
-}
-
 static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
                                        uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -43707,7 +43649,9 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
     config->clean = diti_setting_bool(&settings, "zero_cond_t", false);
-    return diti_qwenimage_read_axes(&settings, config, err);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Qwen-Image", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_QWENIMAGE_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -44114,24 +44058,6 @@ static const diti_lumina2 *diti_lumina2_of(const diti_transformer *transformer) 
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, a third of a head each. */
-static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dim_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_LUMINA2_AXES; i++) {
-        double given = axis ? axis->number : config->head_dim / 3.0;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-        "axes_dim_rope are even and add up to it",
-        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
-}
-
 static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
                                      uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -44185,7 +44111,9 @@ static dit_result diti_lumina2_read(diti_component *component, diti_loader *load
     if (diti_setting_size(&settings, "num_kv_heads", config->heads / config->shared, 1024) !=
         config->heads / config->shared)
         diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "num_kv_heads", "the matrices of keys have another number");
-    return diti_lumina2_read_axes(&settings, config, err);
+    /* As published, a third of a head each. */
+    return diti_setting_axes(&settings, "Lumina-Image 2", "axes_dim_rope", config->head_dim, config->head_dim / 3,
+                             config->head_dim / 3, DITI_LUMINA2_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
@@ -45191,24 +45119,6 @@ static const diti_krea2 *diti_krea2_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
-static dit_result diti_krea2_read_axes(diti_settings *settings, diti_krea2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_KREA2_AXES; i++) {
-        double given = i ? config->head_dim / 8 * 3 : config->head_dim / 4;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Krea 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_KREA2_AXES);
-}
-
 /* The weights of the states are few, and are read here: each scales a whole tensor. */
 static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *config, dit_error *err) {
     const diti_stored_tensor *tensor = diti_loader_find(loader, "text_fusion.projector.weight");
@@ -45274,7 +45184,9 @@ static dit_result diti_krea2_read(diti_component *component, diti_loader *loader
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 1000, 2, 1e9);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
     DITI_TRY(diti_krea2_read_sum(loader, config, err));
-    return diti_krea2_read_axes(&settings, config, err);
+    /* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Krea 2", "axes_dims_rope", config->head_dim, config->head_dim / 4,
+                             config->head_dim / 8 * 3, DITI_KREA2_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -232,3 +232,22 @@ DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32
 DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
     return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
 }
+
+DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
+                                          uint32_t head_dim, uint32_t first, uint32_t others, uint32_t count,
+                                          uint32_t *axes, dit_error *err) {
+    const diti_json *list = diti_setting_numbers(settings, key), *axis = list ? list->first : NULL;
+    uint32_t i, sum = 0;
+    for (i = 0; i < count; i++) {
+        double given = i ? others : first;
+        if (axis) given = axis->number;
+        axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
+        sum += axes[i];
+        axis = axis ? axis->next : NULL;
+    }
+    if (sum == head_dim || settings->result != DIT_OK) return settings->result;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s transformer: heads of %u channels that rotate with %u axes need a config.json whose %s are "
+                     "even and add up to it",
+                     family, (unsigned)head_dim, (unsigned)count, key);
+}

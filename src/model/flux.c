@@ -89,24 +89,6 @@ static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_FLUX_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_FLUX_AXES);
-}
-
 /* Behind the latent's columns of a patch stand none, as many of the picture that is followed (Canny, Depth), or
    those and 256 of the mask, a channel for each of the 8 x 8 pixels of a latent element (Fill). */
 static dit_result diti_flux_check_input(const char *file, diti_flux_config *config, uint32_t in, uint32_t out,
@@ -182,7 +164,9 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_flux_read_axes(&settings, config, err);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "FLUX", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_FLUX_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -100,24 +100,6 @@ static const diti_flux2 *diti_flux2_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, a quarter of a head each. */
-static dit_result diti_flux2_read_axes(diti_settings *settings, diti_flux2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_FLUX2_AXES; i++) {
-        double given = config->head_dim / DITI_FLUX2_AXES;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "FLUX.2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_FLUX2_AXES);
-}
-
 static dit_result diti_flux2_check(const diti_loader *loader, const diti_flux2_config *config, uint32_t out,
                                    dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -166,7 +148,10 @@ static dit_result diti_flux2_read(diti_component *component, diti_loader *loader
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_flux2_read_axes(&settings, config, err);
+    /* As published, a quarter of a head each. */
+    return diti_setting_axes(&settings, "FLUX.2", "axes_dims_rope", config->head_dim,
+                             config->head_dim / DITI_FLUX2_AXES, config->head_dim / DITI_FLUX2_AXES, DITI_FLUX2_AXES,
+                             config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -113,26 +113,6 @@ static const diti_hunyuanvideo *diti_hunyuanvideo_of(const diti_transformer *tra
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_hunyuanvideo_read_axes(diti_settings *settings, diti_hunyuanvideo_config *config,
-                                              dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "rope_axes_dim"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_HUNYUANVIDEO_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (settings->result != DIT_OK) return settings->result;
-    if (sum == config->head_dim) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "HunyuanVideo transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "rope_axes_dim are even and add up to it",
-                     (unsigned)config->head_dim, DITI_HUNYUANVIDEO_AXES);
-}
-
 static dit_result diti_hunyuanvideo_check(const diti_loader *loader, const diti_hunyuanvideo_config *config,
                                           uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -202,7 +182,9 @@ static dit_result diti_hunyuanvideo_read(diti_component *component, diti_loader 
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_hunyuanvideo_read_axes(&settings, config, err);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "HunyuanVideo", "rope_axes_dim", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_HUNYUANVIDEO_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -100,24 +100,6 @@ static const diti_krea2 *diti_krea2_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
-static dit_result diti_krea2_read_axes(diti_settings *settings, diti_krea2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_KREA2_AXES; i++) {
-        double given = i ? config->head_dim / 8 * 3 : config->head_dim / 4;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Krea 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_KREA2_AXES);
-}
-
 /* The weights of the states are few, and are read here: each scales a whole tensor. */
 static dit_result diti_krea2_read_sum(diti_loader *loader, diti_krea2_config *config, dit_error *err) {
     const diti_stored_tensor *tensor = diti_loader_find(loader, "text_fusion.projector.weight");
@@ -183,7 +165,9 @@ static dit_result diti_krea2_read(diti_component *component, diti_loader *loader
     config->theta = (float)diti_setting_number(&settings, "rope_theta", 1000, 2, 1e9);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
     DITI_TRY(diti_krea2_read_sum(loader, config, err));
-    return diti_krea2_read_axes(&settings, config, err);
+    /* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Krea 2", "axes_dims_rope", config->head_dim, config->head_dim / 4,
+                             config->head_dim / 8 * 3, DITI_KREA2_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -88,24 +88,6 @@ static const diti_lumina2 *diti_lumina2_of(const diti_transformer *transformer) 
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, a third of a head each. */
-static dit_result diti_lumina2_read_axes(diti_settings *settings, diti_lumina2_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dim_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_LUMINA2_AXES; i++) {
-        double given = axis ? axis->number : config->head_dim / 3.0;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "Lumina-Image 2 transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-        "axes_dim_rope are even and add up to it",
-        (unsigned)config->head_dim, DITI_LUMINA2_AXES);
-}
-
 static dit_result diti_lumina2_check(const diti_loader *loader, const diti_lumina2_config *config, uint32_t in,
                                      uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -159,7 +141,9 @@ static dit_result diti_lumina2_read(diti_component *component, diti_loader *load
     if (diti_setting_size(&settings, "num_kv_heads", config->heads / config->shared, 1024) !=
         config->heads / config->shared)
         diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "num_kv_heads", "the matrices of keys have another number");
-    return diti_lumina2_read_axes(&settings, config, err);
+    /* As published, a third of a head each. */
+    return diti_setting_axes(&settings, "Lumina-Image 2", "axes_dim_rope", config->head_dim, config->head_dim / 3,
+                             config->head_dim / 3, DITI_LUMINA2_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -401,6 +401,12 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
                                                diti_denoise *denoise);
 
 /* --- for the families --- */
+/* axes[0 .. count): how many channels of a head rotate with each coordinate, as config.json lists them by `key`; where
+   it does not, `first` and `others`, whose shares of a head are the published ones. They are even and add up to
+   head_dim. */
+DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
+                                          uint32_t head_dim, uint32_t first, uint32_t others, uint32_t count,
+                                          uint32_t *axes, dit_error *err);
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);

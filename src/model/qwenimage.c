@@ -40,24 +40,6 @@ static const diti_qwenimage *diti_qwenimage_of(const diti_transformer *transform
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_qwenimage_read_axes(diti_settings *settings, diti_qwenimage_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_QWENIMAGE_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Qwen-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims_rope are even and add up to it",
-                     (unsigned)config->head_dim, DITI_QWENIMAGE_AXES);
-}
-
 static dit_result diti_qwenimage_check(const diti_loader *loader, const diti_qwenimage_config *config, uint32_t in,
                                        uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -96,7 +78,9 @@ static dit_result diti_qwenimage_read(diti_component *component, diti_loader *lo
     config->channels = in / 4;
     config->heads = config->width / config->head_dim;
     config->clean = diti_setting_bool(&settings, "zero_cond_t", false);
-    return diti_qwenimage_read_axes(&settings, config, err);
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Qwen-Image", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_QWENIMAGE_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */

@@ -81,24 +81,6 @@ static const diti_zimage *diti_zimage_of(const diti_transformer *transformer) {
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
-/* As published, 32, 48 and 48 of 128; the same shares of other heads. */
-static dit_result diti_zimage_read_axes(diti_settings *settings, diti_zimage_config *config, dit_error *err) {
-    const diti_json *axes = diti_setting_numbers(settings, "axes_dims"), *axis = axes ? axes->first : NULL;
-    uint32_t i, sum = 0;
-    for (i = 0; i < DITI_ZIMAGE_AXES; i++) {
-        double given = i ? config->head_dim / 16 * 6 : config->head_dim / 4;
-        if (axis) given = axis->number;
-        config->axes[i] = given >= 2 && given <= 512 ? (uint32_t)given & ~1u : 0;
-        sum += config->axes[i];
-        axis = axis ? axis->next : NULL;
-    }
-    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "Z-Image transformer: heads of %u channels that rotate with %u axes need a config.json whose "
-                     "axes_dims are even and add up to it",
-                     (unsigned)config->head_dim, DITI_ZIMAGE_AXES);
-}
-
 static dit_result diti_zimage_check(const diti_loader *loader, const diti_zimage_config *config, uint32_t in,
                                     uint32_t out, dit_error *err) {
     const char *file = diti_checkpoint_name(loader->checkpoint);
@@ -149,7 +131,9 @@ static dit_result diti_zimage_read(diti_component *component, diti_loader *loade
     config->time_scale = (float)diti_setting_number(&settings, "t_scale", 1000, 1e-3, 1e6);
     if (diti_setting_size(&settings, "n_kv_heads", config->heads, 1024) != config->heads)
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "n_kv_heads", "only as many as n_heads is known");
-    return diti_zimage_read_axes(&settings, config, err);
+    /* As published, 32, 48 and 48 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Z-Image", "axes_dims", config->head_dim, config->head_dim / 4,
+                             config->head_dim / 16 * 6, DITI_ZIMAGE_AXES, config->axes, err);
 }
 
 /* ---- loading ---- */
