@@ -19536,60 +19536,6 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
     diti_guard_bind(graph, dispatch, binding, word, DITI_GATED, diti_guard_health(graph, 0, DITI_HEALTH_WORDS));
 }
 
-/* Looks at records [first, end). */
-static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
-    const uint32_t group = 64;
-    enum { DITI_JUDGE_FIRST = 1, DITI_JUDGE_END, DITI_JUDGE_CELLS, DITI_JUDGE_SEGMENT, DITI_JUDGE_GUARDS };
-    diti_dispatch dispatch;
-    if (!diti_op_begin(graph, &dispatch, "judge", DITI_KERNEL_JUDGE, group)) return;
-    dispatch.constant_count = 1;
-    dispatch.push[DITI_JUDGE_FIRST] = first;
-    dispatch.push[DITI_JUDGE_END] = end;
-    dispatch.push[DITI_JUDGE_CELLS] = diti_tensor_get(graph, graph->guards)->pitch / 4;
-    dispatch.push[DITI_JUDGE_SEGMENT] = graph->segment_count;
-    diti_op_bind(graph, &dispatch, 0, graph->guards, DITI_JUDGE_GUARDS, true, true);
-    dispatch.bindings[0].element_bytes = DITI_GUARD_CELL;
-    diti_op_emit(graph, &dispatch, 1, DITI_JUDGE_GUARDS + 1);
-}
-
-/* Every device's verdict goes to all others: 4 bytes each. */
-static void diti_guard_agree(diti_graph *graph) {
-    const uint32_t blocked = (uint32_t)(offsetof(diti_health, blocked) / sizeof(uint32_t));
-    diti_tensor own = diti_guard_health(graph, blocked, 1);
-    uint32_t exchanges[2 * DITI_MAX_DEVICES], i;
-    for (i = 0; i < graph->guard_peers; i++) {
-        uint32_t device = i < graph->guard_self ? i : i + 1;
-        exchanges[2 * i] = diti_exchange_begin(graph, own, device, true);
-        exchanges[2 * i + 1] = diti_exchange_begin(
-            graph, diti_tensor_view(graph, graph->guards, i + 1, 1, DITI_RECORD_PEAK, 1), device, false);
-    }
-    for (i = 0; i < 2 * graph->guard_peers; i++) diti_exchange_end(graph, exchanges[i]);
-    diti_guard_look(graph, 1, 1 + graph->guard_peers);
-}
-
-DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
-    size_t i;
-    if (!graph->guards || diti_graph_failed(graph)) return;
-    diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
-    graph->guard_judged = (uint32_t)graph->guard_count;
-    if (graph->guard_peers) diti_guard_agree(graph);
-    for (i = 0; i < graph->late_count && !diti_graph_failed(graph); i++)
-        diti_copy_gated(graph, graph->lates[i].from, graph->lates[i].to, "keep for the next step");
-    graph->late_count = 0;
-}
-
-DIT_INTERNAL diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name) {
-    diti_tensor_info info = *diti_tensor_get(graph, state);
-    diti_late_copy copy;
-    if (!graph->guards || diti_graph_failed(graph)) return state;
-    copy.to = state;
-    copy.from = diti_tensor_new(graph, info.format, info.rows, info.columns, name);
-    if (!diti_grow(&graph->device->env, (void **)&graph->lates, &graph->late_capacity, graph->late_count, sizeof copy))
-        return diti_graph_fail_memory(graph, "%u copies behind a step", (unsigned)graph->late_count);
-    graph->lates[graph->late_count++] = copy;
-    return copy.from;
-}
-
 DIT_INTERNAL void diti_guard_expect(diti_graph *graph, diti_tensor received, const char *name) {
     uint32_t record;
     if (!graph->guards || graph->activation != DITI_F16 || diti_graph_failed(graph)) return;
@@ -20358,6 +20304,64 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
     dispatch.constants[5] = true;
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rows, rgba);
+}
+
+/* ==== src/graph/guard_judge.c ==== */
+/* The verdict of a step: whether a half overflowed in it, on this device or another one, and copies that wait for that.
+ */
+
+/* Looks at records [first, end). */
+static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
+    const uint32_t group = 64;
+    enum { DITI_JUDGE_FIRST = 1, DITI_JUDGE_END, DITI_JUDGE_CELLS, DITI_JUDGE_SEGMENT, DITI_JUDGE_GUARDS };
+    diti_dispatch dispatch;
+    if (!diti_op_begin(graph, &dispatch, "judge", DITI_KERNEL_JUDGE, group)) return;
+    dispatch.constant_count = 1;
+    dispatch.push[DITI_JUDGE_FIRST] = first;
+    dispatch.push[DITI_JUDGE_END] = end;
+    dispatch.push[DITI_JUDGE_CELLS] = diti_tensor_get(graph, graph->guards)->pitch / 4;
+    dispatch.push[DITI_JUDGE_SEGMENT] = graph->segment_count;
+    diti_op_bind(graph, &dispatch, 0, graph->guards, DITI_JUDGE_GUARDS, true, true);
+    dispatch.bindings[0].element_bytes = DITI_GUARD_CELL;
+    diti_op_emit(graph, &dispatch, 1, DITI_JUDGE_GUARDS + 1);
+}
+
+/* Every device's verdict goes to all others: 4 bytes each. */
+static void diti_guard_agree(diti_graph *graph) {
+    const uint32_t blocked = (uint32_t)(offsetof(diti_health, blocked) / sizeof(uint32_t));
+    diti_tensor own = diti_guard_health(graph, blocked, 1);
+    uint32_t exchanges[2 * DITI_MAX_DEVICES], i;
+    for (i = 0; i < graph->guard_peers; i++) {
+        uint32_t device = i < graph->guard_self ? i : i + 1;
+        exchanges[2 * i] = diti_exchange_begin(graph, own, device, true);
+        exchanges[2 * i + 1] = diti_exchange_begin(
+            graph, diti_tensor_view(graph, graph->guards, i + 1, 1, DITI_RECORD_PEAK, 1), device, false);
+    }
+    for (i = 0; i < 2 * graph->guard_peers; i++) diti_exchange_end(graph, exchanges[i]);
+    diti_guard_look(graph, 1, 1 + graph->guard_peers);
+}
+
+DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+    size_t i;
+    if (!graph->guards || diti_graph_failed(graph)) return;
+    diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
+    graph->guard_judged = (uint32_t)graph->guard_count;
+    if (graph->guard_peers) diti_guard_agree(graph);
+    for (i = 0; i < graph->late_count && !diti_graph_failed(graph); i++)
+        diti_copy_gated(graph, graph->lates[i].from, graph->lates[i].to, "keep for the next step");
+    graph->late_count = 0;
+}
+
+DIT_INTERNAL diti_tensor diti_guard_late(diti_graph *graph, diti_tensor state, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, state);
+    diti_late_copy copy;
+    if (!graph->guards || diti_graph_failed(graph)) return state;
+    copy.to = state;
+    copy.from = diti_tensor_new(graph, info.format, info.rows, info.columns, name);
+    if (!diti_grow(&graph->device->env, (void **)&graph->lates, &graph->late_capacity, graph->late_count, sizeof copy))
+        return diti_graph_fail_memory(graph, "%u copies behind a step", (unsigned)graph->late_count);
+    graph->lates[graph->late_count++] = copy;
+    return copy.from;
 }
 
 /* ==== src/graph/ops_frames.c ==== */
@@ -34962,6 +34966,13 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
                      family, (unsigned)head_dim, (unsigned)count, key);
 }
 
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
+}
+
 /* ==== src/model/tensor.c ==== */
 /* Matrices divided among devices (docs/parallel.md 1.1, TP): of every pair of layers around attention or an
    activation the first one's rows, and so heads or columns of the feed-forward, and the same columns of the second one.
@@ -36574,13 +36585,6 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
         planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
                                   at->patch_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
-}
-
-DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
-    const diti_token_range *at = &denoise->token_range;
-    uint32_t first = at->first - at->patch_first;
-    if (first >= at->patch_lead) return 0;
-    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
@@ -61521,6 +61525,14 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     diti_free(&env, model);
 }
 
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+    if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
+                     "DIT_ROLE_VAE",
+                     name);
+}
+
 /* ==== src/job/prompt.c ==== */
 /* From a prompt to the rows that the transformer reads: its text is cleaned and becomes tokens, the tokens become
    inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
@@ -63272,14 +63284,6 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
                          given->frames, nearest);
     out->given_images[out->shape.given_count++] = images;
     return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
-    if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
-                     "DIT_ROLE_VAE",
-                     name);
 }
 
 /* The picture that a model moves, or the clip to begin with. */
@@ -65192,6 +65196,28 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* ==== src/job/frames.c ==== */
 /* Frames of clips: the decoder's ops, chunk by chunk, and the copies of what it makes to host memory. */
 
+/* --- devices that decode together --- */
+
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
+    diti_group group = DITI_ZERO;
+    uint32_t i;
+    group.count = share->assignment.share_total;
+    group.index = share->assignment.share;
+    for (i = 0; i < group.count; i++) {
+        group.devices[i] = i;
+        group.weights[i] = (float)share->job->request.shape.shares[share->assignment.folded ? i / 2 : i];
+    }
+    return group;
+}
+
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share) {
+    diti_tensor parts[2];
+    parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
+    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
+}
+
 /* --- ops: the decoder, chunk by chunk --- */
 
 /* The decoder of so many frames; false: the graph has failed. A timestep and noise, where it takes them, are inputs
@@ -65659,18 +65685,6 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
 }
 
-DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
-    diti_group group = DITI_ZERO;
-    uint32_t i;
-    group.count = share->assignment.share_total;
-    group.index = share->assignment.share;
-    for (i = 0; i < group.count; i++) {
-        group.devices[i] = i;
-        group.weights[i] = (float)share->job->request.shape.shares[share->assignment.folded ? i / 2 : i];
-    }
-    return group;
-}
-
 /* The pixels of a picture that a share makes; 0: none. */
 static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, uint32_t share, uint32_t *first) {
     const diti_job_request *request = &job->request;
@@ -65678,14 +65692,6 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
                                     request->shape.vae_tile, first);
     *first *= request->shape.width;
     return lines * request->shape.width;
-}
-
-DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
-                                      uint32_t pixels, uint32_t share) {
-    diti_tensor parts[2];
-    parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
-    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
-    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */

@@ -1,5 +1,6 @@
 /* Groups of devices work together by exchanges: everyone's parts to everyone, sums, rows against heads. */
 #include "graph/ops_internal.h"
+#include "graph/plan.h"
 
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }
 

@@ -67,18 +67,6 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
     diti_image_out(graph, rows, share->program.preview, 0, shape->swap, 0);
 }
 
-DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
-    diti_group group = DITI_ZERO;
-    uint32_t i;
-    group.count = share->assignment.share_total;
-    group.index = share->assignment.share;
-    for (i = 0; i < group.count; i++) {
-        group.devices[i] = i;
-        group.weights[i] = (float)share->job->request.shape.shares[share->assignment.folded ? i / 2 : i];
-    }
-    return group;
-}
-
 /* The pixels of a picture that a share makes; 0: none. */
 static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, uint32_t share, uint32_t *first) {
     const diti_job_request *request = &job->request;
@@ -86,14 +74,6 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
                                     request->shape.vae_tile, first);
     *first *= request->shape.width;
     return lines * request->shape.width;
-}
-
-DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
-                                      uint32_t pixels, uint32_t share) {
-    diti_tensor parts[2];
-    parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
-    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
-    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */

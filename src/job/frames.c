@@ -1,6 +1,28 @@
 /* Frames of clips: the decoder's ops, chunk by chunk, and the copies of what it makes to host memory. */
 #include "job/job.h"
 
+/* --- devices that decode together --- */
+
+DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
+    diti_group group = DITI_ZERO;
+    uint32_t i;
+    group.count = share->assignment.share_total;
+    group.index = share->assignment.share;
+    for (i = 0; i < group.count; i++) {
+        group.devices[i] = i;
+        group.weights[i] = (float)share->job->request.shape.shares[share->assignment.folded ? i / 2 : i];
+    }
+    return group;
+}
+
+DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
+                                      uint32_t pixels, uint32_t share) {
+    diti_tensor parts[2];
+    parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
+    if (rgb) parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, rgb ? 2 : 1, share);
+}
+
 /* --- ops: the decoder, chunk by chunk --- */
 
 /* The decoder of so many frames; false: the graph has failed. A timestep and noise, where it takes them, are inputs

@@ -50,14 +50,6 @@ static dit_result diti_given_add(const dit_model *model, const char *name, const
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
-    if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
-                     "DIT_ROLE_VAE",
-                     name);
-}
-
 /* The picture that a model moves, or the clip to begin with. */
 static dit_result diti_given_init(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                   dit_error *err) {

@@ -744,3 +744,11 @@ DIT_INTERNAL void diti_model_free(dit_model *model) {
     diti_model_close_packages(model);
     diti_free(&env, model);
 }
+
+DIT_INTERNAL dit_result diti_job_needs_encoder(const dit_model *model, const char *name, dit_error *err) {
+    if (model->vae && diti_vae_get_traits(model->vae)->has_encoder) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: the model's autoencoder has no encoder; load the whole one as a component with the role "
+                     "DIT_ROLE_VAE",
+                     name);
+}

@@ -251,3 +251,10 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
                      "even and add up to it",
                      family, (unsigned)head_dim, (unsigned)count, key);
 }
+
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t first = at->first - at->patch_first;
+    if (first >= at->patch_lead) return 0;
+    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
+}

@@ -80,13 +80,6 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     return diti_patchify(p->graph, planes, &patches, scale);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
-    const diti_token_range *at = &denoise->token_range;
-    uint32_t first = at->first - at->patch_first;
-    if (first >= at->patch_lead) return 0;
-    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
-}
-
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
     diti_graph *graph = p->graph;
     const diti_token_range *token_range = &p->denoise->token_range;

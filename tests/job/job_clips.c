@@ -363,7 +363,7 @@ static void test_hunyuanvideo(void) {
     static float rows[64 * COLUMNS], pooled[POOLED];
     static uint8_t asked[CLIP * PIXELS * 4], given[CLIP * PIXELS * 4], other[CLIP * PIXELS * 4];
     size_t size = 0;
-    folder index = {0}, words = {0}, encoders[2] = {{0}};
+    folder index = {0}, words = {0}, encoders[2] = {0};
     char *tokenizer = test_read_file("tests/fixtures/tokenizers/scripts/llama3.json", &size);
     real_file files[2] = {{0}};
     dit_component parts[7];
