@@ -84,6 +84,7 @@ static bool read_prompt(prompt_line *p) {
     HistEventW event;
     const wchar_t *line;
     p->interrupted = false;
+    el_set(p->edit, EL_PREP_TERM, 1); /* before the prompt is seen: from then on Ctrl-C is a key */
     line = el_wgets(p->edit, &length);
     if (p->interrupted) fputs("^C\n", stderr);
     p->text[0] = 0;
