@@ -17855,6 +17855,7 @@ typedef struct diti_solver_desc {
                                    and columns has the length of the conditional one, and is not rescaled, projected
                                    or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
                                    planes */
+    bool sent;                  /* the prediction goes to other devices, too, so that it stays as it is */
     bool has_y, has_h3;         /* with h3 there is room for y, too */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
@@ -19986,7 +19987,7 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     bool mixed = desc->guided && desc->mixed;
     diti_dispatch dispatch;
     if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
-    if (mixed && desc->token_side) { /* the guided tokens take its place, and it may be on its way to another device */
+    if (mixed && desc->token_side && desc->sent) { /* the guided tokens would take the place of what is being sent */
         diti_tensor own = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, prediction),
                                           diti_tensor_columns(graph, prediction), "guided prediction");
         diti_copy(graph, prediction, own, "guided prediction");
@@ -34460,6 +34461,9 @@ DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_mod
                                      diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
+/* -diti_output, F32, for models that predict where the noise comes from, while samplers want where the picture goes. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_output_opposite(const diti_pass *p, diti_tensor h,
+                                                          const diti_sublayer *sublayer);
 
 /* --- matrices that devices divide (tensor.c) --- */
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
@@ -34679,6 +34683,13 @@ DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *den
 DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
                                                           const diti_text_order *order, const diti_env *env,
                                                           uint32_t unit, uint32_t image, dit_error *err);
+/* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]. */
+typedef void diti_place_rows(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+                             float *cosines, float *sines);
+/* Writes both tables for all prompts. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
+                                                      const diti_denoise *denoise, diti_tensor cosines,
+                                                      diti_tensor sines, diti_place_rows *place, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */
@@ -36024,6 +36035,14 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
 
+DIT_INTERNAL diti_tensor diti_output_opposite(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+    diti_elementwise_desc opposite = DITI_ZERO;
+    opposite.scale = -1;
+    opposite.out_f32 = true;
+    opposite.name = "opposite";
+    return diti_elementwise(p->graph, diti_output(p, h, sublayer), &opposite);
+}
+
 /* ==== src/model/adaln.c ==== */
 /* Modulation that depends on the timestep alone: one layer for all blocks, whose rows are computed for all steps where
    they fit. */
@@ -37264,6 +37283,22 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denois
     if (result == DIT_OK && order->keys)
         result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
     diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
+                                          const diti_denoise *denoise, diti_tensor cosines, diti_tensor sines,
+                                          diti_place_rows *place, dit_error *err) {
+    const diti_env *env = &transformer->component.env;
+    size_t count = (size_t)plan->tensors[cosines].rows * plan->tensors[cosines].columns;
+    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
+    uint32_t i;
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the rotation of positions");
+    for (i = 0; i < denoise->text_batch; i++) place(transformer, denoise, i, table, table + count);
+    result = diti_plan_write(plan, cosines, table, count * sizeof *table, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof *table, err);
+    diti_free(env, table);
     return result;
 }
 
@@ -42870,8 +42905,9 @@ static void diti_zimage_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
-static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+static void diti_zimage_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
                               float *cosines, float *sines) {
+    const diti_zimage_config *config = &diti_zimage_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
     uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
     uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
@@ -42889,21 +42925,6 @@ static void diti_zimage_place(const diti_zimage_config *config, const diti_denoi
     }
 }
 
-static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
-                                           const diti_zimage_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    uint32_t i;
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
 /* The model counts time from noise, 0, to the picture, 1. */
 static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
@@ -42914,7 +42935,7 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
-    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_zimage_place, err));
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
@@ -42966,16 +42987,10 @@ static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     return x;
 }
 
-/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
 static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
-    diti_elementwise_desc opposite = DITI_ZERO;
     p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
-    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
-    opposite.scale = -1;
-    opposite.out_f32 = true;
-    opposite.name = "opposite";
-    return diti_elementwise(p->graph, x, &opposite);
+    return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 
 /* ---- where parts of such models are ---- */
@@ -43847,8 +43862,9 @@ static uint32_t diti_qwenimage_behind(const diti_denoise *denoise) {
 }
 
 /* Lines and columns are counted from the middle, half of them below 0; reference i is in frame i + 1. */
-static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+static void diti_qwenimage_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
                                  float *cosines, float *sines) {
+    const diti_qwenimage_config *config = &diti_qwenimage_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
     uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + diti_qwenimage_image(denoise);
     uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1), behind = diti_qwenimage_behind(denoise);
@@ -43872,28 +43888,13 @@ static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti
     }
 }
 
-static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
-                                              const diti_qwenimage_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    uint32_t i;
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
 static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                               const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
                                    diti_qwenimage_image(denoise), err));
-    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_qwenimage_place, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 
@@ -44390,8 +44391,9 @@ static void diti_lumina2_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* A text's tokens stand behind each other from 0 on, the picture at the next place. */
-static void diti_lumina2_place(const diti_lumina2_config *config, const diti_denoise *denoise, uint32_t prompt,
+static void diti_lumina2_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
                                float *cosines, float *sines) {
+    const diti_lumina2_config *config = &diti_lumina2_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
     uint32_t rows = texts + denoise->height / 2 * columns;
     uint32_t length = diti_text_order_length(denoise, prompt, 1);
@@ -44408,21 +44410,6 @@ static void diti_lumina2_place(const diti_lumina2_config *config, const diti_den
     }
 }
 
-static dit_result diti_lumina2_write_places(const diti_lumina2 *model, diti_plan *plan, const diti_denoise *denoise,
-                                            const diti_lumina2_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    uint32_t i;
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) diti_lumina2_place(&model->config, denoise, i, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
 /* The model counts time from noise, 0, to the picture, 1. */
 static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                             const diti_denoise *denoise, const float *timesteps, dit_error *err) {
@@ -44433,7 +44420,7 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
     float *times;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, 1, image, err));
-    DITI_TRY(diti_lumina2_write_places(model, plan, denoise, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_lumina2_place, err));
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < denoise->steps; i++) times[i] = 1 - timesteps[i] / 1000;
@@ -44484,16 +44471,10 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     return x;
 }
 
-/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
 static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
-    diti_elementwise_desc opposite = DITI_ZERO;
     p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
-    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
-    opposite.scale = -1;
-    opposite.out_f32 = true;
-    opposite.name = "opposite";
-    return diti_elementwise(p->graph, x, &opposite);
+    return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 
 /* ---- where parts of such models are ---- */
@@ -65866,6 +65847,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
+    solver->sent = share->assignment.share_total > 1;
     if (shape->norms_tokens) {
         const diti_model_traits *traits = &job->model->transformer->traits;
         solver->token_side = traits->norms_lines ? DITI_SOLVER_LINES : traits->patch;

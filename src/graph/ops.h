@@ -250,6 +250,7 @@ typedef struct diti_solver_desc {
                                    and columns has the length of the conditional one, and is not rescaled, projected
                                    or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
                                    planes */
+    bool sent;                  /* the prediction goes to other devices, too, so that it stays as it is */
     bool has_y, has_h3;         /* with h3 there is room for y, too */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is

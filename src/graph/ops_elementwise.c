@@ -439,7 +439,7 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     bool mixed = desc->guided && desc->mixed;
     diti_dispatch dispatch;
     if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
-    if (mixed && desc->token_side) { /* the guided tokens take its place, and it may be on its way to another device */
+    if (mixed && desc->token_side && desc->sent) { /* the guided tokens would take the place of what is being sent */
         diti_tensor own = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, prediction),
                                           diti_tensor_columns(graph, prediction), "guided prediction");
         diti_copy(graph, prediction, own, "guided prediction");

@@ -109,6 +109,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     memset(solver, 0, sizeof *solver);
     solver->channels = channels;
     solver->mixed = shape->mixed || shape->norms_tokens;
+    solver->sent = share->assignment.share_total > 1;
     if (shape->norms_tokens) {
         const diti_model_traits *traits = &job->model->transformer->traits;
         solver->token_side = traits->norms_lines ? DITI_SOLVER_LINES : traits->patch;

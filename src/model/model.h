@@ -574,6 +574,9 @@ DIT_INTERNAL void diti_sublayer_feed(const diti_pass *p, diti_tensor x, diti_mod
                                      diti_modulator gate, const diti_sublayer *feed);
 /* in(h) of the last layer, F32. */
 DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
+/* -diti_output, F32, for models that predict where the noise comes from, while samplers want where the picture goes. */
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_output_opposite(const diti_pass *p, diti_tensor h,
+                                                          const diti_sublayer *sublayer);
 
 /* --- matrices that devices divide (tensor.c) --- */
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
@@ -793,6 +796,13 @@ DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *den
 DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
                                                           const diti_text_order *order, const diti_env *env,
                                                           uint32_t unit, uint32_t image, dit_error *err);
+/* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]. */
+typedef void diti_place_rows(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+                             float *cosines, float *sines);
+/* Writes both tables for all prompts. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
+                                                      const diti_denoise *denoise, diti_tensor cosines,
+                                                      diti_tensor sines, diti_place_rows *place, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {
     diti_fused_linear_pair modulation; /* [6D, D] */

@@ -272,8 +272,9 @@ static uint32_t diti_qwenimage_behind(const diti_denoise *denoise) {
 }
 
 /* Lines and columns are counted from the middle, half of them below 0; reference i is in frame i + 1. */
-static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+static void diti_qwenimage_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
                                  float *cosines, float *sines) {
+    const diti_qwenimage_config *config = &diti_qwenimage_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
     uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + diti_qwenimage_image(denoise);
     uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1), behind = diti_qwenimage_behind(denoise);
@@ -297,28 +298,13 @@ static void diti_qwenimage_place(const diti_qwenimage_config *config, const diti
     }
 }
 
-static dit_result diti_qwenimage_write_places(const diti_qwenimage *model, diti_plan *plan, const diti_denoise *denoise,
-                                              const diti_qwenimage_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    uint32_t i;
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) diti_qwenimage_place(&model->config, denoise, i, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
 static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                               const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
     const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
                                    diti_qwenimage_image(denoise), err));
-    DITI_TRY(diti_qwenimage_write_places(model, plan, denoise, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_qwenimage_place, err));
     return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
 }
 

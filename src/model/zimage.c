@@ -385,8 +385,9 @@ static void diti_zimage_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
-static void diti_zimage_place(const diti_zimage_config *config, const diti_denoise *denoise, uint32_t prompt,
+static void diti_zimage_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
                               float *cosines, float *sines) {
+    const diti_zimage_config *config = &diti_zimage_of(transformer)->config;
     uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
     uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
     uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
@@ -404,21 +405,6 @@ static void diti_zimage_place(const diti_zimage_config *config, const diti_denoi
     }
 }
 
-static dit_result diti_zimage_write_places(const diti_zimage *model, diti_plan *plan, const diti_denoise *denoise,
-                                           const diti_zimage_state *state, dit_error *err) {
-    const diti_env *env = &model->base.component.env;
-    size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
-    float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
-    uint32_t i;
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) diti_zimage_place(&model->config, denoise, i, table, table + count);
-    result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
 /* The model counts time from noise, 0, to the picture, 1. */
 static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
@@ -429,7 +415,7 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
     uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
     dit_result result;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
-    DITI_TRY(diti_zimage_write_places(model, plan, denoise, state, err));
+    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_zimage_place, err));
     times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
@@ -481,16 +467,10 @@ static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     return x;
 }
 
-/* The model says where the noise comes from; samplers want where the picture goes: the opposite. */
 static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
-    diti_elementwise_desc opposite = DITI_ZERO;
     p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
-    x = diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
-    opposite.scale = -1;
-    opposite.out_f32 = true;
-    opposite.name = "opposite";
-    return diti_elementwise(p->graph, x, &opposite);
+    return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 
 /* ---- where parts of such models are ---- */
