@@ -75,11 +75,11 @@ float blend(const uint frame, const uint pixel, const uint column) {
         c = max(a, 2u) - 2u;
     }
     float v = source(a * area + pixel, column);
-    if (MODE == MODE_THIRDS)
-        v = (v + source(b * area + pixel, column) + source(c * area + pixel, column)) / 3.0;
-    else if (nearer < 1.0)
-        v = nearer * v + (1.0 - nearer) * source(b * area + pixel, column);
-    return v;
+    if (MODE == MODE_THIRDS) {
+        precise float mean = (v + source(b * area + pixel, column) + source(c * area + pixel, column)) / 3.0;
+        return mean;
+    }
+    return nearer < 1.0 ? fma(nearer, v, (1.0 - nearer) * source(b * area + pixel, column)) : v;
 }
 
 float spread(const uint frame, const uint y, const uint x, const uint column) {
@@ -143,9 +143,10 @@ void main() {
     }
     if (OP == OP_CONDITION) {
         uint coarse = coarse_row(frame, y, x);
-        v = v * more_some(MORE_FORMAT, more_offset + coarse * more_pitch + column, count) +
-            shift_some(shift_offset + coarse * shift_pitch + column, count);
-        if (MODE != 0u) v = v / (1.0 + exp(-clamp(v, -88.0, 88.0)));
+        v = fma(v, more_some(MORE_FORMAT, more_offset + coarse * more_pitch + column, count),
+                shift_some(shift_offset + coarse * shift_pitch + column, count));
+        precise vec4 silu = v / (1.0 + exp(-clamp(v, -88.0, 88.0)));
+        if (MODE != 0u) v = silu;
     } else if (OP == OP_DRAW) {
         vec4 spread = src_some(IN_FORMAT, in_offset + row * in_pitch + columns + column, count);
         if (MORE)

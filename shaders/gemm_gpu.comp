@@ -194,6 +194,12 @@ void main() {
                                 fma(x.zw, y[j].zw,
                                     UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
                         }
+                        if (ROWS <= 2u && k % 2u == 1u) { // processors: they round products before sums, too
+                            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                                sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
+                                run[i][j] = f16vec2(0.0);
+                            }
+                        }
                     }
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
                     float(run[i][j].x) + float(run[i][j].y);

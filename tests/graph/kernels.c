@@ -1759,7 +1759,7 @@ static void test_channels(diti_device *device) {
     check_depthwise(device, 2, 6, 5, 30, 1, true, true, 0);
     check_depthwise(device, 1, 4, 4, 8, 7, false, true, 4);
     check_grouped(device, 5, 5, 3, 0);
-    check_grouped(device, 1, 1, 1, 0);
+    check_grouped(device, 1, 2, 1, 0);
     check_linear_attention(device, 3, 1, 1, 4, false, 0);
     check_linear_attention(device, 1, 257, 3, 12, false, 1);
     check_linear_attention(device, 2, 515, 1, 64, true, 0);
