@@ -26,24 +26,43 @@ DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
     }
 }
 
-DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
-    float most = 0, inverse;
+/* The scale and its inverse that make a row's largest magnitude so many steps. */
+static bool diti_row_scale(const float *values, uint32_t count, float steps, float *scale, float *inverse) {
+    float most = 0;
     uint32_t i;
     for (i = 0; i < count; i++) {
         if (!(values[i] - values[i] == 0)) return false;
         if (fabsf(values[i]) > most) most = fabsf(values[i]);
     }
-    *scale = most < DITI_I8_SMALLEST ? 0 : most / 127;
-    inverse = most < DITI_I8_SMALLEST ? 0 : 127 / most;
+    *scale = most < DITI_I8_SMALLEST ? 0 : most / steps;
+    *inverse = most < DITI_I8_SMALLEST ? 0 : steps / most;
+    return true;
+}
+
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+    float inverse;
+    uint32_t i;
+    if (!diti_row_scale(values, count, 127, scale, &inverse)) return false;
     for (i = 0; i < count; i++) out[i] = (int8_t)rintf(values[i] * inverse);
     return true;
 }
 
-DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
-    return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale) {
+    float inverse;
+    uint32_t i;
+    if (!diti_row_scale(values, count, 7, scale, &inverse)) return false;
+    for (i = 0; i < count; i++) values[i] = rintf(values[i] * inverse);
+    return true;
 }
 
-DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
+    return diti_type_is_rotated(wanted) && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+}
+
+DIT_INTERNAL bool diti_type_is_rotated(dit_type type) {
+    return type == DIT_TYPE_I8_ROW_ROTATED || type == DIT_TYPE_I4_ROW_ROTATED;
+}
+DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || diti_type_is_rotated(type); }
 
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err) {

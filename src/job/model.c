@@ -646,10 +646,10 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
         dit_type type = desc->types[i].type;
         if (!desc->types[i].tensors)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
-        if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
+        if (type == DIT_TYPE_STORED || type == DIT_TYPE_I4_GROUP || diti_type_is_i8(type)) continue;
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
-                         "I8_ROW_ROTATED at load, dit-convert makes other types",
+                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW, "
+                         "I8_ROW_ROTATED, I4_ROW_ROTATED and I4_GROUP at load, dit-convert makes other types",
                          i, desc->types[i].tensors, diti_type_name(type));
     }
     return DIT_OK;

@@ -370,7 +370,8 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.tensor = tensor;
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
-    if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+    if (diti_type_is_i8(out->type) || (out->type == DIT_TYPE_I4_GROUP && tensor->type != DIT_TYPE_I4_GROUP))
+        upload.i8 = out->type;
     if (diti_lora_merges_has(loader->merges, tensor)) {
         upload.merges = loader->merges;
         upload.merged = out->type;
@@ -518,7 +519,8 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
         return false;
     if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
-    if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
+    if (rule == DIT_TYPE_I4_GROUP && columns % DITI_I4_GROUP) *out = stored;
+    if (diti_type_is_rotated(rule) && *out != rule) loader->unrotated++;
     if (diti_type_is_i8(stored) && *out != stored) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
                   "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",

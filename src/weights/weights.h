@@ -61,6 +61,9 @@ DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned cha
 /* Bytes of a row of int8 on the device: columns, zeros up to a multiple of 16, the scale as F32, 12 bytes of nothing.
  */
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
+/* Bytes in which so many columns of such a row stand. Rows of 4 bit lie in the order of I4_GROUP, and their scale is a
+   sixteenth of what the file has, since kernels read each value as the upper half of a byte. */
+DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns);
 /* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
 
