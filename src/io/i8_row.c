@@ -68,8 +68,8 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
                                             dit_type *out, dit_error *err) {
     char key[600];
     const diti_meta *group = NULL;
-    *out = DIT_TYPE_I8_ROW;
-    if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
+    *out = tensor->type;
+    if (tensor->type == DIT_TYPE_I8_ROW && diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
         group = diti_metadata_find(&checkpoint->metadata, key);
     if (!group) return DIT_OK;
     *out = DIT_TYPE_I8_ROW_ROTATED;
@@ -81,18 +81,10 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
                      diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
-/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
-static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
-    char other[600];
-    size_t length = strlen(name), suffix = strlen(".weight");
-    if (!diti_ends_with(name, ".weight")) return false;
-    return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
-           diti_checkpoint_find(checkpoint, other);
-}
-
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
-    if (diti_type_is_i8(scales->type) || scales->rank < 1 || scales->rank > 2 || scales->shape[0] != rows) return false;
-    return scales->rank == 1 || scales->shape[1] == 1;
+    if (diti_type_is_i8(scales->type) || scales->rank > 2) return false;
+    if (diti_stored_tensor_elements(scales) == 1) return true; /* of all rows */
+    return scales->rank > 0 && scales->shape[0] == rows && (scales->rank == 1 || scales->shape[1] == 1);
 }
 
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -100,11 +92,6 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
     const char *file = diti_checkpoint_name(checkpoint);
     char name[600];
     *out = NULL;
-    if (diti_i8_is_comfy(checkpoint, tensor->name)) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
-                         tensor->name);
-    }
     if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
         *out = diti_checkpoint_find(checkpoint, name);
     if (*out && diti_i8_are_scales(*out, rows)) return DIT_OK;
@@ -118,7 +105,8 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
     const diti_stored_tensor *scales;
     uint32_t i;
     DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
-    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, rows, err));
+    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, diti_stored_tensor_elements(scales), err));
+    for (i = 1; i < rows && diti_stored_tensor_elements(scales) == 1; i++) out[i] = out[0];
     for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
         return diti_fail(err, DIT_ERROR_BAD_FILE,

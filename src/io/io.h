@@ -110,7 +110,6 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-#define DITI_I4_ORDER_KEY "i4_row"                     /* of DITI_BLOCKS_KEY: I4_ROW_ROTATED */
 DIT_INTERNAL bool diti_type_is_i8(dit_type type);      /* rows with a scale, for activations of int8 */
 DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
 /* wanted, or I8_ROW where groups do not fill a row that should be rotated. */
@@ -129,6 +128,13 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
                                             uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             float *out, uint32_t rows, dit_error *err);
+
+/* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
+   diti_checkpoint_open. */
+DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err);
+/* ComfyUI's description of a weight; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
+                                                         const diti_stored_tensor *tensor);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is

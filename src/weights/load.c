@@ -518,6 +518,8 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
              DIT_OK))
         return false;
     if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
+    if (diti_comfy_marker(loader->checkpoint, tensor))
+        diti_loader_use(loader, diti_comfy_marker(loader->checkpoint, tensor));
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
     if (rule == DIT_TYPE_I4_GROUP && columns % DITI_I4_GROUP) *out = stored;
     if (diti_type_is_rotated(rule) && *out != rule) loader->unrotated++;
