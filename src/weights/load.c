@@ -551,6 +551,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
+    diti_loader_use_low_rank(loader, tensor);
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
     diti_loader_note_target(loader, out, tensor, all, name);
