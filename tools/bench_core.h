@@ -12,7 +12,7 @@ typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report, *page, *parts, *split;
     uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers, lora;
     uint32_t steps, width, height, cfg_scale, frames, runs, slice_us, budget_us, seconds;
-    bool profile, no_fusion, no_replay, by_cpu, strided, full;
+    bool profile, no_fusion, no_replay, by_cpu, strided, full, sweep;
     dit_type type; /* of the case at hand */
 } options;
 
@@ -857,6 +857,9 @@ static void report_line(const bench *b, double seconds, double fraction) {
 
 /* ---- lines, to their end ---- */
 
+/* What a run took: the device's time where it is known. */
+static double line_seconds(const bench *b) { return b->line.t.device > 0 ? b->line.t.device : b->line.t.wall; }
+
 /* A case is bounded by arithmetic or by memory, by whichever share of the ceiling is larger; the share tells how near
    it comes. */
 static double ceiling_fraction(const bench *b, double seconds, const char **bound) {
@@ -870,7 +873,7 @@ static double ceiling_fraction(const bench *b, double seconds, const char **boun
 static void print_line(bench *b) {
     const line *l = &b->line;
     const char *bound;
-    double seconds = l->t.device > 0 ? l->t.device : l->t.wall, fraction = ceiling_fraction(b, seconds, &bound);
+    double seconds = line_seconds(b), fraction = ceiling_fraction(b, seconds, &bound);
     report_line(b, seconds, fraction);
     if (!b->out) return;
     fprintf(b->out,
