@@ -2676,6 +2676,10 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
 /* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
    diti_checkpoint_open. */
 DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err);
+/* The tensor whose name ends in other where tensor's ends in ending; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other);
 /* ComfyUI's description of a weight; NULL: there is none. */
 DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
                                                          const diti_stored_tensor *tensor);
@@ -3733,7 +3737,6 @@ DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint)
 /* I8 tensors that are more than bytes: blocks that the metadata names, and what ComfyUI's files say about their
    quantized weights (docs/quantized.md). */
 
-#define DITI_COMFY_ENDING ".comfy_quant"
 #define DITI_COMFY_METADATA "_quantization_metadata"
 
 /* A tensor that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
@@ -3800,16 +3803,21 @@ static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tenso
     return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
 }
 
-DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
-                                                         const diti_stored_tensor *tensor) {
-    static const char ending[] = ".weight";
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other) {
     char name[600];
     size_t found, length = strlen(tensor->name);
     if (!diti_ends_with(tensor->name, ending) ||
-        !diti_format(name, sizeof name, "%.*s" DITI_COMFY_ENDING, (int)(length - strlen(ending)), tensor->name) ||
+        !diti_format(name, sizeof name, "%.*s%s", (int)(length - strlen(ending)), tensor->name, other) ||
         !diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
         return NULL;
     return &checkpoint->tensors[found];
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
+                                                         const diti_stored_tensor *tensor) {
+    return diti_stored_sibling(checkpoint, tensor, ".weight", ".comfy_quant");
 }
 
 static dit_result diti_comfy_read(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
@@ -3855,6 +3863,13 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
         const diti_json *layer = NULL;
         const diti_stored_tensor *marker;
         if (tensor->type != DIT_TYPE_I8_ROW) continue;
+        if (diti_stored_sibling(checkpoint, tensor, ".qweight", ".wscales")) {
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "%s: tensor '%.200s' is in nunchaku's order for its own kernels, which dit.h does not "
+                               "read; convert the model's original file",
+                               diti_checkpoint_name(checkpoint), tensor->name);
+            break;
+        }
         if (diti_ends_with(tensor->name, ".weight")) layer = diti_comfy_layer(layers, tensor->name);
         marker = diti_comfy_marker(checkpoint, tensor);
         if (layer)
@@ -14709,11 +14724,25 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
+/* Weights of 8-bit floats that a factor belongs to would be wrong without it. */
+static bool diti_loader_scaled_float8(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    const diti_stored_tensor *scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale");
+    if (!scale) scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".scale_weight");
+    if ((tensor->type != DIT_TYPE_F8_E4M3 && tensor->type != DIT_TYPE_F8_E5M2) || !scale) return false;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s is %s with a factor in %.200s, which this version does not apply; use a file without "
+              "such factors",
+              diti_checkpoint_name(checkpoint), tensor->name, tensor->type_name, scale->name);
+    return true;
+}
+
 /* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
     const diti_stored_tensor *scales;
+    if (diti_loader_scaled_float8(loader, tensor)) return false;
     if (diti_type_is_i8(stored) &&
         (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=

@@ -295,7 +295,7 @@ static const char rarest_help_text[] =
     "                              noise [B,frames,C,h,w]\n"
     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
     "                              3 and every op, and tensors over time\n"
-    "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+    "      --type NAME             i8r, i8r+rot or i4r+rot (int8 products), i4_group;\n"
     "                              transformer blocks only (default: as stored)\n"
     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
     "      --device-memory SIZE    most to take (default: what is free); where that\n"

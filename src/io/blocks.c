@@ -2,7 +2,6 @@
    quantized weights (docs/quantized.md). */
 #include "io/io.h"
 
-#define DITI_COMFY_ENDING ".comfy_quant"
 #define DITI_COMFY_METADATA "_quantization_metadata"
 
 /* A tensor that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
@@ -69,16 +68,21 @@ static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tenso
     return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
 }
 
-DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
-                                                         const diti_stored_tensor *tensor) {
-    static const char ending[] = ".weight";
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other) {
     char name[600];
     size_t found, length = strlen(tensor->name);
     if (!diti_ends_with(tensor->name, ending) ||
-        !diti_format(name, sizeof name, "%.*s" DITI_COMFY_ENDING, (int)(length - strlen(ending)), tensor->name) ||
+        !diti_format(name, sizeof name, "%.*s%s", (int)(length - strlen(ending)), tensor->name, other) ||
         !diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
         return NULL;
     return &checkpoint->tensors[found];
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
+                                                         const diti_stored_tensor *tensor) {
+    return diti_stored_sibling(checkpoint, tensor, ".weight", ".comfy_quant");
 }
 
 static dit_result diti_comfy_read(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
@@ -124,6 +128,13 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
         const diti_json *layer = NULL;
         const diti_stored_tensor *marker;
         if (tensor->type != DIT_TYPE_I8_ROW) continue;
+        if (diti_stored_sibling(checkpoint, tensor, ".qweight", ".wscales")) {
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "%s: tensor '%.200s' is in nunchaku's order for its own kernels, which dit.h does not "
+                               "read; convert the model's original file",
+                               diti_checkpoint_name(checkpoint), tensor->name);
+            break;
+        }
         if (diti_ends_with(tensor->name, ".weight")) layer = diti_comfy_layer(layers, tensor->name);
         marker = diti_comfy_marker(checkpoint, tensor);
         if (layer)

@@ -132,6 +132,10 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
 /* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
    diti_checkpoint_open. */
 DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err);
+/* The tensor whose name ends in other where tensor's ends in ending; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other);
 /* ComfyUI's description of a weight; NULL: there is none. */
 DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
                                                          const diti_stored_tensor *tensor);

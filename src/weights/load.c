@@ -507,11 +507,25 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
+/* Weights of 8-bit floats that a factor belongs to would be wrong without it. */
+static bool diti_loader_scaled_float8(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    const diti_stored_tensor *scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale");
+    if (!scale) scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".scale_weight");
+    if ((tensor->type != DIT_TYPE_F8_E4M3 && tensor->type != DIT_TYPE_F8_E5M2) || !scale) return false;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s is %s with a factor in %.200s, which this version does not apply; use a file without "
+              "such factors",
+              diti_checkpoint_name(checkpoint), tensor->name, tensor->type_name, scale->name);
+    return true;
+}
+
 /* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
     const diti_stored_tensor *scales;
+    if (diti_loader_scaled_float8(loader, tensor)) return false;
     if (diti_type_is_i8(stored) &&
         (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
