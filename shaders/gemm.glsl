@@ -120,14 +120,24 @@ vec4 unpack_bytes(const uint word) {
     return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
 }
 vec4 load_a(const uint at) { return INT8 ? unpack_bytes(a_u1[at >> 2]) : a_load4(A_FORMAT, at); }
-vec4 load_w(const uint at) { return INT8 ? unpack_bytes(w_u1[at >> 2]) : w_load4(W_FORMAT, at); }
+// Weights of 4 bit become bytes with their values in the upper half, sixteen times as large, which their scales undo:
+// that takes a mask, and for the first four of eight neighbours a shift. K is a multiple of 32.
+#define INT4 (INT8 && W_FORMAT == FORMAT_I4)
+uint i4_bytes(const uint word, const uint k) { return ((k & 4u) != 0u ? word : word << 4) & 0xf0f0f0f0u; }
+uint w_bytes(const uint row_at, const uint k) {
+    return INT4 ? i4_bytes(w_u1[(row_at + (k >> 1)) >> 2], k) : w_u1[(row_at + k) >> 2];
+}
+vec4 load_w(const uint row_at, const uint k) {
+    return INT8 ? unpack_bytes(w_bytes(row_at, k)) : w_load4(W_FORMAT, row_at + k);
+}
 
 // Scales stand behind a row's bytes.
 float row_scale(const uint row) { return uintBitsToFloat(a_u1[(a_offset + row * a_pitch + ((K + 15u) & ~15u)) >> 2]); }
 vec4 column_scales(const uint n) {
     vec4 v = vec4(0.0);
+    uint behind = INT4 ? K >> 1 : (K + 15u) & ~15u;
     for (uint i = 0u; i < min(N - n, 4u); i++)
-        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + ((K + 15u) & ~15u)) >> 2])),
+        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + behind) >> 2])),
                 equal(QUAD, uvec4(i)));
     return v;
 }
@@ -136,12 +146,16 @@ vec4 column_scales(const uint n) {
 vec4 mask_tail(const vec4 v, const uint k) { return TAIL ? mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K))) : v; }
 
 #ifdef DECODES
-#define PACKED ((W_FORMAT & 16u) != 0u)        // then bits 0 to 3 are the dit_type, and w_pitch counts bytes
-#define PACKED_ROUNDS ((W_FORMAT & 32u) != 0u) // to F16, which is what an expansion would have written
-#define TYPE (W_FORMAT & 15u)
+#define PACKED ((W_FORMAT & 32u) != 0u)        // then bits 0 to 4 are the dit_type, and w_pitch counts bytes
+#define PACKED_ROUNDS ((W_FORMAT & 64u) != 0u) // to F16, which is what an expansion would have written
+#define TYPE (W_FORMAT & 31u)
 #define SOURCE(I) w_u1[w_offset + (I)]
 #include "decode.glsl"
-const uint block_bytes = TYPE == TYPE_Q8_0 ? 34u : TYPE == TYPE_Q4_0 ? 18u : TYPE == TYPE_Q4_K ? 144u : 210u; // Q6_K
+const uint block_bytes = TYPE == TYPE_Q8_0       ? 34u
+                         : TYPE == TYPE_Q4_0     ? 18u
+                         : TYPE == TYPE_I4_GROUP ? 68u
+                         : TYPE == TYPE_Q4_K     ? 144u
+                                                 : 210u; // Q6_K
 vec4 decode_w(const uint column, const uint k) {
     vec4 v = block_elements(column * w_pitch + k / BLOCK * block_bytes, k % BLOCK);
     return PACKED_ROUNDS ? unpack4(pack4(v)) : v;

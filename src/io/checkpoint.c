@@ -59,8 +59,9 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
 }
 
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
-    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
-                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+    DITI_TRY(diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                             checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err));
+    return diti_checkpoint_name_types(checkpoint, err);
 }
 
 /* Where the other files of a checkpoint are: members of root, beside the first one. */
