@@ -18033,9 +18033,9 @@ typedef struct diti_tile {
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
-   health. */
+/* rows [pixels, 3] or with alpha [pixels, 4] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and
+   planar F32 [3, pixels] mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite
+   values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
@@ -18051,8 +18051,8 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
 #endif
 
 /* ==== src/graph/ops_internal.h ==== */
@@ -20219,14 +20219,14 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap) {
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
+    out = diti_tensor_new(graph, DITI_F32, pixels, colors, "pixels");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, colors, 1, 1, 1, 0);
     dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rgba, out);
@@ -20254,6 +20254,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
     dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
     diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
@@ -47579,7 +47580,8 @@ typedef struct diti_vae_traits {
     /* With by_channel each channel has a scale and a shift of its own in place of these. */
     bool by_channel;
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
-    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
+    uint32_t colors; /* channels of a pixel: 3, or 4 where the last one is alpha */
+    bool video;      /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
@@ -47611,9 +47613,9 @@ typedef struct diti_colors {
     const float *values;      /* [channels + 1, 3] */
 } diti_colors;
 DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
-   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
-   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, colors] F32 in about -1..1. tile:
+   longest side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles
+   overlap by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
    group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
@@ -47623,9 +47625,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
-/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
-   scaling. */
+/* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
+   mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
+   before scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
 
@@ -49470,7 +49472,8 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
     uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
-    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
+    uint32_t columns =
+        clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : clip->vae->traits.colors;
     diti_graph *graph = clip->graph;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
     diti_vae_chunk chunk;
@@ -50829,11 +50832,12 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
 /* ==== src/vae/wan.c ==== */
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. */
+   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.3). */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
-    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not, or of pictures */
+    bool doubles;    /* shortcuts have two frames, of which a picture is the second one */
 } diti_wan_vae_level;
 typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
@@ -50847,6 +50851,7 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
+    bool flat;        /* of pictures alone */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -50972,9 +50977,18 @@ static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, 
 static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
                                           const char *name) {
     char full[64], weight[80];
+    const diti_stored_tensor *time;
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
-    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
+    time = diti_loader_find(loader, weight);
+    level->doubles = time != NULL;
+    if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
+    if (time && time->rank != 5) { /* a picture's go by */
+        diti_loader_use(loader, time);
+        diti_format(weight, sizeof weight, "%s.bias", full);
+        time = diti_loader_find(loader, weight);
+        if (time) diti_loader_use(loader, time);
+    }
     diti_format(full, sizeof full, "%sresample.1", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
     if (!diti_loader_find(loader, weight)) return channels;
@@ -51031,7 +51045,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
-    channels = 3 * own->patch * own->patch;
+    channels = vae->traits.colors * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
     if (decoder) diti_wan_vae_load_mid(loader, half, channels);
@@ -51091,6 +51105,7 @@ static const float diti_wan_vae_deviations[] = {
 static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    const diti_stored_tensor *conv;
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -51109,7 +51124,18 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
-    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    conv = diti_loader_find(loader, "decoder.conv_in.weight");
+    if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
+    own->flat = conv && conv->rank == 4;
+    own->patch = own->residual && !own->flat ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    if (own->flat) {
+        vae->traits.colors = diti_loader_dimension(loader, "decoder.conv_out.weight", 0);
+        if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
+    }
+    if (vae->traits.colors != 3 && vae->traits.colors != 4)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
@@ -51138,7 +51164,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
-        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
+        if (half->levels[i].doubles && !vae->wan->flat) vae->frame_factor *= 2;
     }
     return DIT_OK;
 }
@@ -51147,6 +51173,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
 
 static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
+    if (vae->wan->flat) return frames == 1;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
@@ -51256,7 +51283,7 @@ static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae
     if (diti_graph_failed(clip->graph)) return 0;
     block.clip = *from;
     block.columns = out;
-    block.time = level->time.weight.part_count ? 2 : 1;
+    block.time = level->doubles ? 2 : 1;
     block.side = level->level.resample.weight.part_count ? 2 : 1;
     block.channel_step = block.time * block.side * block.side;
     block.time_step = block.side * block.side;
@@ -52672,6 +52699,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
+    vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
@@ -63133,7 +63161,9 @@ static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
+    rows = diti_vae_encode(job->model->vae, graph,
+                           diti_image_in(graph, share->program.start_rgba, diti_vae_get_traits(job->model->vae)->colors,
+                                         shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
@@ -64136,7 +64166,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
     diti_tensor all = share->program.given_pixels[index];
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
                          false);
 }
 
@@ -64668,7 +64698,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+    return diti_encode_mean(share, graph,
+                            diti_image_in(graph, share->program.reference_pixels[index],
+                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
                             shape->width, shape->height, true);
 }
 
@@ -64906,7 +64938,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
             mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
         } else {
             share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
+            rows = diti_image_in(graph, share->program.condition_pixels, 3, false);
         }
         latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
         for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
@@ -64935,7 +64967,7 @@ static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *grap
     } else {
         share->program.net_pixels[net] =
             diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], 3, false),
                                   shape->width, shape->height, !model->traits.unshifted_control);
     }
     if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
@@ -71776,47 +71808,48 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
-    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
-    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
-    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
-    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
-    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
-    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
-    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
-    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
-    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
-    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
-    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
-    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
-    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
-    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
-    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
-    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
-    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
-    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
-    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
-    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
-    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
-    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
-    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
-    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
-    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
-    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
-    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
-    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
-    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
-    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
-    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
-    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
-    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
-    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
-    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
-    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
-    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
-    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
+    "n0C9%1VZI/C%xl^BmnjZ_+:q,uSG,Y`l`'2+2$2i>No#6Em>NB`%la9:8223^<4yASbcTShh8Re&Ox6I@'8m7Ckji`#+Myd^dSF1>>rJAy*rP>9iTE9GPT"
+    "8NQyaLg0#Keu4f%X@B]W7`B*l*LYZdnGmC*]UWYJ[YOw2LjmN3:6&Kaf:H%-@'R-RFfbLkH_R5_dGS38AGJ@9M^m++&#Enmd-bQZGKwHCb(mKXg8*/hAOK"
+    "QR8g3'd(cK,9Ct'Nf;3.4ZMDJ4,-WMH[_u$2/o*.kP(a@Lfqi%b7keX6*6PW&fGUuSL.I/wb[gtLxHfXac,XcU%b#oE9lRNg(SEPJra9P&AyZ_f44Y$-fq"
+    "$#<BxgV8,#XSc^Ad6YKZuB,xKmtr^[%V,xK`4O%AX+P/-5u*a7s<&Ic;>y47s%&FkEAy%ppu-Y2',qkIa_^gVc.K@a1E:BhMhwU_+[P5ei_KoLqS%gHul@"
+    "#MfVu#Nd0a.o,ujekmJ;@y[o)ljC.oj#-fh#TF*Lg$4.ajBlNvE0j6m$$&Qu05'%7GRFGJ-.j_xw6t)/u%6aQd+4>rF#N6t:L2Tce+wvrf'su[(Wa1AjBB"
+    "nQB+(`E$7<;-OGpEOGROy4S_jKpv]W#AQemMY7ms2CEK/&dE&U*rtHH-d8cmJ#Q=i8Xo()HA`B/,+K'OxlZ`uo(E;eNlb+,xfe4#W5sDXd@;$Q_XZP(`dv"
+    "hk040pQ/qfG[m&AeWkU_NF[CjRQ;ov8>$&j-aceEaTB4Wr0n8k@K)PSv7qpH$dZr@jg5A=;)KV`I*&N;X%w0S,;vIhNclDqKr<,*'r4:s:NH:oACQsj4iW"
+    "f]s*8]BnC(Qq/`md)Ns9tOeveRn+6tj4b6:Z&ghhpw:9>yH.s7Gdk`;FLm3[/.LrI]@G:'$PJPS@&c-.Ld^S@5jRSpjin.EMD7q4icF(N)FLGV$-8j#G%0"
+    "D9+i_VGhbEI]W@65>`^oTRlK3GDrF#DXLE,K8Hw/@IZgi%O[2=*E+tS^K%Io&tsA3F.d*;<;xwJ#YfXRue.]qq_[/DL/G$t6GrX`1TG_En,-TuD/nn_h7W"
+    "2+IuA(0g7B34H^]4^pjxg,dI)U]ZJ00r@]Oph345D:,Z$kg]%6y':gi0%,N&&(pRbuK73H5:&k(9,&a^$JYAqYh6CPejd,$r.=4'T.`62]lc_UgxGb*Xc2"
+    "c]i=ksvb656Pg>KJv,7O_TUPSjiZHQx`N$Hf6HKo7I-`Q_gDh>kyWXM>&G)RgQ`sbbfco^PgEL'DkV593S8m=rE;,''hhdK87JfrPj':@Cj%(kPr8qIu5S"
+    "YgD;v+`nmU8P#G0]2Qbc>d)HxUj0mw`76)35Ee.-][//vKSFAq4wRq&;i+*L6dq&,G7Y;y;dYN)-2E(Ua$lO'(7NTBp.FRm0suU3dILjRQ'F@/_AbktI;u"
+    "-/Qjo)+rB>$k`XW>ot.gT<[5J`P4^H:o'dFCxvmMt-&H<)3uPs4T_=<mo`SU:(W1umT`FyLSkYBS6yMu:UsiaJ%LAF9wu]3gpLbHBK,ZsJD33)D&*HikAb"
+    "rJ9@USEakmiiQoJKMv2D/gsBa^EZq.b5dg9A)s,w/r[GcnjR./s@GF&py=kh'f0cGB'WfDQIECfVubZbVstJ*TY[.Mk`3eV*wmu/HTY$yKr5l&sx7s<Ltk"
+    "p6'MBoSSi>;bcOqD0fqYR(EDcS^#ghDpf=r^6ni^B+rPdGLHOKVg857O`qJyEym4lap*%VTF8YAQe$IiNdjcCL>;SRv4DX/Na.b;PXNhx44v>IkA&hAuC3"
+    "7Dx2H4IJ4Akpkkt@g>W>W(5.k#,P<T92EtRoQkEK4K70^vco2WQV`d>vB&9l_jgQKyX`0*YieX</g)S&jx*,'_J_Q6LVcwiqEPmWVQYJl]SlL+7A:]hQ^("
+    "aV05c03%.@UT>;8(&-IX*>DcTK_M]g3c89r9$SmB`k^Q0i0QM3LT:(&f`p'DQ])R[>,G60ed<pT:VX+HK3]:%lL19]c`_Y6.m[ui9lOhVR3txK8B=[mr)P"
+    "_ct9JQ6MTKZ-=T6jhchAba@_GC+;[/5:X)Urn+->.4+vmUsWW0:'B>WT<6b<6(J;x1fpjx/5wg4X'>_Lq'dT;igf$x_B%5Mggx)gq*;d[/CaK].1J'IZ46"
+    "v>:/<fm[W:J&w-t<#]m626Fc>maJ<R%/Qwsmx8Nj*_3+beZOCr15NSa:o@X11>bfmo48^cju$OS2V5ZHn#^q'R>m=n`[ZmrZ/-o_Nvj6vcm`:[+ke.T(,-"
+    "@UEwvyI,&d=WpB$<E>'C5k6is6Rr9/Krm*2h$GQ=K[.tH[fn0;SnjeQ:9kj:'1.lSb$($4<7OD)u``P^$IJJ(NZSHt2Xm=YR6t@t&hJnQ[e]3Vm:Ufl#@p"
+    "9aHK(^B,ks`3f'3M932CLQD,SY%e2d5Q/7=ucXeXOf(64#;9g5LT@o:(gNsN0Go++Hcu,MxY4$&y>ZGFG=6I`sx^,k@#S*]`L1Q:E&>No+4kRZq$x%r)>b"
+    "r(5$.vc#+kpZGQ^1+FOiR+0]6fFC)&Z>x&J/]q<a4=ZE;tWNx`-jp.S+0KFs+dm7U5_m0v^@-pP[fq9jJLI*7G=B8Z]0`AtG8V(DO)x*nmgR>RC.+f9V2W"
+    ".W)#[SyN2FuxN0$E*#AfA_s3i[v%7d__/kqUIps.WpL)1hjwq/V+P``X=mHi@YtJHv6ybM0NK2$t;U8RaY+L-UwC6n$s7NASwU$Nk9HfeY@yc-GiWc8)D-"
+    "<iJ'P-4w9+&7yCMdl4wD/uT:W8.C94NaTlDOg@_TPYc=$@YI.Bn056h5hQ:#`=#GB;Hnlfgr$B@'8mb]p<+Q.M@$-A9DbIHu#;ZnRmf0(Kj81DD=:sJT0R"
+    "s@EhOI,pV266wgh.`&O.nfAsMueme@2Dud=`*Rq4rLN'*]l^my-F-jEO*/IjwI2WLc-vK5Hqj$jI[ou#uKZ>2nJ(CjLlc8Pr5(&;gC@H=W&&BR/;tGyd(:"
+    "Y#0pL7SgJB]>I&v07r)CpVl%a8$%`2N9gq],M(_F0w1@6a;[KBE:JKe.L)tT>x^[U2x4X/*1]W/:ipT/VH+M&0V.LZeZxeNxr(wQ8lrP(^c+Q'Q=a>]`hd"
+    ".kRf3'8)L_aV.2oiHb.^b2PlC]V:J'0tD9tMIs$*oEB1/*4M*%#w[7AC2>/_jSyi<V-iHL*1/5K2'P@Al[swJL+`7Lx7IEfK>H.Y8v]jT&,*J>vh6xmG$O"
+    "a,p-Ondl-f(ek(=*WeZ9cghQ@xD3FT_Se]usGifSf[4<N`Z-D&hCI/LN8TZ&[v8:6X>KAAp_gKYkIJCH93MRPRqY0__5ygSmKyUKYVVIN*-H/pl+)uy9YK"
+    "G'3pYtH<$uK_JqN81p<GF;8[FrE8>4jBmdgEIdBU`Fw0f4*(3lLYbtc0%:W6[N=B+5.pac]L[L7cr2;lle1P,5hx,y)gI3=XTf__tWwTi[CV=Gq8g;c>99"
+    "/VGx,n2:.AcEUkR%$kgyooYZ'D'+`GELC7X:I0(b#<FUJTXIr#18n_PCm@Im-C64VAxr'Fr;,fYD)6p.aa[BT[v1YW@+QTiP:abK$TU^e&WZ3gfNjE;W6L"
+    "^`D_#lfl:3kmo@&aQ+goE[DY/Ot[v9sAA]$$/j8qQZy7.#K@,/y:(9S2_Y(dHOUioWxm-)(lng<0ViSS.ruL4=y;nlkGJ5Qi,5FYAw34B:;'3$u2k;.CeK"
+    "*g^`*sVqo82WH:8Ej535oBT$<d5-p*@%N.RLQnbX+o`TnjZP42`e;)bV6;LPK>n<c$)ty3Eu,n4dI6j#s<ryf1hVnmUmi3VF;^Ap-$1_:wW($AndOB*Em["
+    "6@(WfLZcrNS`dqLS#$e_w'8gw*J;Yd&Kt,NcElB8a9wmmU$$eNMC#VdavXMuHtfD5j1mGi:Eb#K,Mrgh[JdH._='5pg_gkR7<k9K=Wfj@jOmo36u+2nRGs"
+    "UANs6$9pY]B.`EBvg@2H:jthB,BN4Fi%,jDvlIdRJrv`K/gUi_J@S2&]At-yWeGp^edT_a:kh]B7)JRMsBZU#N#:Bl1i+dAET3vR&LX]Xl",
+    "*eWh0kAG,BVB>6lY#b4vT=go3W;BeB(E=eQTc[gSNq0SXCG%gr&f<=J9w&h5*Cp7.pK-)Z^x,JW>j82P.x^.f0yaWJL/b9$t6n1:B--haM$gq':enXLJuT"
+    "DnJ$Ox5dULoJ3BHR8.JZCehk&W-D&R)G-1/Mr_D1gpI/c@L[61(46nc6LE1dH/d2k1w:2,vvrqRSeD7n]4$JXUEZt'PYZ]K=*qNJq*M0O@+bSiq&@OEd2N"
+    "@A>Sk;Zh)2wp2@a<MT(p:vPbunJBhF+.F%Hve,[sveyWud6d(^iPoK%C#AGJyb1*73o2Ob@&QQ=fOHlW2p/W-s)h7_A_3]Q7n$_it+/+gAj)qpJtavFgWb"
+    "nFprP;b*7U:,$3Y,rfhxoeZdG>b`EU$J4qZ:lRRX_OJS@<MM6S_4Zr($Ka=)Z+SQveb1-g@p.W^&a'8=`E'L^CE0i>GMJTe6g2f3m7tc&EtPa+K5:GD5x;"
+    "&(rSO<pljT^gIihZ3%RxFvQp0IQ&_6-P[7[L105ZMVo9_hes3gbe(/a`H#Y=>a8u6Jd'S<k,F0OF6HA7)f[0ZHPbf)eK>buVA8GnWjdgcw<fw>&AL.Vnv8"
+    "GFo=ipEU@0MfV`N[ryw.^[FaX@>$[$f$###",
     0};
-#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
+#define DITI_SPIRV_SIZES_pixels 3954u, 7535u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

@@ -143,7 +143,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+    return diti_encode_mean(share, graph,
+                            diti_image_in(graph, share->program.reference_pixels[index],
+                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
                             shape->width, shape->height, true);
 }
 

@@ -28,6 +28,7 @@
 #include "model/zimage.c"
 #include "model/flux2.c"
 #include "model/qwenimage.c"
+#include "model/qwenimage21.c"
 #include "model/lumina2.c"
 #include "model/sana.c"
 #include "model/krea2.c"
@@ -57,6 +58,7 @@
 #include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
+#include "golden_qwenimage21.h"
 #include "golden_newer.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
@@ -202,6 +204,7 @@ static void run_folder(golden *g, const char *path) {
         if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
         if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
         if (golden_is_krea2(&folder)) golden_run_krea2(g, &folder);
+        if (golden_is_qwenimage21(&folder)) golden_run_qwenimage21(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);

@@ -176,13 +176,32 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
     free(latents);
 }
 
+/* The bytes of a picture with alpha, of which as many as rounding moves are one step away from what is recorded. */
+static inline void golden_pipe_alpha(golden_pipe *p, dit_job *job, uint32_t index, const float *alpha,
+                                     uint64_t pixels) {
+    dit_error err = DITI_ZERO;
+    uint8_t *rgba = (uint8_t *)calloc((size_t)pixels, 4);
+    double most = 0;
+    uint64_t i;
+    dit_result result = dit_job_read(job, DIT_READ_RGBA8, index, 0, rgba, (size_t)pixels * 4, 0, &err);
+    for (i = 0; i < pixels; i++) {
+        double away = fabs((double)rgba[4 * i + 3] - 255.0 * (double)alpha[i]);
+        if (away > most) most = away;
+    }
+    golden_check(p->g, result == DIT_OK && most <= (diti_equal(p->g->rung, "base") ? 0.51 : 6),
+                 "alpha: at most %.2f of 255 away %s", most, err.message);
+    free(rgba);
+}
+
 static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded, uint32_t index,
                                      uint64_t pixels) {
     bool fp16 = !diti_equal(p->g->rung, "base");
     dit_error err = DITI_ZERO;
     char label[96];
     double psnr, least = fp16 ? GOLDEN_PSNR_FP16 : p->quantized ? GOLDEN_PSNR_Q8 : GOLDEN_PSNR;
-    float *reference = golden_pipe_part(p, name, recorded, 3 * pixels, label),
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
+    uint32_t planes = stored && stored->shape[stored->rank - 3] == 4 ? 4 : 3;
+    float *reference = golden_pipe_part(p, name, recorded, planes * pixels, label),
           *image = (float *)calloc((size_t)pixels, 3 * sizeof(float));
     dit_result result =
         dit_job_read(job, DIT_READ_RGB_F32, index, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
@@ -190,6 +209,7 @@ static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *n
         image = golden_transpose(image, (uint32_t)pixels, 3); /* the reference has planes */
         psnr = golden_psnr(image, reference, 3 * pixels);
         golden_check(p->g, psnr >= least, "%s: PSNR %.1f dB, at least %.0f", label, psnr, least);
+        if (planes == 4) golden_pipe_alpha(p, job, index, reference + 3 * pixels, pixels);
     }
     free(reference);
     free(image);
