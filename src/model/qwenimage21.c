@@ -302,7 +302,8 @@ static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const 
         } else {
             diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, diagonal, out->front_cosines + at,
                              out->front_sines + at);
-            out->order[first + row] = token < length ? text + token : UINT32_MAX; /* zeros */
+            out->order[first + row] =
+                token < length ? text + token : text_rows + DITI_QWENIMAGE21_SLOT * slots; /* zeros */
             token++;
         }
         for (i = 0; i < count && shown; i++, at += half) {

@@ -2,7 +2,7 @@
    places, and the vision tower with what it adds to the language model's layers. */
 #ifndef GOLDEN_QWENIMAGE21_H
 #define GOLDEN_QWENIMAGE21_H
-#include "golden_calls.h"
+#include "golden_edit.h"
 
 static inline bool golden_is_qwenimage21(const golden_folder *folder) {
     return folder->golden && diti_checkpoint_find(folder->golden, "edit2.vision_deepstack0.0");
@@ -61,6 +61,46 @@ static inline void golden_qwenimage21_evaluate(golden *g, const golden_folder *f
     golden_case_run(&c, model);
 }
 
+/* What the tower makes of both pictures, for the embedding and for two layers, and the states of the whole prompt. */
+static inline void golden_qwenimage21_text(golden *g, const golden_folder *folder) {
+    static const char *const names[] = {"edit2.vision_out.%u", "edit2.vision_deepstack0.%u",
+                                        "edit2.vision_deepstack1.%u"};
+    diti_load_options options = DITI_ZERO;
+    diti_taps taps = {1, 0, {-1}, true};
+    diti_json *json = golden_open_json(&g->env, folder->path, "text_encoder/config.json");
+    diti_checkpoint *weights = golden_open_checkpoint(&g->env, folder->path, "text_encoder/model.safetensors");
+    dit_error err = DITI_ZERO;
+    golden_edit e = DITI_ZERO;
+    uint32_t i;
+    options.shown = true;
+    options.taps = &taps;
+    if (golden_require(g,
+                       json && weights &&
+                           diti_decoder_load(golden_shared.device, &g->env, json, weights, "", &options, &e.decoder,
+                                             &err) == DIT_OK &&
+                           e.decoder->vision,
+                       "the text encoder and its tower load %s", err.message)) {
+        e.use.picture_count = 2;
+        for (i = 0; i < 2; i++) e.use.pictures[i].rows = e.use.pictures[i].columns = 2;
+        e.tokens = diti_vision_tokens(&e.use);
+        golden_graph_begin(&e.m, g, folder);
+        e.use.deep[2] = diti_vision_emit(e.decoder->vision, &e.m.graph, &e.use);
+        for (i = 0; i < 6; i++) {
+            uint32_t d = e.decoder->config.columns, picture = i % 2;
+            char name[64];
+            diti_format(name, sizeof name, names[i / 2], (unsigned)picture);
+            golden_expect(&e.m, name, diti_tensor_view(&e.m.graph, e.use.deep[(i / 2 + 2) % 3], picture * 4, 4, 0, d),
+                          golden_item(&e.m, name, 0, 4, d), GOLDEN_MODEL);
+        }
+        golden_edit_run(g, folder, &e, NULL, NULL);
+        memset(e.use.deep, 0, sizeof e.use.deep);
+        golden_edit_states(g, folder, &e);
+    }
+    diti_decoder_destroy(e.decoder);
+    diti_checkpoint_close(weights);
+    diti_json_free(&g->env, json);
+}
+
 static inline void golden_run_qwenimage21(golden *g, const golden_folder *folder) {
     diti_json *json = golden_open_json(&g->env, folder->path, "transformer/config.json");
     diti_checkpoint *weights =
@@ -74,6 +114,7 @@ static inline void golden_run_qwenimage21(golden *g, const golden_folder *folder
             "the transformer loads %s", err.message)) {
         golden_qwenimage21_evaluate(g, folder, model, "t2i", 0);
         golden_qwenimage21_evaluate(g, folder, model, "edit2", 2);
+        golden_qwenimage21_text(g, folder);
     }
     diti_transformer_destroy(model);
     diti_checkpoint_close(weights);
