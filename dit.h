@@ -27970,7 +27970,8 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #. NULL: pictures are not shown */
+                                   from 1 on, stands for #; a blank in front stands between pictures
+                                   alone. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -31423,7 +31424,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     NULL,
+     " <image#>",
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
@@ -58761,6 +58762,7 @@ typedef struct diti_encoder {
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
+    uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -59342,6 +59344,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
                                               const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
+/* The rows of a text at which the tokens of references begin. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
@@ -60924,11 +60930,9 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
-/* The most tokens of a picture, with the text around it. */
-#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -60995,6 +60999,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
+    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
+        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -62330,7 +62336,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -62418,6 +62424,28 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
         diti_free(env, tokens[i].ids);
         diti_free(env, tokens[i].weights);
     }
+}
+
+/* A negative prompt is shown the same pictures, in the same places. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[0];
+    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
+    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
+    if (!shape->encodes[branch] || !tokens->ids)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references: this model reads them among the tokens of a prompt, and none is given; give "
+                         "dit_job_desc.prompt in place of conditioning");
+    for (i = 0; i < shape->reference_count; i++) {
+        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
+            row++;
+        rows[i] = row - encoder->picture_dropped;
+        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    }
+    return row <= tokens->lengths[branch]
+               ? DIT_OK
+               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
 }
 
 #define DITI_TEXT_GRANULE 32u
@@ -64753,6 +64781,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
+    uint32_t least = area ? 2 * unit : 4 * unit; /* of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -64763,12 +64792,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
-    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+    if (image->width < least || image->height < least || image->width > 8 * image->height ||
         image->height > 8 * image->width)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
-                         (unsigned)index, image->width, image->height, 4 * unit);
+                         (unsigned)index, image->width, image->height, least);
     if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
         (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -64874,6 +64903,54 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
+/* Bytes times alpha, or divided by it, as Pillow rounds them: colours of pixels that are not seen count for nothing
+   when a picture with alpha is scaled. */
+static void diti_reference_weigh(uint8_t *rgba, size_t pixels, bool back) {
+    size_t i, c;
+    for (i = 0; i < pixels; i++, rgba += 4) {
+        uint32_t alpha = rgba[3];
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * alpha + 128;
+            if (back)
+                value = alpha && alpha < 255 ? 255 * rgba[c] / alpha : rgba[c];
+            else
+                value = (value + (value >> 8)) >> 8;
+            rgba[c] = (uint8_t)(value < 255 ? value : 255);
+        }
+    }
+}
+
+/* over: on white, since the model sees no alpha. */
+static dit_result diti_reference_scale(const diti_env *env, const diti_picture *picture, uint32_t width,
+                                       uint32_t height, bool over, uint8_t **out, dit_error *err) {
+    size_t pixels = (size_t)picture->width * picture->height, i, c;
+    diti_picture weighed = *picture;
+    uint8_t *copy;
+    dit_result result;
+    if (picture->width == width && picture->height == height) { /* Pillow copies it */
+        result = diti_resize(env, picture, width, height, DITI_WINDOW_LANCZOS, out, err);
+    } else {
+        copy = (uint8_t *)diti_alloc_array(env, pixels, 4);
+        if (!copy) return diti_fail_memory(err, "a reference");
+        weighed.rgba = copy;
+        weighed.pitch = (size_t)picture->width * 4;
+        for (i = 0; i < picture->height; i++)
+            memcpy(copy + i * weighed.pitch, picture->rgba + i * picture->pitch, weighed.pitch);
+        diti_reference_weigh(copy, pixels, false);
+        result = diti_resize(env, &weighed, width, height, DITI_WINDOW_LANCZOS, out, err);
+        if (result >= 0) diti_reference_weigh(*out, (size_t)width * height, true);
+        diti_free(env, copy);
+    }
+    for (i = 0; i < (size_t)width * height && over && result >= 0; i++) {
+        uint8_t *rgba = *out + 4 * i;
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * rgba[3] + 255u * (255u - rgba[3]) + 128;
+            rgba[c] = (uint8_t)((value + (value >> 8)) >> 8);
+        }
+    }
+    return result;
+}
+
 static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
@@ -64882,7 +64959,8 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     dit_result result = DIT_OK;
     uint32_t y;
     if (job->model->transformer->traits.reference_area) {
-        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
+        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
+                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
     } else {
         const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
                               (size_t)(picture->width - shape->width) / 2 * 4;
@@ -64905,7 +64983,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     uint8_t *first = NULL, *second = NULL;
     dit_result result;
     diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
+    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
     fitted.rgba = first;
     if (result >= 0)
         result =
@@ -65719,6 +65797,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
         return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
                "ring and tensor do not";
+    if (traits->prefixes && diti_patches_used(&request->shape))
+        return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
+               "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
@@ -66869,6 +66950,9 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     for (branch = 0; branch < share->assignment.branches; branch++)
         share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
+    if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
+        result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
+                                    share->program.denoise.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.rows = job->request.encoded;

@@ -39,11 +39,9 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
-/* The most tokens of a picture, with the text around it. */
-#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -110,6 +108,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
+    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
+        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }

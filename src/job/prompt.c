@@ -86,7 +86,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -174,6 +174,28 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
         diti_free(env, tokens[i].ids);
         diti_free(env, tokens[i].weights);
     }
+}
+
+/* A negative prompt is shown the same pictures, in the same places. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[0];
+    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
+    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
+    if (!shape->encodes[branch] || !tokens->ids)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references: this model reads them among the tokens of a prompt, and none is given; give "
+                         "dit_job_desc.prompt in place of conditioning");
+    for (i = 0; i < shape->reference_count; i++) {
+        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
+            row++;
+        rows[i] = row - encoder->picture_dropped;
+        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    }
+    return row <= tokens->lengths[branch]
+               ? DIT_OK
+               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
 }
 
 #define DITI_TEXT_GRANULE 32u

@@ -31,7 +31,8 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #. NULL: pictures are not shown */
+                                   from 1 on, stands for #; a blank in front stands between pictures
+                                   alone. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */

@@ -56,11 +56,11 @@ static inline bool golden_is_prompts(const golden_folder *folder) {
            diti_checkpoint_find(folder->golden, "case0.in.latents");
 }
 
-/* A recorded picture, RGB or grey, as RGBA; false: it is not recorded. */
+/* A recorded picture, RGBA, RGB or grey, as RGBA; false: it is not recorded. */
 static inline bool golden_picture(const golden_folder *folder, const char *tensor, dit_image *out) {
     uint64_t values, i;
     const diti_stored_tensor *stored = diti_checkpoint_find(folder->golden, tensor);
-    uint32_t of = stored && stored->rank == 3 ? 3 : 1, c;
+    uint32_t of = stored && stored->rank == 3 ? (uint32_t)stored->shape[2] : 1, c;
     uint8_t *rgba;
     float *from;
     if (!stored) return false;
@@ -68,7 +68,7 @@ static inline bool golden_picture(const golden_folder *folder, const char *tenso
     rgba = (uint8_t *)malloc((size_t)values / of * 4);
     for (i = 0; i < values / of; i++) {
         for (c = 0; c < 3; c++) rgba[4 * i + c] = (uint8_t)from[of * i + c % of];
-        rgba[4 * i + 3] = 255;
+        rgba[4 * i + 3] = of == 4 ? (uint8_t)from[of * i + 3] : 255;
     }
     free(from);
     out->width = (uint32_t)stored->shape[1];
