@@ -97,7 +97,7 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->cache = p->cache;
     desc->guidance.last = p->guided_last;
     desc->guidance.length_limit = (float)diti_json_number(call, "cfg_normalization", 0);
-    desc->split = p->split;
+    if (p->split) desc->split = p->split;
     desc->prompt = p->prompt ? p->prompt : diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
