@@ -1048,7 +1048,7 @@ typedef struct dit_output { /* a picture on the device */
 
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
-    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
+    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB; alpha 255, but of Qwen-Image-2.1 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
                             frame, [C][latent frames][h][w] */
@@ -50983,7 +50983,7 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
 /* ==== src/vae/wan.c ==== */
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.3). */
+   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
@@ -51136,6 +51136,7 @@ static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_leve
     if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
     if (time && time->rank != 5) { /* a picture's go by */
         diti_loader_use(loader, time);
+        loader->weights.parameters += diti_stored_tensor_elements(time);
         diti_format(weight, sizeof weight, "%s.bias", full);
         time = diti_loader_find(loader, weight);
         if (time) diti_loader_use(loader, time);

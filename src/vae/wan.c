@@ -1,7 +1,7 @@
 #include "vae/vae.h"
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.3). */
+   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
@@ -154,6 +154,7 @@ static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_leve
     if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
     if (time && time->rank != 5) { /* a picture's go by */
         diti_loader_use(loader, time);
+        loader->weights.parameters += diti_stored_tensor_elements(time);
         diti_format(weight, sizeof weight, "%s.bias", full);
         time = diti_loader_find(loader, weight);
         if (time) diti_loader_use(loader, time);
