@@ -1452,6 +1452,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_TRACE) || \
      defined(DIT_NO_SPLIT) || \
      defined(DIT_NO_TUNE) || \
+     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_PIXART) || \
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
@@ -1468,7 +1469,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_LUMINA2) || \
      defined(DIT_NO_SANA) || \
      defined(DIT_NO_KREA2) || \
-     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -28005,6 +28005,7 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
+    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -28041,7 +28042,10 @@ typedef struct diti_encoder_use {
     uint32_t picture_count;
     diti_tensor deep[DITI_VISION_DEEP];      /* of emission: what layer k of a decoder gets of pictures behind it */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
+                                         columns], and which are each prompt's */
+    uint32_t source_tokens;
+    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -28062,6 +28066,7 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -34038,6 +34043,267 @@ DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
     return &type;
 }
 
+#ifndef DIT_NO_ANIMA
+
+/* ==== src/text/conditioner.c ==== */
+
+/* Anima's text conditioner (docs/models.md 5.8): tokens of T5's vocabulary attend each other and the states that a
+   language model has of the same prompt. Norms are RMS norms before each sublayer; both attentions rotate by position.
+ */
+
+typedef struct diti_conditioner_attention {
+    diti_layer q, k, v, out;    /* [d, d], [d, columns of what is read] twice, [d, d] */
+    diti_weight q_norm, k_norm; /* [head_dim] */
+} diti_conditioner_attention;
+
+typedef struct diti_conditioner_block {
+    diti_weight norms[3]; /* [d]: before its own tokens, before the states, before the feed-forward */
+    diti_conditioner_attention own, cross;
+    diti_layer up, down; /* [hidden, d], [d, hidden] */
+} diti_conditioner_block;
+
+typedef struct diti_conditioner_config {
+    uint32_t blocks, width, columns, vocabulary, source, head_dim, hidden; /* width: d; columns: of the result */
+} diti_conditioner_config;
+
+typedef struct diti_conditioner {
+    diti_component base;
+    diti_conditioner_config config;
+    diti_encoder_traits traits;
+    diti_weight embedding; /* [vocabulary, columns] */
+    diti_layer in, out;    /* [d, columns], where these differ, and [columns, d] */
+    diti_weight norm;      /* [columns] */
+    diti_conditioner_block *blocks;
+} diti_conditioner;
+
+/* ---- loading ---- */
+
+static dit_result diti_conditioner_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_conditioner_config, vocabulary), "embed.weight", 0},
+        {offsetof(diti_conditioner_config, columns), "embed.weight", 1},
+        {offsetof(diti_conditioner_config, width), "blocks.0.self_attn.o_proj.weight", 0},
+        {offsetof(diti_conditioner_config, source), "blocks.0.cross_attn.k_proj.weight", 1},
+        {offsetof(diti_conditioner_config, hidden), "blocks.0.mlp.0.weight", 0},
+        {offsetof(diti_conditioner_config, head_dim), "blocks.0.self_attn.q_norm.weight", 0}};
+    diti_conditioner_config *config = &((diti_conditioner *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the text conditioner's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".mlp.0.weight");
+    if (settings.result != DIT_OK) return settings.result;
+    if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
+        config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->head_dim,
+                     (unsigned)config->width);
+}
+
+static void diti_conditioner_load_attention(diti_loader *loader, diti_conditioner_attention *out,
+                                            const diti_conditioner_config *config, uint32_t index, const char *name,
+                                            uint32_t columns) {
+    uint32_t d = config->width;
+    diti_loader_scope(loader, "blocks.%u.%s.", (unsigned)index, name);
+    diti_load_bare(loader, &out->q, d, d, "q_proj");
+    diti_load_bare(loader, &out->k, d, columns, "k_proj");
+    diti_load_bare(loader, &out->v, d, columns, "v_proj");
+    diti_load_bare(loader, &out->out, d, d, "o_proj");
+    diti_load_vector(loader, &out->q_norm, 1, config->head_dim, "q_norm.weight");
+    diti_load_vector(loader, &out->k_norm, 1, config->head_dim, "k_norm.weight");
+}
+
+static void diti_conditioner_load_all(diti_component *component, diti_loader *loader) {
+    static const char *const norms[] = {"norm_self_attn.weight", "norm_cross_attn.weight", "norm_mlp.weight"};
+    diti_conditioner *conditioner = (diti_conditioner *)(void *)component;
+    const diti_conditioner_config *config = &conditioner->config;
+    uint32_t i, k;
+    conditioner->blocks =
+        (diti_conditioner_block *)diti_component_array(component, loader, config->blocks, sizeof *conditioner->blocks);
+    if (!conditioner->blocks) return;
+    conditioner->traits.columns = config->columns;
+    conditioner->traits.vocabulary = config->vocabulary;
+    conditioner->traits.layers = config->blocks;
+    conditioner->traits.source = config->source;
+    diti_load_table(loader, &conditioner->embedding, config->vocabulary, config->columns, "embed.weight");
+    if (diti_loader_find(loader, "in_proj.weight"))
+        diti_load_layer(loader, &conditioner->in, config->width, config->columns, 1, "in_proj");
+    for (i = 0; i < config->blocks; i++) {
+        diti_conditioner_block *block = &conditioner->blocks[i];
+        diti_conditioner_load_attention(loader, &block->own, config, i, "self_attn", config->width);
+        diti_conditioner_load_attention(loader, &block->cross, config, i, "cross_attn", config->source);
+        diti_loader_scope(loader, "blocks.%u.", (unsigned)i);
+        for (k = 0; k < 3; k++) diti_load_vector(loader, &block->norms[k], 1, config->width, norms[k]);
+        diti_load_layer(loader, &block->up, config->hidden, config->width, 1, "mlp.0");
+        diti_load_layer(loader, &block->down, config->width, config->hidden, 1, "mlp.2");
+    }
+    diti_loader_scope(loader, "%s", "");
+    diti_load_layer(loader, &conditioner->out, config->columns, config->width, 1, "out_proj");
+    diti_load_vector(loader, &conditioner->norm, 1, config->columns, "norm.weight");
+}
+
+/* ---- the graph ---- */
+
+enum { DITI_CONDITIONER_COSINES, DITI_CONDITIONER_SINES }; /* inputs F32 [tokens, head_dim / 2] */
+
+static diti_tensor diti_conditioner_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, bool last) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = 1e-6f;
+    desc.weight = weight;
+    desc.out_f32 = last;
+    desc.name = "conditioner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+static diti_tensor diti_conditioner_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                           diti_activation activation, diti_tensor residual, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.residual = desc.out = residual;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+/* Heads of h through layer, normed and rotated by their places among so many tokens. */
+static diti_tensor diti_conditioner_heads(const diti_conditioner *conditioner, diti_graph *graph,
+                                          const diti_encoder_use *use, diti_tensor h, const diti_layer *layer,
+                                          const diti_weight *norm, uint32_t tokens) {
+    const diti_conditioner_config *config = &conditioner->config;
+    diti_qkv_desc desc = DITI_ZERO;
+    diti_tensor x = diti_conditioner_linear(graph, h, layer, DITI_ACTIVATION_NONE, 0, "conditioner_heads");
+    desc.heads = config->width / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-6f;
+    desc.weight = norm;
+    desc.half_split = true;
+    desc.cosines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_COSINES], 0, tokens, 0, config->head_dim / 2);
+    desc.sines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_SINES], 0, tokens, 0, config->head_dim / 2);
+    desc.tokens = tokens;
+    desc.name = "conditioner_rotate";
+    diti_qk_norm_rope(graph, x, &desc);
+    return x;
+}
+
+/* x += out(attention of norm x to what `from` has, as far as items name it). */
+static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_graph *graph, const diti_encoder_use *use,
+                                    const diti_conditioner_attention *w, diti_tensor x, diti_tensor h, diti_tensor from,
+                                    uint32_t tokens, diti_tensor items) {
+    const diti_conditioner_config *config = &conditioner->config;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_conditioner_heads(conditioner, graph, use, h, &w->q, &w->q_norm, use->tokens);
+    diti_tensor k = diti_conditioner_heads(conditioner, graph, use, from, &w->k, &w->k_norm, tokens);
+    diti_tensor v = diti_conditioner_linear(graph, from, &w->v, DITI_ACTIVATION_NONE, 0, "conditioner_values");
+    desc.batch = use->batch;
+    desc.heads = config->width / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.items = items;
+    desc.most_keys = tokens;
+    desc.name = "conditioner_attention";
+    diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
+                            "conditioner_out");
+}
+
+static diti_tensor diti_conditioner_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    const diti_conditioner *conditioner = (const diti_conditioner *)self;
+    const diti_conditioner_config *config = &conditioner->config;
+    uint32_t most = use->tokens > use->source_tokens ? use->tokens : use->source_tokens, i;
+    diti_tensor x = diti_gather_rows(graph, &conditioner->embedding, use->ids, "conditioner_embedding"), h;
+    diti_linear_desc in = DITI_ZERO;
+    use->inputs[DITI_CONDITIONER_COSINES] =
+        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner cosines");
+    use->inputs[DITI_CONDITIONER_SINES] =
+        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner sines");
+    in.bias = &conditioner->in.bias;
+    in.out_f32 = true;
+    in.name = "conditioner_in";
+    if (conditioner->in.weight.part_count) x = diti_linear(graph, x, &conditioner->in.weight, &in);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+        const diti_conditioner_block *block = &conditioner->blocks[i];
+        diti_graph_scope(graph, "block", i);
+        h = diti_conditioner_norm(graph, x, &block->norms[0], false);
+        diti_conditioner_attend(conditioner, graph, use, &block->own, x, h, h, use->tokens, use->items);
+        h = diti_conditioner_norm(graph, x, &block->norms[1], false);
+        diti_conditioner_attend(conditioner, graph, use, &block->cross, x, h, use->source, use->source_tokens,
+                                use->source_items);
+        h = diti_conditioner_norm(graph, x, &block->norms[2], false);
+        h = diti_conditioner_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_ERF, 0, "conditioner_up");
+        diti_conditioner_linear(graph, h, &block->down, DITI_ACTIVATION_NONE, x, "conditioner_down");
+    }
+    diti_graph_scope(graph, NULL, 0);
+    in.bias = &conditioner->out.bias;
+    x = diti_conditioner_norm(graph, diti_linear(graph, x, &conditioner->out.weight, &in), &conditioner->norm, true);
+    if (use->weights) diti_weigh_rows(graph, x, use->weights, "conditioner_weigh");
+    return x;
+}
+
+/* ---- what the host writes, and what those call who do not ask which encoder it is ---- */
+
+static dit_result diti_conditioner_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                         const int32_t *ids, const uint32_t *items, dit_error *err) {
+    const diti_conditioner *conditioner = (const diti_conditioner *)self;
+    const diti_tensor *inputs = use->inputs;
+    uint32_t half = conditioner->config.head_dim / 2, rows = plan->tensors[inputs[DITI_CONDITIONER_COSINES]].rows, i;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&conditioner->base.env, 2 * count, sizeof *cosines);
+    dit_result result;
+    (void)ids;
+    (void)items;
+    if (!cosines) return diti_fail_memory(err, "the text conditioner's positions");
+    for (i = 0; i < count; i++) {
+        double angle = (double)(i / half) * pow(10000.0, -(double)(i % half) / half);
+        cosines[i] = (float)cos(angle);
+        cosines[count + i] = (float)sin(angle);
+    }
+    result = diti_plan_write(plan, inputs[DITI_CONDITIONER_COSINES], cosines, count * sizeof *cosines, err);
+    if (result >= 0)
+        result = diti_plan_write(plan, inputs[DITI_CONDITIONER_SINES], cosines + count, count * sizeof *cosines, err);
+    diti_free(&conditioner->base.env, cosines);
+    return result;
+}
+
+static dit_result diti_conditioner_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                        const diti_checkpoint *checkpoint, const char *prefix,
+                                        const diti_load_options *options, void **out, dit_error *err) {
+    static const diti_component_kind kind = {"text conditioner",    "text_conditioner",        sizeof(diti_conditioner),
+                                             diti_conditioner_read, diti_conditioner_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component = NULL;
+    dit_result result = diti_component_load(&kind, &from, &component, err);
+    *out = component;
+    return result;
+}
+
+static void diti_conditioner_destroy(void *self) {
+    if (self) diti_component_free(&((diti_conditioner *)self)->base);
+}
+
+static const diti_encoder_traits *diti_conditioner_traits(const void *self) {
+    return &((const diti_conditioner *)self)->traits;
+}
+
+static const diti_weights *diti_conditioner_weights(const void *self) {
+    return &((const diti_conditioner *)self)->base.weights;
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void) {
+    static const diti_encoder_type type = {false,
+                                           true,
+                                           diti_conditioner_load,
+                                           diti_conditioner_destroy,
+                                           diti_conditioner_traits,
+                                           diti_conditioner_weights,
+                                           diti_conditioner_encode,
+                                           diti_conditioner_write};
+    return &type;
+}
+
+#endif
+
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -34051,8 +34317,9 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
+    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
@@ -46568,7 +46835,9 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
+    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[1] = DITI_ENCODER_CONDITIONER;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 30;
@@ -46789,6 +47058,10 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
 #define DITI_ANIMA_PLACE "circlestone-labs/Anima"
 static const diti_place diti_anima_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ANIMA_PLACE ": split_files/text_encoders/qwen_3_06b_base.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_ANIMA_PLACE ": split_files/diffusion_models/, in the transformer's file"},
+    {"", DIT_ROLE_TOKENIZER_1, "Qwen/Qwen3-0.6B-Base: tokenizer.json"},
+    {"", DIT_ROLE_TOKENIZER_2, "google-t5/t5-base: tokenizer.json"},
     {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
@@ -46808,7 +47081,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", NULL, NULL},
+        {"Qwen3", "text conditioner", NULL},
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,
@@ -59204,6 +59477,8 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+/* What it makes is no text, but what the encoder behind it reads. */
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
@@ -60686,6 +60961,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
+    if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -60708,6 +60984,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {
@@ -60799,6 +61076,7 @@ DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
     switch (kind) {
+    case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
@@ -60831,6 +61109,8 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
     if (!encoder->tokenizer && index == 0)
         DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CONDITIONER)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "t5_tokenizer/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -60901,6 +61181,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -60919,6 +61200,9 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
+#ifndef DIT_NO_ANIMA
+    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
+#endif
     default: return diti_clip_type();
     }
 }
@@ -60971,6 +61255,10 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     if (encoder->self) encoder->type->destroy(encoder->self);
     encoder->self = NULL;
+}
+
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
+    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
 }
 
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
@@ -61115,6 +61403,10 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+    if (diti_encoder_feeds(model, encoder)) {
+        wanted = diti_encoder_get_traits(encoder + 1)->source;
+        good = columns == wanted || !wanted;
+    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -61154,7 +61446,8 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
+            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
@@ -61665,6 +61958,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+    if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
@@ -62501,7 +62795,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -62538,6 +62832,12 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
+        if (diti_encoder_feeds(model, encoder)) {
+            use->encoders[i + 1].source = states;
+            use->encoders[i + 1].source_items = use->encoders[i].items;
+            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
+            continue;
+        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);

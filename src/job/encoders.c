@@ -9,6 +9,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -27,6 +28,9 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
+#ifndef DIT_NO_ANIMA
+    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
+#endif
     default: return diti_clip_type();
     }
 }
@@ -79,6 +83,10 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     if (encoder->self) encoder->type->destroy(encoder->self);
     encoder->self = NULL;
+}
+
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
+    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
 }
 
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
@@ -223,6 +231,10 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+    if (diti_encoder_feeds(model, encoder)) {
+        wanted = diti_encoder_get_traits(encoder + 1)->source;
+        good = columns == wanted || !wanted;
+    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -262,7 +274,8 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
+            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));

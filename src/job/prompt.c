@@ -250,7 +250,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -287,6 +287,12 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
+        if (diti_encoder_feeds(model, encoder)) {
+            use->encoders[i + 1].source = states;
+            use->encoders[i + 1].source_items = use->encoders[i].items;
+            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
+            continue;
+        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);

@@ -14,8 +14,9 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
+    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA

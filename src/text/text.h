@@ -66,6 +66,7 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
+    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -102,7 +103,10 @@ typedef struct diti_encoder_use {
     uint32_t picture_count;
     diti_tensor deep[DITI_VISION_DEEP];      /* of emission: what layer k of a decoder gets of pictures behind it */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
+                                         columns], and which are each prompt's */
+    uint32_t source_tokens;
+    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -123,6 +127,7 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
