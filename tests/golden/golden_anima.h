@@ -1,5 +1,6 @@
 /* Anima's transformer: every block on what the one before it made, both branches of the first step alone, and the whole
-   pipeline from recorded embeddings, and from prompts where the text's parts are there, with its parts as components. */
+   pipeline from recorded embeddings, and from prompts where the text's parts are there, with its parts as components.
+ */
 #ifndef GOLDEN_ANIMA_H
 #define GOLDEN_ANIMA_H
 #include "golden_pipe.h"
@@ -76,9 +77,9 @@ static inline void golden_anima_transformer(golden *g, const golden_folder *fold
 static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_folder *folder, bool text) {
     static const char *const folders[GOLDEN_ANIMA_PARTS] = {
         "transformer", "vae", "scheduler", "text_encoder", "text_conditioner", "tokenizer", "../tokenizers/t5"};
-    static const dit_role roles[GOLDEN_ANIMA_PARTS] = {
-        DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE,         DIT_ROLE_SCHEDULER,  DIT_ROLE_TEXT_1,
-        DIT_ROLE_TEXT_2,      DIT_ROLE_TOKENIZER_1, DIT_ROLE_TOKENIZER_2};
+    static const dit_role roles[GOLDEN_ANIMA_PARTS] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE,    DIT_ROLE_SCHEDULER,
+                                                       DIT_ROLE_TEXT_1,      DIT_ROLE_TEXT_2, DIT_ROLE_TOKENIZER_1,
+                                                       DIT_ROLE_TOKENIZER_2};
     dit_component components[GOLDEN_ANIMA_PARTS];
     dit_context_desc context = DITI_ZERO;
     dit_model_desc desc = DITI_ZERO;
@@ -127,8 +128,7 @@ static inline void golden_anima_blob(golden_pipe *p, const char *prompt, const c
         memcpy(rows, blob + size - (size_t)count * sizeof *rows, (size_t)count * sizeof *rows);
         for (i = 0; i < count; i++)
             if (reference[i] == 0) rows[i] = 0;
-        golden_compare(p->g, name, rows, reference, count,
-                       diti_equal(p->g->rung, "base") ? GOLDEN_MODEL : GOLDEN_FP16);
+        golden_compare(p->g, name, rows, reference, count, diti_equal(p->g->rung, "base") ? GOLDEN_MODEL : GOLDEN_FP16);
         free(rows);
     }
     free(reference);
