@@ -17707,7 +17707,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
@@ -23665,7 +23665,7 @@ DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, ui
  * for it (qkv_post.comp).
  */
 
-#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -24018,8 +24018,13 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
         (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
-    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
-                                   : diti_attention_tiles_gpu(device, quads, tiles);
+    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
+    if (!fits) { /* a processor has too little shared memory for very wide heads */
+        fits = diti_attention_tiles_gpu(device, quads, tiles) &&
+               (!device->is_cpu || int8 ||
+                (uint64_t)(shape->keys / tiles->constants[0] + 1) * (quads + 2 * tiles->constants[0] + 16) <
+                    DITI_ATTENTION_ROUNDS);
+    }
     diti_attention_candidate(device, candidate, tiles);
     return fits;
 }

@@ -102,7 +102,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
