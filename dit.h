@@ -1050,7 +1050,7 @@ typedef struct dit_output { /* a picture on the device */
 
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
-    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
+    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB; alpha 255, but of Qwen-Image-2.1 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
                             frame, [C][latent frames][h][w] */
@@ -1454,6 +1454,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_TRACE) || \
      defined(DIT_NO_SPLIT) || \
      defined(DIT_NO_TUNE) || \
+     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_PIXART) || \
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
@@ -1470,7 +1471,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_LUMINA2) || \
      defined(DIT_NO_SANA) || \
      defined(DIT_NO_KREA2) || \
-     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -18132,7 +18132,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
@@ -18458,9 +18458,9 @@ typedef struct diti_tile {
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
-   health. */
+/* rows [pixels, 3] or with alpha [pixels, 4] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and
+   planar F32 [3, pixels] mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite
+   values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
@@ -18476,8 +18476,8 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
 #endif
 
 /* ==== src/graph/ops_internal.h ==== */
@@ -20646,14 +20646,14 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap) {
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
+    out = diti_tensor_new(graph, DITI_F32, pixels, colors, "pixels");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, colors, 1, 1, 1, 0);
     dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rgba, out);
@@ -20681,6 +20681,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
     dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
     diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
@@ -24098,7 +24099,7 @@ DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, ui
  * for it (qkv_post.comp).
  */
 
-#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -24451,8 +24452,13 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
         (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
-    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
-                                   : diti_attention_tiles_gpu(device, quads, tiles);
+    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
+    if (!fits) { /* a processor has too little shared memory for very wide heads */
+        fits = diti_attention_tiles_gpu(device, quads, tiles) &&
+               (!device->is_cpu || int8 ||
+                (uint64_t)(shape->keys / tiles->constants[0] + 1) * (quads + 2 * tiles->constants[0] + 16) <
+                    DITI_ATTENTION_ROUNDS);
+    }
     diti_attention_candidate(device, candidate, tiles);
     return fits;
 }
@@ -28403,7 +28409,8 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #. NULL: pictures are not shown */
+                                   from 1 on, stands for #; a blank in front stands between pictures
+                                   alone. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -28437,6 +28444,7 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
+    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -28450,8 +28458,11 @@ enum {
     DITI_DECODER_VISION_COSINES,
     DITI_DECODER_VISION_SINES,
     DITI_DECODER_VISION_PICTURES,
-    DITI_DECODER_VISION_WINDOWS
+    DITI_DECODER_VISION_WINDOWS,
+    DITI_DECODER_VISION_PLACES, /* Qwen3-VL: F32 [patches, D], what tells where they are */
+    DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
 };
+#define DITI_VISION_DEEP 4u
 #define DITI_MOST_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
@@ -28468,8 +28479,12 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
+    diti_tensor deep[DITI_VISION_DEEP];      /* of emission: what layer k of a decoder gets of pictures behind it */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
+                                         columns], and which are each prompt's */
+    uint32_t source_tokens;
+    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -28490,6 +28505,7 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -28561,7 +28577,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const diti_encoder_use *use, const int32_t *ids,
                                                   const uint32_t *items, dit_error *err);
 
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7): Qwen2.5-VL's, Qwen3-VL's --- */
 typedef struct diti_vision diti_vision;
 /* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
    loader has failed. */
@@ -28569,8 +28585,8 @@ DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loade
                                            uint32_t columns);
 /* Pixels along the side of a token. */
 DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
-/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
-   picture after picture, is row places[k]. */
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns], and use->deep. Token k,
+   line by line and picture after picture, is row places[k]. */
 DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
 DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
@@ -28580,8 +28596,9 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
 /* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
 DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
                                       float *out);
-/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
+/* The encoder's tower, NULL: it has none; and the token that stands for each of a picture's in a prompt. */
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
+DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -31851,7 +31868,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     NULL,
+     " <image#>",
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
@@ -33204,31 +33221,41 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
 
 /* ==== src/text/vision.c ==== */
 
-/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
-   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
-   stand window by window, the four of a token side by side, so that windows are runs of rows. */
+/* The towers that show pictures to Qwen2.5-VL and Qwen3-VL (docs/models.md 5.7, 5.7.1): patches attend each other
+   within windows, in some blocks within the whole picture, and four of them become a token of the language model.
+   Patches stand window by window, the four of a token side by side, so that windows are runs of rows. Qwen3-VL's has no
+   windows, but places that were learned, and gives what some of its blocks make to the first layers of the language
+   model. */
 
 #define DITI_VISION_MERGE 2u /* patches along a token's side */
 #define DITI_VISION_MAX_BLOCKS 64u
 
 typedef struct diti_vision_block {
-    diti_weight norm1, norm2;  /* [D] */
+    diti_layer norm1, norm2;   /* [D]; Qwen3-VL's have biases */
     diti_layer qkv, out;       /* [3D, D], [D, D] */
-    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden]; Qwen3-VL has no gate */
 } diti_vision_block;
+
+/* Four patches of D as a token of the language model. */
+typedef struct diti_vision_merger {
+    diti_layer norm, in, out; /* [D], or of four patches [4D]; [4D, 4D], [columns of the language model, 4D] */
+} diti_vision_merger;
 
 typedef struct diti_vision_config {
     uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
     uint32_t window;                                          /* tokens along a window's side */
     uint64_t whole;                                           /* bit i: block i attends the whole picture */
+    bool third;                                               /* Qwen3-VL's */
+    uint32_t side;                                            /* places along a side of its grid */
+    uint32_t deep[DITI_VISION_DEEP], deep_count;              /* blocks whose rows go to layers 0, 1, ... */
 } diti_vision_config;
 
 struct diti_vision {
     diti_vision_config config;
     diti_layer patch; /* [D, 3 * 2 * patch * patch] */
     diti_vision_block *blocks;
-    diti_weight merge_norm;         /* [D] */
-    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
+    diti_vision_merger merger, deep[DITI_VISION_DEEP];
+    float *places; /* on the host: [side * side, D]; NULL: none were learned */
 };
 
 /* ---- loading ---- */
@@ -33240,7 +33267,8 @@ static bool diti_vision_begin(diti_loader *loader) {
     loader->rename = NULL;
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         diti_loader_scope(loader, "%s", prefixes[i]);
-        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
+        if (diti_loader_find(loader, "merger.ln_q.weight") || diti_loader_find(loader, "merger.norm.weight"))
+            return true;
     }
     return false;
 }
@@ -33252,6 +33280,29 @@ static uint64_t diti_vision_read_whole(diti_settings *settings) {
     for (entry = list->first; entry; entry = entry->next)
         if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
     return whole;
+}
+
+/* As published, behind blocks 8, 16 and 24 of 27. */
+static void diti_vision_read_deep(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
+    const diti_json *list = diti_setting_numbers(settings, "deepstack_visual_indexes"),
+                    *entry = list ? list->first : NULL;
+    uint32_t i;
+    config->deep_count = diti_loader_count(loader, "deepstack_merger_list.", ".linear_fc1.weight");
+    if (config->deep_count > DITI_VISION_DEEP) config->deep_count = DITI_VISION_DEEP;
+    for (i = 0; i < config->deep_count; i++, entry = entry ? entry->next : NULL)
+        config->deep[i] = entry && entry->number >= 0 ? (uint32_t)entry->number : 8 * (i + 1);
+}
+
+/* No windows; the grid of places is square. */
+static void diti_vision_read_third(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
+    uint32_t places = diti_loader_dimension(loader, "pos_embed.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "blocks.0.mlp.linear_fc1.weight", 0);
+    config->window = 1u << 20;
+    config->whole = UINT64_MAX;
+    config->side = (uint32_t)(sqrt((double)places) + 0.5);
+    diti_vision_read_deep(loader, settings, config);
+    if (config->side && config->side <= 1024 && config->side * config->side == places) return;
+    config->window = 0; /* refused with what else is out of range */
 }
 
 static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
@@ -33268,6 +33319,8 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
     config->whole = diti_vision_read_whole(&settings);
     if (settings.result != DIT_OK || err->result < 0) return;
     config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
+    config->third = diti_loader_find(loader, "merger.norm.weight") != NULL;
+    if (config->third) diti_vision_read_third(loader, &settings, config);
     if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
         config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
         config->columns / config->heads <= 256 && config->patch <= 64) {
@@ -33280,36 +33333,70 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
               (unsigned)config->columns, (unsigned)config->patch);
 }
 
+static void diti_vision_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, bool biased,
+                                  const char *name) {
+    char full[64];
+    memset(out, 0, sizeof *out);
+    if (biased) diti_load_norm(loader, out, columns, name);
+    diti_format(full, sizeof full, "%s.weight", name);
+    if (!biased) diti_load_vector(loader, &out->weight, 1, columns, full);
+}
+
 static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
     uint32_t d = config->columns;
-    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
+    bool third = config->third;
+    diti_vision_load_norm(loader, &block->norm1, d, third, "norm1");
     diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
     diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
-    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
-    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
-    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
-    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
+    diti_vision_load_norm(loader, &block->norm2, d, third, "norm2");
+    if (!third) diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
+    diti_load_layer(loader, &block->up, config->hidden, d, 1, third ? "mlp.linear_fc1" : "mlp.up_proj");
+    diti_load_layer(loader, &block->down, d, config->hidden, 1, third ? "mlp.linear_fc2" : "mlp.down_proj");
+}
+
+/* width: of the norm, a patch's or four patches'. */
+static void diti_vision_load_merger(diti_loader *loader, diti_vision_merger *out, const diti_vision_config *config,
+                                    uint32_t width, uint32_t columns) {
+    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE * config->columns;
+    bool third = config->third;
+    diti_vision_load_norm(loader, &out->norm, width, third, third ? "norm" : "ln_q");
+    diti_load_layer(loader, &out->in, four, four, 1, third ? "linear_fc1" : "mlp.0");
+    diti_load_layer(loader, &out->out, columns, four, 1, third ? "linear_fc2" : "mlp.2");
+}
+
+/* The host has the places, of which each picture gets some in between. */
+static void diti_vision_load_places(diti_component *component, diti_loader *loader, diti_vision *vision) {
+    size_t count = (size_t)vision->config.side * vision->config.side * vision->config.columns;
+    const diti_stored_tensor *tensor = diti_loader_find(loader, "pos_embed.weight");
+    if (!tensor || diti_stored_tensor_elements(tensor) != count) return;
+    diti_loader_use(loader, tensor);
+    if (!loader->device) return; /* nothing is read */
+    vision->places = (float *)diti_component_array(component, loader, count, sizeof *vision->places);
+    if (vision->places) diti_checkpoint_read_float(loader->checkpoint, tensor, vision->places, count, &loader->error);
 }
 
 static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
                                  uint32_t columns) {
     const diti_vision_config *config = &vision->config;
-    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
+    uint32_t i, d = config->columns;
     char prefix[32];
     vision->blocks =
         (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
     if (!vision->blocks) return;
     diti_format(prefix, sizeof prefix, "%s", loader->scope);
-    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
+    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, config->third, "patch_embed.proj");
     vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
+    if (config->third) diti_vision_load_places(component, loader, vision);
     for (i = 0; i < config->blocks; i++) {
         diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
         diti_vision_load_block(loader, &vision->blocks[i], config);
     }
-    diti_loader_scope(loader, "%s", prefix);
-    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
-    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
-    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
+    diti_loader_scope(loader, "%smerger.", prefix);
+    diti_vision_load_merger(loader, &vision->merger, config, d, columns);
+    for (i = 0; i < config->deep_count; i++) {
+        diti_loader_scope(loader, "%sdeepstack_merger_list.%u.", prefix, (unsigned)i);
+        diti_vision_load_merger(loader, &vision->deep[i], config, DITI_VISION_MERGE * DITI_VISION_MERGE * d, columns);
+    }
 }
 
 DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -33375,11 +33462,12 @@ DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encode
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
+    desc.rms = !layer->bias.part_count;
     desc.eps = 1e-6f;
-    desc.weight = weight;
+    desc.weight = &layer->weight;
+    if (!desc.rms) desc.bias = &layer->bias;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
@@ -33444,15 +33532,33 @@ static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, 
     h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
     diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
     h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
-    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
-                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
-                           "vision_gate");
+    if (vision->config.third)
+        h = diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_TANH, 0, "vision_up");
+    else
+        h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
+                               diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
+                               "vision_gate");
     diti_vision_add(graph, x, h, &block->down, "vision_down");
+}
+
+/* F32 [tokens, columns of the language model]. */
+static diti_tensor diti_vision_merge(diti_graph *graph, diti_tensor x, const diti_vision_merger *merger) {
+    uint32_t four = merger->in.weight.columns, tokens = diti_tensor_rows(graph, x) / 4;
+    bool all = merger->norm.weight.columns == four; /* the norm is of four patches together */
+    diti_linear_desc desc = DITI_ZERO;
+    if (all) x = diti_tensor_reshape(graph, x, tokens, four);
+    x = diti_vision_norm(graph, x, &merger->norm, "vision_norm_out");
+    if (!all) x = diti_tensor_reshape(graph, x, tokens, four);
+    x = diti_vision_linear(graph, x, &merger->in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
+    desc.bias = &merger->out.bias;
+    desc.out_f32 = true;
+    desc.name = "vision_merge_out";
+    return diti_linear(graph, x, &merger->out.weight, &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
     const diti_vision_config *config = &vision->config;
-    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
+    uint32_t patches = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use), i, k;
     uint32_t half = config->head_dim / 2;
     diti_tensor *inputs = use->inputs, x;
     diti_linear_desc desc = DITI_ZERO;
@@ -33464,22 +33570,23 @@ DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph 
         diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
     inputs[DITI_DECODER_VISION_WINDOWS] =
         diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
+    if (vision->places)
+        inputs[DITI_DECODER_VISION_PLACES] =
+            diti_tensor_input(graph, DITI_F32, patches, config->columns, "places of patches");
+    desc.bias = config->third ? &vision->patch.bias : NULL;
+    desc.residual = inputs[DITI_DECODER_VISION_PLACES];
     desc.out_f32 = true;
     desc.name = "vision_patches";
     x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "vision block", i);
         diti_vision_run_block(vision, graph, use, i, x);
+        for (k = 0; k < config->deep_count; k++)
+            if (config->deep[k] == i) use->deep[k] = diti_vision_merge(graph, x, &vision->deep[k]);
     }
     diti_graph_scope(graph, NULL, 0);
-    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
-    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
-    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
-    desc.bias = &vision->merge_out.bias;
-    desc.name = "vision_merge_out";
-    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
+    return diti_vision_merge(graph, x, &vision->merger);
 }
-
 /* ---- what the host writes ---- */
 
 /* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
@@ -33494,7 +33601,30 @@ static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_
     }
 }
 
+/* Between the four nearest places of the grid, whose corners are those of the picture. */
+static void diti_vision_between(const diti_vision *vision, const diti_vision_grid *grid, uint32_t line, uint32_t column,
+                                float *out) {
+    uint32_t side = vision->config.side, d = vision->config.columns, at[2][2], c;
+    uint32_t places[2] = {line, column},
+             counts[2] = {DITI_VISION_MERGE * grid->rows, DITI_VISION_MERGE * grid->columns};
+    float part[2];
+    for (c = 0; c < 2; c++) {
+        float place = (float)places[c] * (float)(side - 1) / (float)(counts[c] > 1 ? counts[c] - 1 : 1);
+        at[c][0] = (uint32_t)place;
+        at[c][1] = at[c][0] + 1 < side ? at[c][0] + 1 : side - 1;
+        part[c] = place - (float)at[c][0];
+    }
+    for (c = 0; c < d; c++) {
+        const float *rows[2];
+        rows[0] = vision->places + (size_t)at[0][0] * side * d + c;
+        rows[1] = vision->places + (size_t)at[0][1] * side * d + c;
+        out[c] = (1 - part[0]) * ((1 - part[1]) * rows[0][at[1][0] * d] + part[1] * rows[0][at[1][1] * d]) +
+                 part[0] * ((1 - part[1]) * rows[1][at[1][0] * d] + part[1] * rows[1][at[1][1] * d]);
+    }
+}
+
 typedef struct diti_vision_tables {
+    float *places;
     float *cosines, *sines;
     uint32_t *windows, *pictures;
 } diti_vision_tables;
@@ -33507,9 +33637,13 @@ static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *
         uint32_t begin = row, first = row;
         bool new_window, more;
         do {
-            for (k = 0; k < merge * merge; k++, row++)
-                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
-                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
+            for (k = 0; k < merge * merge; k++, row++) {
+                uint32_t line = merge * at.row + k / merge, column = merge * at.column + k % merge;
+                diti_vision_angles(vision, line, column, out->cosines + (size_t)row * half,
+                                   out->sines + (size_t)row * half);
+                if (out->places)
+                    diti_vision_between(vision, grid, line, column, out->places + (size_t)row * vision->config.columns);
+            }
             more = diti_vision_next(grid, vision->config.window, &at, &new_window);
             if (!new_window) continue;
             out->windows[window * 4] = out->windows[window * 4 + 2] = first;
@@ -33527,16 +33661,20 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
     size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
     const diti_tensor *inputs = use->inputs;
+    size_t places = inputs[DITI_DECODER_VISION_PLACES] ? (size_t)rows * vision->config.columns : 0;
     diti_vision_tables tables;
     dit_result result;
+    tables.places = places ? (float *)diti_alloc_array(env, places, sizeof(float)) : NULL;
     tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
     tables.windows =
         (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
-    if (tables.cosines && tables.windows) {
+    if (tables.cosines && tables.windows && (tables.places || !places)) {
         tables.sines = tables.cosines + count;
         tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
         diti_vision_fill(vision, use, &tables);
         result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
+        if (result >= 0 && places)
+            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PLACES], tables.places, places * 4, err);
         if (result >= 0)
             result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
         if (result >= 0)
@@ -33548,6 +33686,7 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     } else {
         result = diti_fail_memory(err, "the patches of pictures");
     }
+    diti_free(env, tables.places);
     diti_free(env, tables.cosines);
     diti_free(env, tables.windows);
     return result;
@@ -33561,11 +33700,12 @@ static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, ui
     uint32_t side = vision->config.patch, c, y, x;
     for (c = 0; c < 3; c++) {
         float *first = out + (size_t)c * 2 * side * side;
+        float middle = vision->config.third ? 0.5f : mean[c], spread = vision->config.third ? 0.5f : std[c];
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
                 first[y * side + x] =
-                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
-                    (std[c] * 255.0f);
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - middle * 255.0f) /
+                    (spread * 255.0f);
         memcpy(first + side * side, first, sizeof *first * side * side);
     }
 }
@@ -33616,6 +33756,7 @@ typedef struct diti_decoder_config {
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
+    bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
     int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -33708,10 +33849,11 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
-/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
+/* As published, 16, 24 and 24 of 64, Qwen3-VL's 24, 20 and 20; the same shares of other heads. */
 static void diti_decoder_assume_sections(diti_decoder_config *config) {
     uint32_t half = config->head_dim / 2;
-    config->sections[1] = config->sections[2] = half * 3 / 8;
+    config->weaves = config->head_norms;
+    config->sections[1] = config->sections[2] = config->weaves ? half * 5 / 16 : half * 3 / 8;
     config->sections[0] = half - 2 * config->sections[1];
 }
 
@@ -33949,6 +34091,8 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
 
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
+DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder) { return decoder->config.picture; }
+
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
@@ -34005,6 +34149,7 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
     uint32_t half = config->head_dim / 2, j;
     for (j = 0; j < half; j++) {
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
+        if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
         float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
         float angle = (float)place->at[axis] * (1.0f / power);
         cosines[j] = (float)cos((double)angle);
@@ -34059,6 +34204,11 @@ static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_pla
     diti_vision_order(decoder->vision, use, order + use->rows);
     diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
     result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
+    if (result >= 0 && use->inputs[DITI_DECODER_DEEP]) {
+        uint32_t row; /* text is behind the rows of pictures, where there are zeros */
+        for (row = 0; row < use->rows; row++) order[row] = order[row] < use->rows ? tokens : order[row] - use->rows;
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_DEEP], order, use->rows * sizeof *order, err);
+    }
     if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
     diti_free(&decoder->base.env, order);
     return result;
@@ -34210,6 +34360,14 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
+/* What the tower has for the layer is added to the rows of pictures of x F32 [rows, d]. */
+static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
+    diti_elementwise_desc add = DITI_ZERO;
+    add.add = add.out = x;
+    add.name = "decoder_pictures";
+    diti_elementwise(graph, diti_gather_tensor(graph, deep, use->inputs[DITI_DECODER_DEEP], "decoder_pictures"), &add);
+}
+
 /* x F32 [rows, d] is changed in place. */
 static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
                                    uint32_t index, diti_tensor x) {
@@ -34220,6 +34378,7 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
     h = diti_decoder_gated(decoder, graph, block, h);
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
+    if (index < DITI_VISION_DEEP && use->deep[index]) diti_decoder_deepen(graph, use, use->deep[index], x);
 }
 
 /* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
@@ -34231,6 +34390,8 @@ static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *gr
     diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
     diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
               diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
+    if (use->deep[0])
+        use->inputs[DITI_DECODER_DEEP] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "pictures' rows");
     return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
 }
 
@@ -34321,6 +34482,267 @@ DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
     return &type;
 }
 
+#ifndef DIT_NO_ANIMA
+
+/* ==== src/text/conditioner.c ==== */
+
+/* Anima's text conditioner (docs/models.md 5.8): tokens of T5's vocabulary attend each other and the states that a
+   language model has of the same prompt. Norms are RMS norms before each sublayer; both attentions rotate by position.
+ */
+
+typedef struct diti_conditioner_attention {
+    diti_layer q, k, v, out;    /* [d, d], [d, columns of what is read] twice, [d, d] */
+    diti_weight q_norm, k_norm; /* [head_dim] */
+} diti_conditioner_attention;
+
+typedef struct diti_conditioner_block {
+    diti_weight norms[3]; /* [d]: before its own tokens, before the states, before the feed-forward */
+    diti_conditioner_attention own, cross;
+    diti_layer up, down; /* [hidden, d], [d, hidden] */
+} diti_conditioner_block;
+
+typedef struct diti_conditioner_config {
+    uint32_t blocks, width, columns, vocabulary, source, head_dim, hidden; /* width: d; columns: of the result */
+} diti_conditioner_config;
+
+typedef struct diti_conditioner {
+    diti_component base;
+    diti_conditioner_config config;
+    diti_encoder_traits traits;
+    diti_weight embedding; /* [vocabulary, columns] */
+    diti_layer in, out;    /* [d, columns], where these differ, and [columns, d] */
+    diti_weight norm;      /* [columns] */
+    diti_conditioner_block *blocks;
+} diti_conditioner;
+
+/* ---- loading ---- */
+
+static dit_result diti_conditioner_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_conditioner_config, vocabulary), "embed.weight", 0},
+        {offsetof(diti_conditioner_config, columns), "embed.weight", 1},
+        {offsetof(diti_conditioner_config, width), "blocks.0.self_attn.o_proj.weight", 0},
+        {offsetof(diti_conditioner_config, source), "blocks.0.cross_attn.k_proj.weight", 1},
+        {offsetof(diti_conditioner_config, hidden), "blocks.0.mlp.0.weight", 0},
+        {offsetof(diti_conditioner_config, head_dim), "blocks.0.self_attn.q_norm.weight", 0}};
+    diti_conditioner_config *config = &((diti_conditioner *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the text conditioner's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".mlp.0.weight");
+    if (settings.result != DIT_OK) return settings.result;
+    if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
+        config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->head_dim,
+                     (unsigned)config->width);
+}
+
+static void diti_conditioner_load_attention(diti_loader *loader, diti_conditioner_attention *out,
+                                            const diti_conditioner_config *config, uint32_t index, const char *name,
+                                            uint32_t columns) {
+    uint32_t d = config->width;
+    diti_loader_scope(loader, "blocks.%u.%s.", (unsigned)index, name);
+    diti_load_bare(loader, &out->q, d, d, "q_proj");
+    diti_load_bare(loader, &out->k, d, columns, "k_proj");
+    diti_load_bare(loader, &out->v, d, columns, "v_proj");
+    diti_load_bare(loader, &out->out, d, d, "o_proj");
+    diti_load_vector(loader, &out->q_norm, 1, config->head_dim, "q_norm.weight");
+    diti_load_vector(loader, &out->k_norm, 1, config->head_dim, "k_norm.weight");
+}
+
+static void diti_conditioner_load_all(diti_component *component, diti_loader *loader) {
+    static const char *const norms[] = {"norm_self_attn.weight", "norm_cross_attn.weight", "norm_mlp.weight"};
+    diti_conditioner *conditioner = (diti_conditioner *)(void *)component;
+    const diti_conditioner_config *config = &conditioner->config;
+    uint32_t i, k;
+    conditioner->blocks =
+        (diti_conditioner_block *)diti_component_array(component, loader, config->blocks, sizeof *conditioner->blocks);
+    if (!conditioner->blocks) return;
+    conditioner->traits.columns = config->columns;
+    conditioner->traits.vocabulary = config->vocabulary;
+    conditioner->traits.layers = config->blocks;
+    conditioner->traits.source = config->source;
+    diti_load_table(loader, &conditioner->embedding, config->vocabulary, config->columns, "embed.weight");
+    if (diti_loader_find(loader, "in_proj.weight"))
+        diti_load_layer(loader, &conditioner->in, config->width, config->columns, 1, "in_proj");
+    for (i = 0; i < config->blocks; i++) {
+        diti_conditioner_block *block = &conditioner->blocks[i];
+        diti_conditioner_load_attention(loader, &block->own, config, i, "self_attn", config->width);
+        diti_conditioner_load_attention(loader, &block->cross, config, i, "cross_attn", config->source);
+        diti_loader_scope(loader, "blocks.%u.", (unsigned)i);
+        for (k = 0; k < 3; k++) diti_load_vector(loader, &block->norms[k], 1, config->width, norms[k]);
+        diti_load_layer(loader, &block->up, config->hidden, config->width, 1, "mlp.0");
+        diti_load_layer(loader, &block->down, config->width, config->hidden, 1, "mlp.2");
+    }
+    diti_loader_scope(loader, "%s", "");
+    diti_load_layer(loader, &conditioner->out, config->columns, config->width, 1, "out_proj");
+    diti_load_vector(loader, &conditioner->norm, 1, config->columns, "norm.weight");
+}
+
+/* ---- the graph ---- */
+
+enum { DITI_CONDITIONER_COSINES, DITI_CONDITIONER_SINES }; /* inputs F32 [tokens, head_dim / 2] */
+
+static diti_tensor diti_conditioner_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, bool last) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = 1e-6f;
+    desc.weight = weight;
+    desc.out_f32 = last;
+    desc.name = "conditioner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+static diti_tensor diti_conditioner_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                           diti_activation activation, diti_tensor residual, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.residual = desc.out = residual;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+/* Heads of h through layer, normed and rotated by their places among so many tokens. */
+static diti_tensor diti_conditioner_heads(const diti_conditioner *conditioner, diti_graph *graph,
+                                          const diti_encoder_use *use, diti_tensor h, const diti_layer *layer,
+                                          const diti_weight *norm, uint32_t tokens) {
+    const diti_conditioner_config *config = &conditioner->config;
+    diti_qkv_desc desc = DITI_ZERO;
+    diti_tensor x = diti_conditioner_linear(graph, h, layer, DITI_ACTIVATION_NONE, 0, "conditioner_heads");
+    desc.heads = config->width / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-6f;
+    desc.weight = norm;
+    desc.half_split = true;
+    desc.cosines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_COSINES], 0, tokens, 0, config->head_dim / 2);
+    desc.sines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_SINES], 0, tokens, 0, config->head_dim / 2);
+    desc.tokens = tokens;
+    desc.name = "conditioner_rotate";
+    diti_qk_norm_rope(graph, x, &desc);
+    return x;
+}
+
+/* x += out(attention of norm x to what `from` has, as far as items name it). */
+static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_graph *graph, const diti_encoder_use *use,
+                                    const diti_conditioner_attention *w, diti_tensor x, diti_tensor h, diti_tensor from,
+                                    uint32_t tokens, diti_tensor items) {
+    const diti_conditioner_config *config = &conditioner->config;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_conditioner_heads(conditioner, graph, use, h, &w->q, &w->q_norm, use->tokens);
+    diti_tensor k = diti_conditioner_heads(conditioner, graph, use, from, &w->k, &w->k_norm, tokens);
+    diti_tensor v = diti_conditioner_linear(graph, from, &w->v, DITI_ACTIVATION_NONE, 0, "conditioner_values");
+    desc.batch = use->batch;
+    desc.heads = config->width / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.items = items;
+    desc.most_keys = tokens;
+    desc.name = "conditioner_attention";
+    diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
+                            "conditioner_out");
+}
+
+static diti_tensor diti_conditioner_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    const diti_conditioner *conditioner = (const diti_conditioner *)self;
+    const diti_conditioner_config *config = &conditioner->config;
+    uint32_t most = use->tokens > use->source_tokens ? use->tokens : use->source_tokens, i;
+    diti_tensor x = diti_gather_rows(graph, &conditioner->embedding, use->ids, "conditioner_embedding"), h;
+    diti_linear_desc in = DITI_ZERO;
+    use->inputs[DITI_CONDITIONER_COSINES] =
+        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner cosines");
+    use->inputs[DITI_CONDITIONER_SINES] =
+        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner sines");
+    in.bias = &conditioner->in.bias;
+    in.out_f32 = true;
+    in.name = "conditioner_in";
+    if (conditioner->in.weight.part_count) x = diti_linear(graph, x, &conditioner->in.weight, &in);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+        const diti_conditioner_block *block = &conditioner->blocks[i];
+        diti_graph_scope(graph, "block", i);
+        h = diti_conditioner_norm(graph, x, &block->norms[0], false);
+        diti_conditioner_attend(conditioner, graph, use, &block->own, x, h, h, use->tokens, use->items);
+        h = diti_conditioner_norm(graph, x, &block->norms[1], false);
+        diti_conditioner_attend(conditioner, graph, use, &block->cross, x, h, use->source, use->source_tokens,
+                                use->source_items);
+        h = diti_conditioner_norm(graph, x, &block->norms[2], false);
+        h = diti_conditioner_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_ERF, 0, "conditioner_up");
+        diti_conditioner_linear(graph, h, &block->down, DITI_ACTIVATION_NONE, x, "conditioner_down");
+    }
+    diti_graph_scope(graph, NULL, 0);
+    in.bias = &conditioner->out.bias;
+    x = diti_conditioner_norm(graph, diti_linear(graph, x, &conditioner->out.weight, &in), &conditioner->norm, true);
+    if (use->weights) diti_weigh_rows(graph, x, use->weights, "conditioner_weigh");
+    return x;
+}
+
+/* ---- what the host writes, and what those call who do not ask which encoder it is ---- */
+
+static dit_result diti_conditioner_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                         const int32_t *ids, const uint32_t *items, dit_error *err) {
+    const diti_conditioner *conditioner = (const diti_conditioner *)self;
+    const diti_tensor *inputs = use->inputs;
+    uint32_t half = conditioner->config.head_dim / 2, rows = plan->tensors[inputs[DITI_CONDITIONER_COSINES]].rows, i;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&conditioner->base.env, 2 * count, sizeof *cosines);
+    dit_result result;
+    (void)ids;
+    (void)items;
+    if (!cosines) return diti_fail_memory(err, "the text conditioner's positions");
+    for (i = 0; i < count; i++) {
+        double angle = (double)(i / half) * pow(10000.0, -(double)(i % half) / half);
+        cosines[i] = (float)cos(angle);
+        cosines[count + i] = (float)sin(angle);
+    }
+    result = diti_plan_write(plan, inputs[DITI_CONDITIONER_COSINES], cosines, count * sizeof *cosines, err);
+    if (result >= 0)
+        result = diti_plan_write(plan, inputs[DITI_CONDITIONER_SINES], cosines + count, count * sizeof *cosines, err);
+    diti_free(&conditioner->base.env, cosines);
+    return result;
+}
+
+static dit_result diti_conditioner_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                        const diti_checkpoint *checkpoint, const char *prefix,
+                                        const diti_load_options *options, void **out, dit_error *err) {
+    static const diti_component_kind kind = {"text conditioner",    "text_conditioner",        sizeof(diti_conditioner),
+                                             diti_conditioner_read, diti_conditioner_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component = NULL;
+    dit_result result = diti_component_load(&kind, &from, &component, err);
+    *out = component;
+    return result;
+}
+
+static void diti_conditioner_destroy(void *self) {
+    if (self) diti_component_free(&((diti_conditioner *)self)->base);
+}
+
+static const diti_encoder_traits *diti_conditioner_traits(const void *self) {
+    return &((const diti_conditioner *)self)->traits;
+}
+
+static const diti_weights *diti_conditioner_weights(const void *self) {
+    return &((const diti_conditioner *)self)->base.weights;
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void) {
+    static const diti_encoder_type type = {false,
+                                           true,
+                                           diti_conditioner_load,
+                                           diti_conditioner_destroy,
+                                           diti_conditioner_traits,
+                                           diti_conditioner_weights,
+                                           diti_conditioner_encode,
+                                           diti_conditioner_write};
+    return &type;
+}
+
+#endif
+
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -34334,8 +34756,9 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
+    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
@@ -34400,8 +34823,9 @@ typedef struct diti_model_traits {
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool caches_references; /* diti_denoise.keeps_references is understood */
-    bool keeps_references;  /* the model was trained so */
-    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
+    bool keeps_references;   /* the model was trained so */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
@@ -34478,11 +34902,15 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
-   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+/* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
+   referred to, or of a prompt and its pictures. Of each block [rows, 2 * heads here * head_dim] in the format of
+   queries, keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
-    bool fills; /* the evaluation at hand makes them */
+    diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind
+                             those of an item, which attends some of both; 0: all items attend all rows */
+    diti_tensor segments; /* input U32 [any, DITI_ITEM_WORDS]: rows and what they attend; 0: those of an item do all */
+    bool fills;           /* the evaluation at hand makes them */
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
@@ -34543,8 +34971,10 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;        /* 0 where traits.references is 0 */
-    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    uint32_t reference_count;                  /* 0 where traits.references is 0 */
+    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
+                                                  that a language model has of a reference */
+    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -34989,6 +35419,14 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
+/* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
+   are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
+DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
+                                                     diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
+/* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
+                                                            const diti_env *env, const uint32_t *counts,
+                                                            dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
@@ -36288,7 +36726,7 @@ static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, co
                                            diti_tensor *out) {
     uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
     if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
-        sublayer->streams == DITI_STREAMS_IMAGE)
+        (p->denoise->reference_kv && p->denoise->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
         return false;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
@@ -36560,9 +36998,10 @@ static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
     return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
 }
 
-/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
-static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
-                                    uint32_t first_column, diti_tensor out, diti_tensor lse) {
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim], of which each item
+   attends those that `items` names; 0: all its own. */
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor items, diti_tensor q,
+                                    diti_tensor kv, uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
@@ -36572,6 +37011,8 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
+    attention.items = items;
+    attention.most_keys = rows / desc->items;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -36588,15 +37029,17 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
     diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t lead = diti_tensor_rows(graph, kept);
+    uint32_t prompts = denoise->reference_kv->items ? denoise->text_batch : 1;
+    uint32_t lead = diti_tensor_rows(graph, kept) / prompts, each = denoise->branches * denoise->batch / prompts;
     if (diti_graph_failed(graph)) return 0;
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts * lead; /* of the item's prompt */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+            diti_copy(graph, diti_tensor_view(graph, kept, row, lead, (k * all + first) * desc->head_dim, width),
                       diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
                       "keys and values of references");
     }
@@ -36613,6 +37056,84 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
+/* Every row attends those that its segment names; a segment is a run of rows that attend the same. */
+static diti_tensor diti_attend_segments(diti_graph *graph, const diti_attend_desc *desc, diti_tensor segments,
+                                        diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_attention_desc attention = DITI_ZERO;
+    attention.batch = diti_tensor_rows(graph, segments);
+    attention.heads = desc->heads;
+    attention.head_dim = desc->head_dim;
+    attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+    attention.items = segments;
+    attention.packed = true;
+    attention.out = desc->out;
+    attention.name = "causal_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &attention);
+}
+
+DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
+                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
+    diti_graph *graph = p->graph;
+    diti_denoise own = *p->denoise;
+    const diti_group *stages = diti_axes_stages(own.axes);
+    uint32_t rows = diti_tensor_rows(graph, x), i, end;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
+    own.token_range.unit = 1;
+    own.batch = 1;
+    own.branches = own.text_batch = prompts;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = p->denoise->reference_kv = kv;
+    kv->fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    kv->fills = false;
+    p->denoise->lead = 0;
+    p->denoise->lead_rows = 0;
+}
+
+DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise, const diti_env *env,
+                                                const uint32_t *counts, dit_error *err) {
+    uint32_t items = denoise->branches * denoise->batch, inner = 1, ring = 0, rows = 0, i, item;
+    uint32_t *table = (uint32_t *)diti_alloc_zero(env, (size_t)items * DITI_ITEM_WORDS * sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the keys of items");
+    if (denoise->axes) {
+        inner = diti_group_count(&denoise->axes->ulysses);
+        ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
+    }
+    for (i = 0; i < inner; i++) /* of an item, where they are attended with those that were kept */
+        rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
+                                      &denoise->token_range);
+    for (item = 0; item < items; item++) {
+        table[item * DITI_ITEM_WORDS + 3] = rows + counts[item / (items / denoise->text_batch)];
+    }
+    result = diti_plan_write(plan, denoise->reference_kv->items, table, (size_t)items * DITI_ITEM_WORDS * 4, err);
+    diti_free(env, table);
+    return result;
+}
+
 /* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
 typedef struct diti_attend_references {
     const diti_denoise *denoise; /* NULL: there are none */
@@ -36621,6 +37142,30 @@ typedef struct diti_attend_references {
 
 static bool diti_attend_refers(const diti_denoise *denoise) {
     return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* Every item attends its rows of qkv, and those that were kept behind them, as far as it has some. */
+static diti_tensor diti_reference_kv_attend(diti_graph *graph, const diti_attend_references *references,
+                                            const diti_attend_desc *desc, diti_tensor qkv, diti_tensor out,
+                                            diti_tensor lse) {
+    const diti_denoise *denoise = references->denoise;
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    diti_tensor kv = diti_reference_kv_join(graph, denoise, desc, references->first, references->all, qkv),
+                items = denoise->reference_kv->items, q = diti_tensor_view(graph, qkv, 0, all, 0, width);
+    uint32_t keys = diti_tensor_rows(graph, kv) / desc->items;
+    diti_attend_desc one = *desc;
+    if (!items) return diti_attend_keys(graph, desc, 0, q, kv, 0, out, lse);
+    if (!out) out = diti_tensor_new(graph, graph->activation, all, width, "attention");
+    one.items = 1;
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++)
+        diti_attend_keys(
+            graph, &one,
+            diti_tensor_view(graph, items, denoise->first_branch * denoise->batch + i, 1, 0, DITI_ITEM_WORDS),
+            diti_tensor_view(graph, q, i * rows, rows, 0, width),
+            diti_tensor_view(graph, kv, i * keys, keys, 0, 2 * width), 0,
+            diti_tensor_view(graph, out, i * rows, rows, 0, width),
+            lse ? diti_tensor_view(graph, lse, i * rows, rows, 0, desc->heads) : 0);
+    return out;
 }
 
 /* ---- rings ---- */
@@ -36680,13 +37225,10 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise) {
-            diti_tensor joined =
-                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
-            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
-        } else {
-            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
-        }
+        if (!turn && references->denoise)
+            diti_reference_kv_attend(graph, references, desc, qkv, part, part_lse);
+        else
+            diti_attend_keys(graph, desc, 0, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -36834,7 +37376,8 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
     place = ring > 1 ? denoise->axes->ring.index : 0;
     diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
     if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
+    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out,
+                            0);
 }
 
 /* ---- and of the rows that devices divide ---- */
@@ -36861,13 +37404,9 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
 static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
                                    const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
     if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
-    return diti_attend_keys(
-        graph, desc, q,
-        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
-        0);
+    if (references->denoise) return diti_reference_kv_attend(graph, references, desc, qkv, desc->out, 0);
+    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
@@ -36934,6 +37473,8 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills && denoise->reference_kv->segments)
+        return diti_attend_segments(graph, desc, denoise->reference_kv->segments, qkv);
     if (diti_attend_refers(denoise)) references.denoise = denoise;
     references.all = desc->heads;
     return diti_attend_all(graph, desc, &references, qkv);
@@ -43786,51 +44327,18 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
 /* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+   all steps (docs/models.md 3.13.1). */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    diti_denoise *denoise = p->denoise, own = *denoise;
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
-    diti_tensor x = denoise->lead_rows;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
-    own.token_range.unit = 1;
-    own.batch = own.branches = own.text_batch = 1;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = denoise->reference_kv = &state->references;
-    state->references.fills = true;
-    here = diti_pass_at(p->model, graph, &own);
+    uint32_t rows = p->denoise->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
     for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
     state->here_cosines =
         diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
     state->here_sines =
         diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        diti_flux2_run_block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    state->references.fills = false;
-    denoise->lead = 0;
-    denoise->lead_rows = 0;
+    diti_reference_kv_fill(p, &state->references, 1, p->denoise->lead_rows, diti_flux2_run_block);
 }
 
 static void diti_flux2_prepare(diti_pass *p) {
@@ -44400,6 +44908,451 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         diti_qwenimage_run_block,
         diti_qwenimage_final,
         diti_qwenimage_write_inputs};
+    return &family;
+}
+
+/* ==== src/model/qwenimage21.c ==== */
+/* Qwen-Image-2.1: docs/models.md 3.17. Original:
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_qwenimage21.py
+
+   One stream, whose blocks share a modulation. A prompt's rows, and in their places the tokens of pictures that it is
+   shown with, attend what stands before them and themselves, as at timestep 0, so that their keys and values are made
+   once; tokens of the image attend all rows. */
+
+#define DITI_QWENIMAGE21_AXES 3u
+#define DITI_QWENIMAGE21_SLOT 4u /* tokens that take the place of one that the language model has of a picture */
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage21_config {
+    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels, text;                       /* channels of the latent; columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE21_AXES];          /* channels of a head that rotate with each coordinate */
+} diti_qwenimage21_config;
+
+/* ---- weights; no layer has a bias; single files have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage21_block {
+    diti_fused_linear qkv;             /* [3D, D] */
+    diti_weight norms;                 /* F32 [2, head_dim]: of queries, of keys */
+    diti_layer out;                    /* [D, D] */
+    diti_layer ff_gate, ff_in, ff_out; /* [feed, D] twice, [D, feed] */
+    diti_sublayer attention, feed;
+} diti_qwenimage21_block;
+
+typedef struct diti_qwenimage21 {
+    diti_transformer base;
+    diti_qwenimage21_config config;
+    diti_layer patch;             /* [D, channels] */
+    diti_weight text_norm;        /* F32 [text]; 1 is added */
+    diti_layer text_in, text_out; /* [D, text], [D, D] */
+    diti_embedder time;           /* [D, 256], [D, D] */
+    diti_layer modulation;        /* [4D, D]: scale and gate of attention, of the feed-forward */
+    diti_qwenimage21_block *blocks;
+    diti_layer final_scale, proj_out; /* [D, D], [channels, D] */
+    diti_sublayer last;
+} diti_qwenimage21;
+
+static const diti_qwenimage21 *diti_qwenimage21_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage21 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_qwenimage21_config *config, uint32_t in,
+                                         dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !config->channels || !config->head_dim ||
+        !config->feed)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image-2.1 transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed ? "transformer_blocks"
+                         : !config->text                  ? "txt_in"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "img_in or proj_out");
+    if (in != config->channels || in > 256 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "channels and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)config->channels);
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage21_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage21_config, channels), "proj_out.weight", 0},
+        {offsetof(diti_qwenimage21_config, text), "txt_in.in_layer.weight", 1},
+        {offsetof(diti_qwenimage21_config, feed), "transformer_blocks.0.img_mlp.proj.weight", 0},
+        {offsetof(diti_qwenimage21_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage21_config *config = &((diti_qwenimage21 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
+    DITI_TRY(diti_qwenimage21_check(loader, config, in, err));
+    config->heads = config->width / config->head_dim;
+    if (!diti_setting_bool(&settings, "causal_condition", true))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "causal_condition",
+                             "false: text that reads the image is not known for Qwen-Image-2.1");
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Qwen-Image-2.1", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_QWENIMAGE21_AXES, config->axes, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage21_load_block(diti_loader *loader, diti_qwenimage21_block *block,
+                                        const diti_qwenimage21_config *config, uint32_t index) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "img_mlp.gate_layer");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "img_mlp.proj");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "img_mlp.out");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+}
+
+static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 *model) {
+    const diti_qwenimage21_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_bare(loader, &model->patch, width, config->channels, "img_in");
+    diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.text_norm.weight");
+    diti_load_bare(loader, &model->text_in, width, config->text, "txt_in.in_layer");
+    diti_load_bare(loader, &model->text_out, width, width, "txt_in.out_layer");
+    diti_load_bare(loader, &model->time.in, width, 256, "time_text_embed.timestep_embedder.linear_1");
+    diti_load_bare(loader, &model->time.out, width, width, "time_text_embed.timestep_embedder.linear_2");
+    diti_load_bare(loader, &model->modulation, 4 * width, width, "modulation.1");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage21_load_block(loader, &model->blocks[i], config, i);
+    diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
+    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
+    const diti_qwenimage21_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "2.1";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 64;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_21);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 1;
+    traits->prefixes = traits->caches_references = true;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->reference_area = traits->shown_area = 1024 * 1024;
+}
+
+static void diti_qwenimage21_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage21 *model = (diti_qwenimage21 *)(void *)component;
+    model->blocks =
+        (diti_qwenimage21_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage21_load_weights(loader, model);
+    diti_qwenimage21_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage21_state {       /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                    /* input F32 [steps + 1, 256], the last one of timestep 0 */
+    diti_tensor order;                        /* input U32 [1, prompts * rows in front]: of text and pictures */
+    diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
+    diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
+    diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
+    diti_tensor here_cosines, here_sines, at; /* of the rows at hand */
+    uint32_t table_items;
+    diti_reference_kv front;
+} diti_qwenimage21_state;
+
+static diti_qwenimage21_state *diti_qwenimage21_at(const diti_denoise *denoise) {
+    return (diti_qwenimage21_state *)denoise->family;
+}
+
+/* Rows that a prompt has in front of the image, and tokens of the language model that stand for pictures among them. */
+static uint32_t diti_qwenimage21_front(const diti_denoise *denoise, uint32_t *slots) {
+    uint32_t i;
+    for (i = *slots = 0; i < denoise->reference_count; i++)
+        *slots += denoise->references[i].height * denoise->references[i].width / DITI_QWENIMAGE21_SLOT;
+    return denoise->text_tokens + (DITI_QWENIMAGE21_SLOT - 1) * *slots;
+}
+
+static void diti_qwenimage21_modulate(const diti_pass *p, diti_qwenimage21_state *state) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    diti_tensor active = diti_silu(p->graph, diti_embed(p->graph, &model->time, state->sinusoids, 0), "time_silu");
+    uint32_t rows = p->denoise->steps + 1, width = p->width, i;
+    state->final = diti_layer_f32(p->graph, active, &model->final_scale, DITI_ACTIVATION_NONE, 0, "final_scale");
+    state->modulation = diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->modulation, 0, "modulation");
+    for (i = 1; i < 4; i += 2) {
+        diti_tensor gate = diti_tensor_view(p->graph, state->modulation, 0, rows, i * width, width);
+        diti_copy(p->graph, diti_adaln_tanh(p->graph, gate), gate, "gates");
+    }
+}
+
+/* Rows of text, then of pictures: F32 [any, D]. */
+static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    uint32_t texts = diti_tensor_rows(p->graph, p->denoise->text), lead = p->denoise->lead;
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, texts, 0, model->config.text), all;
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    all = diti_tensor_new(p->graph, DITI_F32, texts + lead, p->width, "rows in front");
+    text = diti_layer_run(p->graph, diti_norm(p->graph, text, &norm), &model->text_in, DITI_ACTIVATION_GELU_TANH,
+                          "context_in");
+    diti_layer_f32(p->graph, text, &model->text_out, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
+    if (lead)
+        diti_copy(p->graph, p->denoise->lead_rows, diti_tensor_view(p->graph, all, texts, lead, 0, p->width),
+                  "references");
+    return all;
+}
+
+static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x);
+
+static void diti_qwenimage21_prepare(diti_pass *p) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t half = model->config.head_dim / 2, prompts = denoise->text_batch, slots;
+    uint32_t rows = prompts * diti_qwenimage21_front(denoise, &slots), tokens = denoise->height * denoise->width;
+    diti_qwenimage21_state *state = diti_qwenimage21_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + 1, 256, "timesteps");
+    state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
+    state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
+    state->front_sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
+    state->cosines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "sines");
+    state->front.items =
+        diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    state->front.segments =
+        diti_tensor_input(graph, DITI_U32, prompts * (denoise->text_tokens - slots + denoise->reference_count),
+                          DITI_ITEM_WORDS, "segments");
+    diti_qwenimage21_modulate(p, state);
+    diti_reference_lead(p, &model->patch);
+    state->here_cosines = state->front_cosines;
+    state->here_sines = state->front_sines;
+    state->table_items = prompts;
+    state->at = diti_tensor_view(graph, state->modulation, denoise->steps, 1, 0, 4 * p->width);
+    diti_reference_kv_fill(p, &state->front, prompts,
+                           diti_gather_tensor(graph, diti_qwenimage21_rows(p), state->order, "rows in front"),
+                           diti_qwenimage21_run_block);
+}
+
+/* ---- inputs ---- */
+
+typedef struct diti_qwenimage21_tables {
+    float *cosines, *sines, *front_cosines, *front_sines;
+    uint32_t *order, *segments, *keys; /* keys: those of each prompt's rows in front that count */
+} diti_qwenimage21_tables;
+
+/* Lines or columns of a picture are counted from its middle. */
+static void diti_qwenimage21_turn(const diti_qwenimage21_config *config, uint32_t frame, uint32_t height,
+                                  uint32_t width, uint32_t token, float *cosines, float *sines) {
+    int32_t at[DITI_QWENIMAGE21_AXES];
+    at[0] = (int32_t)frame;
+    at[1] = (int32_t)(token / width) - (int32_t)(height - height / 2);
+    at[2] = (int32_t)(token % width) - (int32_t)(width - width / 2);
+    diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, at, cosines, sines);
+}
+
+/* A run of a prompt's rows that attend all up to its end. */
+static void diti_qwenimage21_segment(diti_qwenimage21_tables *out, uint32_t first, uint32_t row, uint32_t count) {
+    out->segments[0] = first + row;
+    out->segments[1] = count;
+    out->segments[2] = first;
+    out->segments[3] = row + count;
+    out->segments += DITI_ITEM_WORDS;
+}
+
+/* Tokens of text go up a diagonal; a picture is a frame of its own, behind which text goes on as far away as its longer
+   side is long. The image stands behind the last token that counts. */
+static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                   uint32_t text_rows, diti_qwenimage21_tables *out) {
+    uint32_t half = config->head_dim / 2, slots, front = diti_qwenimage21_front(denoise, &slots),
+             first = prompt * front;
+    uint32_t length = diti_text_order_length(denoise, prompt, 1), tokens = denoise->height * denoise->width, i;
+    uint32_t text = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * denoise->text_tokens;
+    uint32_t row = 0, token = 0, next = 0, picture = 0, image = 0, seen = 0;
+    while (token < denoise->text_tokens && row < front) {
+        size_t at = (size_t)(first + row) * half;
+        bool shown = picture < denoise->reference_count && denoise->shown_rows[picture] == token;
+        uint32_t height = shown ? denoise->references[picture].height : 0, width = 0, count = 1;
+        int32_t diagonal[DITI_QWENIMAGE21_AXES] = {(int32_t)next, (int32_t)next, (int32_t)next};
+        if (shown) {
+            width = denoise->references[picture++].width;
+            count = height * width;
+            token += count / DITI_QWENIMAGE21_SLOT;
+        } else {
+            diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, diagonal, out->front_cosines + at,
+                             out->front_sines + at);
+            out->order[first + row] =
+                token < length ? text + token : text_rows + DITI_QWENIMAGE21_SLOT * slots; /* zeros */
+            token++;
+        }
+        for (i = 0; i < count && shown; i++, at += half) {
+            diti_qwenimage21_turn(config, next, height, width, i, out->front_cosines + at, out->front_sines + at);
+            out->order[first + row + i] = text_rows + seen++;
+        }
+        diti_qwenimage21_segment(out, first, row, count);
+        row += count;
+        next += !shown ? 1 : height > width ? height : width;
+        if (token <= length) image = next, out->keys[prompt] = row;
+    }
+    for (i = 0; i < tokens; i++)
+        diti_qwenimage21_turn(config, image, denoise->height, denoise->width, i,
+                              out->cosines + ((size_t)prompt * tokens + i) * half,
+                              out->sines + ((size_t)prompt * tokens + i) * half);
+}
+
+static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, diti_plan *plan,
+                                                const diti_denoise *denoise, dit_error *err) {
+    const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    uint32_t prompts = denoise->text_batch, rows = plan->tensors[state->order].columns, i;
+    size_t half = model->config.head_dim / 2, front = rows * half, tokens = plan->tensors[state->cosines].rows * half;
+    size_t segments = (size_t)plan->tensors[state->front.segments].rows * DITI_ITEM_WORDS;
+    float *angles = (float *)diti_alloc_array(env, 2 * (front + tokens), sizeof *angles);
+    uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
+    dit_result result = angles && words ? DIT_OK : diti_fail_memory(err, "the rotation of positions");
+    diti_qwenimage21_tables out;
+    if (result == DIT_OK) {
+        out.front_cosines = angles;
+        out.front_sines = angles + front;
+        out.cosines = angles + 2 * front;
+        out.sines = out.cosines + tokens;
+        out.order = words;
+        out.segments = words + rows;
+        out.keys = words + rows + segments;
+        for (i = 0; i < prompts; i++)
+            diti_qwenimage21_place(&model->config, denoise, i, plan->tensors[denoise->text].rows, &out);
+        result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
+    }
+    if (result == DIT_OK)
+        result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
+    if (result == DIT_OK)
+        result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
+    if (result == DIT_OK) result = diti_reference_kv_write(plan, denoise, env, out.keys, err);
+    diti_free(env, angles);
+    diti_free(env, words);
+    return result;
+}
+
+static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    DITI_TRY(diti_qwenimage21_write_tables(diti_qwenimage21_of(transformer), plan, denoise, err));
+    return diti_write_timesteps(plan, ((const diti_qwenimage21_state *)denoise->family)->sinusoids, denoise, timesteps,
+                                err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage21_begin(diti_pass *p) {
+    diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
+    state->at = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_qwenimage21_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_qwenimage21_of(p->model)->patch, 0);
+}
+
+/* Chunks of the modulation. */
+enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_SCALE_MLP, DITI_QWENIMAGE21_GATE_MLP };
+
+/* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
+static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
+    const diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
+    diti_tensor h;
+    p->modulation.rows = state->at;
+    p->modulation.chunks = 4;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, (diti_modulator)DITI_QWENIMAGE21_GATE_MSA, &w->attention, h);
+    diti_sublayer_feed(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MLP,
+                       (diti_modulator)DITI_QWENIMAGE21_GATE_MLP, &w->feed);
+    return x;
+}
+
+static diti_tensor diti_qwenimage21_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    p->modulation.rows =
+        diti_select_row(p->graph, diti_qwenimage21_at(p->denoise)->final, p->denoise->step, "final_scale");
+    p->modulation.chunks = 1;
+    return diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE21_PLACE "Qwen/Qwen-Image-2.1"
+static const diti_place diti_qwenimage21_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE21_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE21_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE21_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE21_PLACE ": processor/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE21_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
+    static const diti_family family = {
+        "qwenimage21",
+        "Qwen-Image-2.1",
+        {"QwenImage21Transformer2DModel",
+         NULL,
+         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
+         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage21), diti_qwenimage21_read, diti_qwenimage21_load, NULL},
+        NULL,
+        {64, 1, 0, false},
+        NULL,
+        {"Qwen3-VL", NULL, NULL},
+        diti_qwenimage21_places,
+        sizeof(diti_qwenimage21_state),
+        diti_qwenimage21_prepare,
+        diti_qwenimage21_begin,
+        diti_qwenimage21_embed,
+        diti_qwenimage21_run_block,
+        diti_qwenimage21_final,
+        diti_qwenimage21_write_inputs};
     return &family;
 }
 
@@ -46321,7 +47274,9 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
+    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[1] = DITI_ENCODER_CONDITIONER;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 30;
@@ -46542,6 +47497,10 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
 #define DITI_ANIMA_PLACE "circlestone-labs/Anima"
 static const diti_place diti_anima_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ANIMA_PLACE ": split_files/text_encoders/qwen_3_06b_base.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_ANIMA_PLACE ": split_files/diffusion_models/, in the transformer's file"},
+    {"", DIT_ROLE_TOKENIZER_1, "Qwen/Qwen3-0.6B-Base: tokenizer.json"},
+    {"", DIT_ROLE_TOKENIZER_2, "google-t5/t5-base: tokenizer.json"},
     {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
@@ -46561,7 +47520,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", NULL, NULL},
+        {"Qwen3", "text conditioner", NULL},
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,
@@ -47112,6 +48071,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
@@ -47198,6 +48158,7 @@ static const diti_family_row diti_families[] = {
 #endif
 #ifndef DIT_NO_QWENIMAGE
     {diti_qwenimage_family, "Qwen-Image", NULL},
+    {diti_qwenimage21_family, "Qwen-Image-2.1", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
@@ -47482,7 +48443,8 @@ typedef struct diti_vae_traits {
     /* With by_channel each channel has a scale and a shift of its own in place of these. */
     bool by_channel;
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
-    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
+    uint32_t colors; /* channels of a pixel: 3, or 4 where the last one is alpha */
+    bool video;      /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
@@ -47514,9 +48476,9 @@ typedef struct diti_colors {
     const float *values;      /* [channels + 1, 3] */
 } diti_colors;
 DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
-   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
-   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, colors] F32 in about -1..1. tile:
+   longest side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles
+   overlap by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
    group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
@@ -47526,9 +48488,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
-/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
-   scaling. */
+/* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
+   mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
+   before scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
 
@@ -49373,7 +50335,8 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
     uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
-    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
+    uint32_t columns =
+        clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : clip->vae->traits.colors;
     diti_graph *graph = clip->graph;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
     diti_vae_chunk chunk;
@@ -50732,11 +51695,12 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
 /* ==== src/vae/wan.c ==== */
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. */
+   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
-    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not, or of pictures */
+    bool doubles;    /* shortcuts have two frames, of which a picture is the second one */
 } diti_wan_vae_level;
 typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
@@ -50750,6 +51714,7 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
+    bool flat;        /* of pictures alone */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -50875,9 +51840,19 @@ static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, 
 static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
                                           const char *name) {
     char full[64], weight[80];
+    const diti_stored_tensor *time;
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
-    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
+    time = diti_loader_find(loader, weight);
+    level->doubles = time != NULL;
+    if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
+    if (time && time->rank != 5) { /* a picture's go by */
+        diti_loader_use(loader, time);
+        loader->weights.parameters += diti_stored_tensor_elements(time);
+        diti_format(weight, sizeof weight, "%s.bias", full);
+        time = diti_loader_find(loader, weight);
+        if (time) diti_loader_use(loader, time);
+    }
     diti_format(full, sizeof full, "%sresample.1", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
     if (!diti_loader_find(loader, weight)) return channels;
@@ -50934,7 +51909,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
-    channels = 3 * own->patch * own->patch;
+    channels = vae->traits.colors * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
     if (decoder) diti_wan_vae_load_mid(loader, half, channels);
@@ -50994,6 +51969,7 @@ static const float diti_wan_vae_deviations[] = {
 static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    const diti_stored_tensor *conv;
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -51012,7 +51988,18 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
-    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    conv = diti_loader_find(loader, "decoder.conv_in.weight");
+    if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
+    own->flat = conv && conv->rank == 4;
+    own->patch = own->residual && !own->flat ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    if (own->flat) {
+        vae->traits.colors = diti_loader_dimension(loader, "decoder.conv_out.weight", 0);
+        if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
+    }
+    if (vae->traits.colors != 3 && vae->traits.colors != 4)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
@@ -51041,7 +52028,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
-        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
+        if (half->levels[i].doubles && !vae->wan->flat) vae->frame_factor *= 2;
     }
     return DIT_OK;
 }
@@ -51050,6 +52037,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
 
 static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
+    if (vae->wan->flat) return frames == 1;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
@@ -51159,7 +52147,7 @@ static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae
     if (diti_graph_failed(clip->graph)) return 0;
     block.clip = *from;
     block.columns = out;
-    block.time = level->time.weight.part_count ? 2 : 1;
+    block.time = level->doubles ? 2 : 1;
     block.side = level->level.resample.weight.part_count ? 2 : 1;
     block.channel_step = block.time * block.side * block.side;
     block.time_step = block.side * block.side;
@@ -52575,6 +53563,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
+    vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
@@ -58486,6 +59475,7 @@ typedef struct diti_encoder {
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
+    uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -58929,6 +59919,8 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+/* What it makes is no text, but what the encoder behind it reads. */
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
@@ -59073,6 +60065,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
                                               const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
+/* The rows of a text at which the tokens of references begin. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
@@ -60410,6 +61406,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
+    if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -60432,6 +61429,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {
@@ -60523,6 +61521,7 @@ DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
     switch (kind) {
+    case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
@@ -60555,6 +61554,8 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
     if (!encoder->tokenizer && index == 0)
         DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CONDITIONER)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "t5_tokenizer/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -60625,6 +61626,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -60643,6 +61645,9 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
+#ifndef DIT_NO_ANIMA
+    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
+#endif
     default: return diti_clip_type();
     }
 }
@@ -60655,11 +61660,9 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
-/* The most tokens of a picture, with the text around it. */
-#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -60699,6 +61702,10 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->self = NULL;
 }
 
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
+    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
+}
+
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
 
 /* The states that a repository names: Krea 2's "text_encoder_select_layers". */
@@ -60726,6 +61733,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
+    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
+        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -60839,6 +61848,10 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+    if (diti_encoder_feeds(model, encoder)) {
+        wanted = diti_encoder_get_traits(encoder + 1)->source;
+        good = columns == wanted || !wanted;
+    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -60878,7 +61891,8 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
+            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
@@ -61412,6 +62426,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+    if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
@@ -62084,7 +63099,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -62174,6 +63189,28 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
     }
 }
 
+/* A negative prompt is shown the same pictures, in the same places. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[0];
+    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
+    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
+    if (!shape->encodes[branch] || !tokens->ids)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references: this model reads them among the tokens of a prompt, and none is given; give "
+                         "dit_job_desc.prompt in place of conditioning");
+    for (i = 0; i < shape->reference_count; i++) {
+        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
+            row++;
+        rows[i] = row - encoder->picture_dropped;
+        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    }
+    return row <= tokens->lengths[branch]
+               ? DIT_OK
+               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
+}
+
 #define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
@@ -62226,7 +63263,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -62263,6 +63300,12 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
+        if (diti_encoder_feeds(model, encoder)) {
+            use->encoders[i + 1].source = states;
+            use->encoders[i + 1].source_items = use->encoders[i].items;
+            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
+            continue;
+        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
@@ -63065,7 +64108,9 @@ static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
+    rows = diti_vae_encode(job->model->vae, graph,
+                           diti_image_in(graph, share->program.start_rgba, diti_vae_get_traits(job->model->vae)->colors,
+                                         shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
@@ -64068,7 +65113,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
     diti_tensor all = share->program.given_pixels[index];
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
                          false);
 }
 
@@ -64505,6 +65550,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
+    uint32_t least = area ? 2 * unit : 4 * unit; /* of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -64515,12 +65561,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
-    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+    if (image->width < least || image->height < least || image->width > 8 * image->height ||
         image->height > 8 * image->width)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
-                         (unsigned)index, image->width, image->height, 4 * unit);
+                         (unsigned)index, image->width, image->height, least);
     if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
         (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -64600,7 +65646,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+    return diti_encode_mean(share, graph,
+                            diti_image_in(graph, share->program.reference_pixels[index],
+                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
                             shape->width, shape->height, true);
 }
 
@@ -64624,6 +65672,54 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
+/* Bytes times alpha, or divided by it, as Pillow rounds them: colours of pixels that are not seen count for nothing
+   when a picture with alpha is scaled. */
+static void diti_reference_weigh(uint8_t *rgba, size_t pixels, bool back) {
+    size_t i, c;
+    for (i = 0; i < pixels; i++, rgba += 4) {
+        uint32_t alpha = rgba[3];
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * alpha + 128;
+            if (back)
+                value = alpha && alpha < 255 ? 255 * rgba[c] / alpha : rgba[c];
+            else
+                value = (value + (value >> 8)) >> 8;
+            rgba[c] = (uint8_t)(value < 255 ? value : 255);
+        }
+    }
+}
+
+/* over: on white, since the model sees no alpha. */
+static dit_result diti_reference_scale(const diti_env *env, const diti_picture *picture, uint32_t width,
+                                       uint32_t height, bool over, uint8_t **out, dit_error *err) {
+    size_t pixels = (size_t)picture->width * picture->height, i, c;
+    diti_picture weighed = *picture;
+    uint8_t *copy;
+    dit_result result;
+    if (picture->width == width && picture->height == height) { /* Pillow copies it */
+        result = diti_resize(env, picture, width, height, DITI_WINDOW_LANCZOS, out, err);
+    } else {
+        copy = (uint8_t *)diti_alloc_array(env, pixels, 4);
+        if (!copy) return diti_fail_memory(err, "a reference");
+        weighed.rgba = copy;
+        weighed.pitch = (size_t)picture->width * 4;
+        for (i = 0; i < picture->height; i++)
+            memcpy(copy + i * weighed.pitch, picture->rgba + i * picture->pitch, weighed.pitch);
+        diti_reference_weigh(copy, pixels, false);
+        result = diti_resize(env, &weighed, width, height, DITI_WINDOW_LANCZOS, out, err);
+        if (result >= 0) diti_reference_weigh(*out, (size_t)width * height, true);
+        diti_free(env, copy);
+    }
+    for (i = 0; i < (size_t)width * height && over && result >= 0; i++) {
+        uint8_t *rgba = *out + 4 * i;
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * rgba[3] + 255u * (255u - rgba[3]) + 128;
+            rgba[c] = (uint8_t)((value + (value >> 8)) >> 8);
+        }
+    }
+    return result;
+}
+
 static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
@@ -64632,7 +65728,8 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     dit_result result = DIT_OK;
     uint32_t y;
     if (job->model->transformer->traits.reference_area) {
-        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
+        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
+                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
     } else {
         const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
                               (size_t)(picture->width - shape->width) / 2 * 4;
@@ -64655,7 +65752,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     uint8_t *first = NULL, *second = NULL;
     dit_result result;
     diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
+    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
     fitted.rgba = first;
     if (result >= 0)
         result =
@@ -64838,7 +65935,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
             mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
         } else {
             share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
+            rows = diti_image_in(graph, share->program.condition_pixels, 3, false);
         }
         latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
         for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
@@ -64867,7 +65964,7 @@ static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *grap
     } else {
         share->program.net_pixels[net] =
             diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], 3, false),
                                   shape->width, shape->height, !model->traits.unshifted_control);
     }
     if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
@@ -65469,6 +66566,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
         return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
                "ring and tensor do not";
+    if (traits->prefixes && diti_patches_used(&request->shape))
+        return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
+               "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
@@ -66619,6 +67719,9 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     for (branch = 0; branch < share->assignment.branches; branch++)
         share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
+    if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
+        result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
+                                    share->program.denoise.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.rows = job->request.encoded;
@@ -71724,47 +72827,48 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
-    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
-    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
-    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
-    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
-    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
-    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
-    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
-    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
-    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
-    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
-    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
-    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
-    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
-    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
-    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
-    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
-    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
-    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
-    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
-    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
-    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
-    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
-    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
-    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
-    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
-    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
-    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
-    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
-    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
-    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
-    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
-    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
-    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
-    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
-    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
-    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
-    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
-    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
+    "n0C9%1VZI/C%xl^BmnjZ_+:q,uSG,Y`l`'2+2$2i>No#6Em>NB`%la9:8223^<4yASbcTShh8Re&Ox6I@'8m7Ckji`#+Myd^dSF1>>rJAy*rP>9iTE9GPT"
+    "8NQyaLg0#Keu4f%X@B]W7`B*l*LYZdnGmC*]UWYJ[YOw2LjmN3:6&Kaf:H%-@'R-RFfbLkH_R5_dGS38AGJ@9M^m++&#Enmd-bQZGKwHCb(mKXg8*/hAOK"
+    "QR8g3'd(cK,9Ct'Nf;3.4ZMDJ4,-WMH[_u$2/o*.kP(a@Lfqi%b7keX6*6PW&fGUuSL.I/wb[gtLxHfXac,XcU%b#oE9lRNg(SEPJra9P&AyZ_f44Y$-fq"
+    "$#<BxgV8,#XSc^Ad6YKZuB,xKmtr^[%V,xK`4O%AX+P/-5u*a7s<&Ic;>y47s%&FkEAy%ppu-Y2',qkIa_^gVc.K@a1E:BhMhwU_+[P5ei_KoLqS%gHul@"
+    "#MfVu#Nd0a.o,ujekmJ;@y[o)ljC.oj#-fh#TF*Lg$4.ajBlNvE0j6m$$&Qu05'%7GRFGJ-.j_xw6t)/u%6aQd+4>rF#N6t:L2Tce+wvrf'su[(Wa1AjBB"
+    "nQB+(`E$7<;-OGpEOGROy4S_jKpv]W#AQemMY7ms2CEK/&dE&U*rtHH-d8cmJ#Q=i8Xo()HA`B/,+K'OxlZ`uo(E;eNlb+,xfe4#W5sDXd@;$Q_XZP(`dv"
+    "hk040pQ/qfG[m&AeWkU_NF[CjRQ;ov8>$&j-aceEaTB4Wr0n8k@K)PSv7qpH$dZr@jg5A=;)KV`I*&N;X%w0S,;vIhNclDqKr<,*'r4:s:NH:oACQsj4iW"
+    "f]s*8]BnC(Qq/`md)Ns9tOeveRn+6tj4b6:Z&ghhpw:9>yH.s7Gdk`;FLm3[/.LrI]@G:'$PJPS@&c-.Ld^S@5jRSpjin.EMD7q4icF(N)FLGV$-8j#G%0"
+    "D9+i_VGhbEI]W@65>`^oTRlK3GDrF#DXLE,K8Hw/@IZgi%O[2=*E+tS^K%Io&tsA3F.d*;<;xwJ#YfXRue.]qq_[/DL/G$t6GrX`1TG_En,-TuD/nn_h7W"
+    "2+IuA(0g7B34H^]4^pjxg,dI)U]ZJ00r@]Oph345D:,Z$kg]%6y':gi0%,N&&(pRbuK73H5:&k(9,&a^$JYAqYh6CPejd,$r.=4'T.`62]lc_UgxGb*Xc2"
+    "c]i=ksvb656Pg>KJv,7O_TUPSjiZHQx`N$Hf6HKo7I-`Q_gDh>kyWXM>&G)RgQ`sbbfco^PgEL'DkV593S8m=rE;,''hhdK87JfrPj':@Cj%(kPr8qIu5S"
+    "YgD;v+`nmU8P#G0]2Qbc>d)HxUj0mw`76)35Ee.-][//vKSFAq4wRq&;i+*L6dq&,G7Y;y;dYN)-2E(Ua$lO'(7NTBp.FRm0suU3dILjRQ'F@/_AbktI;u"
+    "-/Qjo)+rB>$k`XW>ot.gT<[5J`P4^H:o'dFCxvmMt-&H<)3uPs4T_=<mo`SU:(W1umT`FyLSkYBS6yMu:UsiaJ%LAF9wu]3gpLbHBK,ZsJD33)D&*HikAb"
+    "rJ9@USEakmiiQoJKMv2D/gsBa^EZq.b5dg9A)s,w/r[GcnjR./s@GF&py=kh'f0cGB'WfDQIECfVubZbVstJ*TY[.Mk`3eV*wmu/HTY$yKr5l&sx7s<Ltk"
+    "p6'MBoSSi>;bcOqD0fqYR(EDcS^#ghDpf=r^6ni^B+rPdGLHOKVg857O`qJyEym4lap*%VTF8YAQe$IiNdjcCL>;SRv4DX/Na.b;PXNhx44v>IkA&hAuC3"
+    "7Dx2H4IJ4Akpkkt@g>W>W(5.k#,P<T92EtRoQkEK4K70^vco2WQV`d>vB&9l_jgQKyX`0*YieX</g)S&jx*,'_J_Q6LVcwiqEPmWVQYJl]SlL+7A:]hQ^("
+    "aV05c03%.@UT>;8(&-IX*>DcTK_M]g3c89r9$SmB`k^Q0i0QM3LT:(&f`p'DQ])R[>,G60ed<pT:VX+HK3]:%lL19]c`_Y6.m[ui9lOhVR3txK8B=[mr)P"
+    "_ct9JQ6MTKZ-=T6jhchAba@_GC+;[/5:X)Urn+->.4+vmUsWW0:'B>WT<6b<6(J;x1fpjx/5wg4X'>_Lq'dT;igf$x_B%5Mggx)gq*;d[/CaK].1J'IZ46"
+    "v>:/<fm[W:J&w-t<#]m626Fc>maJ<R%/Qwsmx8Nj*_3+beZOCr15NSa:o@X11>bfmo48^cju$OS2V5ZHn#^q'R>m=n`[ZmrZ/-o_Nvj6vcm`:[+ke.T(,-"
+    "@UEwvyI,&d=WpB$<E>'C5k6is6Rr9/Krm*2h$GQ=K[.tH[fn0;SnjeQ:9kj:'1.lSb$($4<7OD)u``P^$IJJ(NZSHt2Xm=YR6t@t&hJnQ[e]3Vm:Ufl#@p"
+    "9aHK(^B,ks`3f'3M932CLQD,SY%e2d5Q/7=ucXeXOf(64#;9g5LT@o:(gNsN0Go++Hcu,MxY4$&y>ZGFG=6I`sx^,k@#S*]`L1Q:E&>No+4kRZq$x%r)>b"
+    "r(5$.vc#+kpZGQ^1+FOiR+0]6fFC)&Z>x&J/]q<a4=ZE;tWNx`-jp.S+0KFs+dm7U5_m0v^@-pP[fq9jJLI*7G=B8Z]0`AtG8V(DO)x*nmgR>RC.+f9V2W"
+    ".W)#[SyN2FuxN0$E*#AfA_s3i[v%7d__/kqUIps.WpL)1hjwq/V+P``X=mHi@YtJHv6ybM0NK2$t;U8RaY+L-UwC6n$s7NASwU$Nk9HfeY@yc-GiWc8)D-"
+    "<iJ'P-4w9+&7yCMdl4wD/uT:W8.C94NaTlDOg@_TPYc=$@YI.Bn056h5hQ:#`=#GB;Hnlfgr$B@'8mb]p<+Q.M@$-A9DbIHu#;ZnRmf0(Kj81DD=:sJT0R"
+    "s@EhOI,pV266wgh.`&O.nfAsMueme@2Dud=`*Rq4rLN'*]l^my-F-jEO*/IjwI2WLc-vK5Hqj$jI[ou#uKZ>2nJ(CjLlc8Pr5(&;gC@H=W&&BR/;tGyd(:"
+    "Y#0pL7SgJB]>I&v07r)CpVl%a8$%`2N9gq],M(_F0w1@6a;[KBE:JKe.L)tT>x^[U2x4X/*1]W/:ipT/VH+M&0V.LZeZxeNxr(wQ8lrP(^c+Q'Q=a>]`hd"
+    ".kRf3'8)L_aV.2oiHb.^b2PlC]V:J'0tD9tMIs$*oEB1/*4M*%#w[7AC2>/_jSyi<V-iHL*1/5K2'P@Al[swJL+`7Lx7IEfK>H.Y8v]jT&,*J>vh6xmG$O"
+    "a,p-Ondl-f(ek(=*WeZ9cghQ@xD3FT_Se]usGifSf[4<N`Z-D&hCI/LN8TZ&[v8:6X>KAAp_gKYkIJCH93MRPRqY0__5ygSmKyUKYVVIN*-H/pl+)uy9YK"
+    "G'3pYtH<$uK_JqN81p<GF;8[FrE8>4jBmdgEIdBU`Fw0f4*(3lLYbtc0%:W6[N=B+5.pac]L[L7cr2;lle1P,5hx,y)gI3=XTf__tWwTi[CV=Gq8g;c>99"
+    "/VGx,n2:.AcEUkR%$kgyooYZ'D'+`GELC7X:I0(b#<FUJTXIr#18n_PCm@Im-C64VAxr'Fr;,fYD)6p.aa[BT[v1YW@+QTiP:abK$TU^e&WZ3gfNjE;W6L"
+    "^`D_#lfl:3kmo@&aQ+goE[DY/Ot[v9sAA]$$/j8qQZy7.#K@,/y:(9S2_Y(dHOUioWxm-)(lng<0ViSS.ruL4=y;nlkGJ5Qi,5FYAw34B:;'3$u2k;.CeK"
+    "*g^`*sVqo82WH:8Ej535oBT$<d5-p*@%N.RLQnbX+o`TnjZP42`e;)bV6;LPK>n<c$)ty3Eu,n4dI6j#s<ryf1hVnmUmi3VF;^Ap-$1_:wW($AndOB*Em["
+    "6@(WfLZcrNS`dqLS#$e_w'8gw*J;Yd&Kt,NcElB8a9wmmU$$eNMC#VdavXMuHtfD5j1mGi:Eb#K,Mrgh[JdH._='5pg_gkR7<k9K=Wfj@jOmo36u+2nRGs"
+    "UANs6$9pY]B.`EBvg@2H:jthB,BN4Fi%,jDvlIdRJrv`K/gUi_J@S2&]At-yWeGp^edT_a:kh]B7)JRMsBZU#N#:Bl1i+dAET3vR&LX]Xl",
+    "*eWh0kAG,BVB>6lY#b4vT=go3W;BeB(E=eQTc[gSNq0SXCG%gr&f<=J9w&h5*Cp7.pK-)Z^x,JW>j82P.x^.f0yaWJL/b9$t6n1:B--haM$gq':enXLJuT"
+    "DnJ$Ox5dULoJ3BHR8.JZCehk&W-D&R)G-1/Mr_D1gpI/c@L[61(46nc6LE1dH/d2k1w:2,vvrqRSeD7n]4$JXUEZt'PYZ]K=*qNJq*M0O@+bSiq&@OEd2N"
+    "@A>Sk;Zh)2wp2@a<MT(p:vPbunJBhF+.F%Hve,[sveyWud6d(^iPoK%C#AGJyb1*73o2Ob@&QQ=fOHlW2p/W-s)h7_A_3]Q7n$_it+/+gAj)qpJtavFgWb"
+    "nFprP;b*7U:,$3Y,rfhxoeZdG>b`EU$J4qZ:lRRX_OJS@<MM6S_4Zr($Ka=)Z+SQveb1-g@p.W^&a'8=`E'L^CE0i>GMJTe6g2f3m7tc&EtPa+K5:GD5x;"
+    "&(rSO<pljT^gIihZ3%RxFvQp0IQ&_6-P[7[L105ZMVo9_hes3gbe(/a`H#Y=>a8u6Jd'S<k,F0OF6HA7)f[0ZHPbf)eK>buVA8GnWjdgcw<fw>&AL.Vnv8"
+    "GFo=ipEU@0MfV`N[ryw.^[FaX@>$[$f$###",
     0};
-#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
+#define DITI_SPIRV_SIZES_pixels 3954u, 7535u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"

@@ -5,13 +5,13 @@
 #include "common.glsl"
 
 #define OP_PATCHIFY                                                                                                    \
-    0u                          // planes -> tokens, column (c, dt, dy, dx), or with token_channels (dt, dy, dx, c),
-                                // times an optional scale
-#define OP_UNPATCHIFY 1u        // tokens with column (dt, dy, dx, c) -> planes of the first channels
-#define OP_PLANES_TO_ROWS 2u    // value * scale + shift
-#define OP_IMAGE 3u             // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
-#define OP_TILE 4u              // a rectangle of one picture's rows into another's, see tile() below
-#define OP_UNPACK 6u            // packed RGBA8 -> rows of three channels in -1..1
+    0u                       // planes -> tokens, column (c, dt, dy, dx), or with token_channels (dt, dy, dx, c),
+                             // times an optional scale
+#define OP_UNPATCHIFY 1u     // tokens with column (dt, dy, dx, c) -> planes of the first channels
+#define OP_PLANES_TO_ROWS 2u // value * scale + shift
+#define OP_IMAGE 3u          // rows of three channels, or four with alpha, in -1..1 -> packed RGBA8 and planes in 0..1
+#define OP_TILE 4u           // a rectangle of one picture's rows into another's, see tile() below
+#define OP_UNPACK 6u         // packed RGBA8 -> rows of its first channels in -1..1
 #define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dt, dy, dx)
 #define OP_LIGHT 7u             // planes of sRGB values in 0..1 -> RGBA of halves, linear light, two words a pixel
 #define OP_GREY 8u              // the same -> greys of 8 bits, four pixels a word
@@ -98,7 +98,7 @@ float value(const uint row, const uint column) {
     else if (OP == OP_UNPATCHIFY || OP == OP_UNPATCHIFY_PLANES)
         v = unpatchify(row, column);
     else if (OP == OP_UNPACK)
-        v = unpackUnorm4x8(src_u1[in_offset + row])[SWAP ? 2u - column : column] * 2.0 - 1.0;
+        v = unpackUnorm4x8(src_u1[in_offset + row])[SWAP && column < 3u ? 2u - column : column] * 2.0 - 1.0;
     else
         v = planes_to_rows(row, column);
     return v;
@@ -125,7 +125,10 @@ void image(const uint pixel) {
     if (WATCH && any(equal(floatBitsToUint(v) & 0x7f800000u, uvec3(0x7f800000u))))
         atomicOr(health[health_offset + 2u], 1u);
     if (SWAP) byte_value = byte_value.bgr;
-    if (RGBA) dst_u1[out_offset + pixel] = byte_value.r | byte_value.g << 8 | byte_value.b << 16 | 0xff000000u;
+    uint alpha = 255u;
+    if (OP == OP_IMAGE && channels == 4u)
+        alpha = uint(roundEven(clamp(source(pixel, 3u) * 0.5 + 0.5, 0.0, 1.0) * 255.0));
+    if (RGBA) dst_u1[out_offset + pixel] = byte_value.r | byte_value.g << 8 | byte_value.b << 16 | alpha << 24;
     if (RGB) {
         for (uint c = 0u; c < 3u; c++) rgb_u1[rgb_offset + c * rgb_pitch + pixel] = floatBitsToUint(unit[c]);
     }

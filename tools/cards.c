@@ -33,11 +33,52 @@ static void qwen3(real_file *file, uint64_t width, uint64_t inner, uint32_t head
     shape.heads = heads;
     real_decoder(file, &shape);
 }
+static void qwen3_06b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 151936, 1024, 3072, 28, 16, 8, 128, true, false, false};
+    real_decoder(file, &shape);
+}
+static void gemma2_2b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 256000, 2304, 9216, 26, 8, 4, 256, false, false, true};
+    real_decoder(file, &shape);
+}
+static void umt5_xxl(real_file *file) { real_t5(file, 256384, 4096, 10240, 24, 64); }
 static void qwen3_4b(real_file *file) { qwen3(file, 2560, 9728, 32); }
 static void qwen3_8b(real_file *file) { qwen3(file, 4096, 12288, 32); }
 static void qwen25_7b(real_file *file) {
     static const real_decoder_shape shape = {"model.", 152064, 3584, 18944, 28, 28, 4, 128, false, true, false};
     real_decoder(file, &shape);
+}
+
+/* Anima's text conditioner (docs/models.md 5.8). */
+static void conditioner(real_file *file) {
+    static const char *const norms[] = {"norm_self_attn", "norm_cross_attn", "norm_mlp"};
+    static const char *const layers[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    const uint64_t width = 1024;
+    char name[112];
+    uint32_t i, j, k;
+    real_rows(file, 32128, width, "embed.weight");
+    for (i = 0; i < 6; i++) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "blocks.%u.%s", i, norms[k]);
+            real_norm(file, width, false, name, name, 0);
+        }
+        for (j = 0; j < 2; j++) {
+            for (k = 0; k < 4; k++) {
+                diti_format(name, sizeof name, "blocks.%u.%s.%s", i, j ? "cross_attn" : "self_attn", layers[k]);
+                real_matrix(file, width, width, name, name, 0);
+            }
+            for (k = 0; k < 2; k++) {
+                diti_format(name, sizeof name, "blocks.%u.%s.%c_norm", i, j ? "cross_attn" : "self_attn", "qk"[k]);
+                real_norm(file, 64, false, name, name, 0);
+            }
+        }
+        for (k = 0; k < 3; k += 2) {
+            diti_format(name, sizeof name, "blocks.%u.mlp.%u", i, k);
+            real_layer(file, k ? width : 4 * width, k ? 4 * width : width, name, name, 0);
+        }
+    }
+    real_layer(file, width, width, "out_proj", "out_proj", 0);
+    real_norm(file, width, false, "norm", "norm", 0);
 }
 
 /* FLUX.2's autoencoder (docs/models.md 4.4). */
@@ -101,11 +142,51 @@ static void vae_wan(real_file *file) {
     volume(file, 16, 16, 1, 1, "post_quant_conv");
 }
 
+/* Qwen-Image-2.1's decoder (docs/models.md 4.5.1), and Wan's resnets with convolutions of pictures. */
+static void flat_resnet(real_file *file, uint64_t out, uint64_t in, const char *name) {
+    static const char *const parts[] = {"%s.norm1", "%s.conv1", "%s.norm2", "%s.conv2", "%s.conv_shortcut"};
+    char full[112];
+    uint32_t i;
+    for (i = 0; i < (out == in ? 4u : 5u); i++) {
+        diti_format(full, sizeof full, parts[i], name);
+        if (i == 0 || i == 2)
+            gamma_of(file, i ? out : in, 4, full);
+        else
+            real_convolution(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, full);
+    }
+}
+static void vae_qwenimage21(real_file *file) {
+    static const uint64_t channels[] = {1152, 1152, 1152, 576, 288, 144};
+    char name[112];
+    uint32_t i, k;
+    real_convolution(file, 1152, 64, 3, "decoder.conv_in");
+    for (i = 0; i < 2; i++) {
+        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
+        flat_resnet(file, 1152, 1152, name);
+    }
+    gamma_of(file, 1152, 3, "decoder.mid_block.attentions.0.norm");
+    real_convolution(file, 3 * 1152, 1152, 1, "decoder.mid_block.attentions.0.to_qkv");
+    real_convolution(file, 1152, 1152, 1, "decoder.mid_block.attentions.0.proj");
+    for (i = 0; i < 5; i++) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
+            flat_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
+        }
+        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.resample.1", i);
+        if (i < 4) real_convolution(file, channels[i + 1], channels[i + 1], 3, name);
+        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.time_conv", i);
+        if (i < 3) real_convolution(file, 2 * channels[i + 1], channels[i + 1], 1, name);
+    }
+    gamma_of(file, 144, 4, "decoder.norm_out");
+    real_convolution(file, 4, 144, 3, "decoder.conv_out");
+    real_convolution(file, 64, 64, 1, "post_quant_conv");
+}
+
 typedef void (*maker)(real_file *file);
 typedef struct model {
     const char *name, *title; /* of the comments; of README's table */
     maker transformer, texts[3], vae;
-    uint32_t width, height, frames, steps; /* frames: latent ones of a clip without an autoencoder; 0: a picture */
+    uint32_t width, height, frames, steps; /* frames: of a clip; 0: a picture */
     float guidance;                        /* 0: the model's own */
     bool diffusers;                        /* the autoencoder's names are diffusers' */
 } model;
@@ -181,6 +262,13 @@ static const model models[] = {
     {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
     {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
     {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true},
+    {"qwen-image-21", "Qwen-Image-2.1", published_qwenimage21, {qwen3_8b}, vae_qwenimage21, 1024, 1024, 0, 50, 0, true},
+    {"krea-2-turbo", "Krea 2 Turbo", published_krea2, {qwen3_4b}, vae_wan, 1024, 1024, 0, 8, 1, true},
+    {"anima", "Anima", published_anima, {qwen3_06b, conditioner}, vae_wan, 1024, 1024, 0, 30, 0, true},
+    {"sana-1600m", "Sana 1.6B", published_sana_1600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true},
+    {"lumina-image-2", "Lumina-Image 2", published_lumina2, {gemma2_2b}, published_vae_16, 1024, 1024, 0, 30, 0, false},
+    {"wan21-1.3b", "Wan 2.1 1.3B", published_wan_1_3b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true},
+    {"wan21-14b", "Wan 2.1 14B", published_wan_14b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true},
 };
 
 /* ---- one model of one type on one card ---- */
@@ -384,14 +472,21 @@ static void put_plan(bytes *out, const plan *p) {
     put(out, " |");
 }
 
+/* 1024 x 1024, of clips with the number of frames. */
+static void put_size(bytes *out, const model *m) {
+    put(out, "%s, %u x %u", m->title, m->width, m->height);
+    if (m->frames) put(out, ", %u frames", m->frames);
+}
+
 static void put_model(bytes *out, const model *m) {
     rows r;
     uint32_t t, i;
     plan_model(m, &r);
+    put_size(out, m);
     put(out,
-        "%s, %u x %u, %u steps: memory, and a predicted time ([memory.md](memory.md#what-fits-which-card) says what the "
+        ", %u steps: memory, and a predicted time ([memory.md](memory.md#what-fits-which-card) says what the "
         "letters mean).\n\n",
-        m->title, m->width, m->height, m->steps);
+        m->steps);
     put(out, "| type | all on the device |");
     for (i = 0; i < CARDS; i++) put(out, " %g GB (%s) |", cards[i].gigabytes, cards[i].name);
     put(out, "\n| --- | --- |");
@@ -424,9 +519,11 @@ static void put_stages(bytes *out) {
         at[0] = w.encode;
         at[1] = w.steps / one.steps + w.once - w.encode - w.decode;
         at[2] = w.decode;
-        put(out, "\n| %s, %u x %u | %.2f GB, %.2f GB | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s |",
-            one.title, one.width, one.height, (double)all.weights / 1e9, (double)memory.streamed / 1e9, at[0] / 1e9,
-            at[0] / LAVAPIPE, at[1] / 1e9, at[1] / LAVAPIPE, at[2] / 1e9, at[2] / LAVAPIPE);
+        put(out, "\n| ");
+        put_size(out, &one);
+        put(out, " | %.2f GB, %.2f GB | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s | %.0f GFLOP, %.0f s |",
+            (double)all.weights / 1e9, (double)memory.streamed / 1e9, at[0] / 1e9, at[0] / LAVAPIPE, at[1] / 1e9,
+            at[1] / LAVAPIPE, at[2] / 1e9, at[2] / LAVAPIPE);
     }
     put(out, "\n");
 }
@@ -453,15 +550,17 @@ static void put_previews(bytes *out) {
         one.steps = 2;
         for (i = 0; i < 3; i++) {
             files f;
-            if (i == 1 && one.vae == vae_wan) continue; /* taew2_1 has another shape */
+            if (i == 1 && (one.vae == vae_wan || one.vae == vae_qwenimage21 || one.vae == real_dcae))
+                continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);
             f.preview = (dit_preview)(DIT_PREVIEW_PROJ + i);
             if (ask(&one, &f, WAY_WHOLE, 0, &memory, &w)) cost[i] = i ? w.preview / 1e9 : w.moved / 1e6;
             close_files(&f);
         }
-        put(out, "\n| %s, %u x %u | %.0f GFLOP | %.1f MB moved |", one.title, one.width, one.height,
-            w.steps / one.steps / 1e9, cost[0]);
+        put(out, "\n| ");
+        put_size(out, &one);
+        put(out, " | %.0f GFLOP | %.1f MB moved |", w.steps / one.steps / 1e9, cost[0]);
         if (cost[1] > 0)
             put(out, " %.0f GFLOP |", cost[1]);
         else
@@ -482,7 +581,9 @@ static void put_overview(bytes *out) {
     for (k = 0; k < sizeof models / sizeof models[0]; k++) {
         rows r;
         plan_model(&models[k], &r);
-        put(out, "\n| %s, %u x %u, %u steps |", models[k].title, models[k].width, models[k].height, models[k].steps);
+        put(out, "\n| ");
+        put_size(out, &models[k]);
+        put(out, ", %u steps |", models[k].steps);
         for (i = 0; i < CARDS; i++) {
             for (t = 0; t < TYPES && !(r.plans[t][i].fits && r.plans[t][i].way < WAY_STREAMED);) t++;
             if (t == TYPES) t = TYPES - 1;

@@ -148,25 +148,32 @@ static void encoder_free(void *old) {
     free(block);
 }
 
-/* A PNG of rgb [height][width][3], freed with encoder_free; NULL without memory. */
-static unsigned char *compress_rgb(const unsigned char *rgb, uint32_t width, uint32_t height, int *size) {
+/* A PNG of pixels [height][width][colors], freed with encoder_free; NULL without memory. */
+static unsigned char *compress_pixels(const unsigned char *pixels, uint32_t width, uint32_t height, int colors,
+                                      int *size) {
     if (setjmp(encoder_out_of_memory)) {
         while (encoder_blocks.next != &encoder_blocks) encoder_free(encoder_blocks.next + 1);
         return NULL;
     }
-    return stbi_write_png_to_mem(rgb, 0, (int)width, (int)height, 3, size);
+    return stbi_write_png_to_mem(pixels, 0, (int)width, (int)height, colors, size);
 }
 
-/* rgba [height][width][4] as an opaque PNG, with a text chunk when key is not NULL; freed with free, NULL without
- * memory. */
+/* rgba [height][width][4] as a PNG, with alpha where a pixel is not opaque, and a text chunk when key is not NULL;
+   freed with free, NULL without memory. */
 static unsigned char *encode_png(const unsigned char *rgba, uint32_t width, uint32_t height, const char *key,
                                  const char *text, size_t *size) {
     const size_t header = 8 + 25; /* signature and IHDR */
     size_t pixels = (size_t)width * height, chunk = 0, i;
-    unsigned char *rgb = malloc(pixels * 3), *png = NULL, *out = NULL;
+    unsigned char *rgb = NULL, *png = NULL, *out = NULL;
     int png_size = 0;
-    for (i = 0; rgb && i < pixels; i++) memcpy(rgb + 3 * i, rgba + 4 * i, 3);
-    if (rgb) png = compress_rgb(rgb, width, height, &png_size);
+    for (i = 0; i < pixels && rgba[4 * i + 3] == 255; i++) {
+    }
+    if (i < pixels) {
+        png = compress_pixels(rgba, width, height, 4, &png_size);
+    } else if ((rgb = malloc(pixels * 3)) != NULL) {
+        for (i = 0; i < pixels; i++) memcpy(rgb + 3 * i, rgba + 4 * i, 3);
+        png = compress_pixels(rgb, width, height, 3, &png_size);
+    }
     if (png) out = malloc((size_t)png_size + (key ? strlen(key) + strlen(text) + 32 : 0));
     if (out) {
         memcpy(out, png, header);

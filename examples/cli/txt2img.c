@@ -754,8 +754,10 @@ static dit_model_desc describe_model(const app *a) {
 
 /* The tokenizers of CLIP and T5 are one for all models, and files of encoders come without: the bundled ones serve. */
 static bool add_tokenizers(app *a) {
-    static const char *const bundled[][2] = {
-        {"tokenizer of CLIP-L", "clip"}, {"tokenizer of CLIP-G", "clip"}, {"tokenizer of T5", "t5"}};
+    static const char *const bundled[][2] = {{"tokenizer of CLIP-L", "clip"},
+                                             {"tokenizer of CLIP-G", "clip"},
+                                             {"tokenizer of T5", "t5"},
+                                             {"tokenizer of text conditioner", "t5"}}; /* Anima's reads T5's tokens */
     const uint32_t before = a->part_count;
     size_t i;
     int role;

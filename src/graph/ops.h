@@ -102,7 +102,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
@@ -429,9 +429,9 @@ typedef struct diti_tile {
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
-   health. */
+/* rows [pixels, 3] or with alpha [pixels, 4] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and
+   planar F32 [3, pixels] mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite
+   values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
@@ -447,6 +447,6 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
 #endif

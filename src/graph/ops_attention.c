@@ -3,7 +3,7 @@
  */
 #include "graph/ops_internal.h"
 
-#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -356,8 +356,13 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
         (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
-    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
-                                   : diti_attention_tiles_gpu(device, quads, tiles);
+    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
+    if (!fits) { /* a processor has too little shared memory for very wide heads */
+        fits = diti_attention_tiles_gpu(device, quads, tiles) &&
+               (!device->is_cpu || int8 ||
+                (uint64_t)(shape->keys / tiles->constants[0] + 1) * (quads + 2 * tiles->constants[0] + 16) <
+                    DITI_ATTENTION_ROUNDS);
+    }
     diti_attention_candidate(device, candidate, tiles);
     return fits;
 }

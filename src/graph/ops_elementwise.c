@@ -672,14 +672,14 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap) {
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
+    out = diti_tensor_new(graph, DITI_F32, pixels, colors, "pixels");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, colors, 1, 1, 1, 0);
     dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rgba, out);
@@ -707,6 +707,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
     dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
     diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);

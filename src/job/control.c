@@ -129,7 +129,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
             mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
         } else {
             share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
+            rows = diti_image_in(graph, share->program.condition_pixels, 3, false);
         }
         latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
         for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
@@ -158,7 +158,7 @@ static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *grap
     } else {
         share->program.net_pixels[net] =
             diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], 3, false),
                                   shape->width, shape->height, !model->traits.unshifted_control);
     }
     if (share->assignment.share_total > 1 && !diti_graph_failed(graph))

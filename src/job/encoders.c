@@ -9,6 +9,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -27,6 +28,9 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
+#ifndef DIT_NO_ANIMA
+    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
+#endif
     default: return diti_clip_type();
     }
 }
@@ -39,11 +43,9 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
-/* The most tokens of a picture, with the text around it. */
-#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -83,6 +85,10 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->self = NULL;
 }
 
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
+    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
+}
+
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
 
 /* The states that a repository names: Krea 2's "text_encoder_select_layers". */
@@ -110,6 +116,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
+    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
+        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -223,6 +231,10 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+    if (diti_encoder_feeds(model, encoder)) {
+        wanted = diti_encoder_get_traits(encoder + 1)->source;
+        good = columns == wanted || !wanted;
+    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -262,7 +274,8 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
+            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));

@@ -369,7 +369,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
     diti_tensor all = share->program.given_pixels[index];
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
                          false);
 }
 

@@ -66,6 +66,7 @@ typedef struct diti_encoder {
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
+    uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -509,6 +510,8 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+/* What it makes is no text, but what the encoder behind it reads. */
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
@@ -653,6 +656,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
                                               const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
+/* The rows of a text at which the tokens of references begin. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);

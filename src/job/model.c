@@ -171,6 +171,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+    if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);

@@ -113,6 +113,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
+    if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -135,6 +136,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {
@@ -226,6 +228,7 @@ DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
     switch (kind) {
+    case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
@@ -258,6 +261,8 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
     if (!encoder->tokenizer && index == 0)
         DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CONDITIONER)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "t5_tokenizer/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));

@@ -86,7 +86,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -176,6 +176,28 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
     }
 }
 
+/* A negative prompt is shown the same pictures, in the same places. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[0];
+    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
+    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
+    if (!shape->encodes[branch] || !tokens->ids)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references: this model reads them among the tokens of a prompt, and none is given; give "
+                         "dit_job_desc.prompt in place of conditioning");
+    for (i = 0; i < shape->reference_count; i++) {
+        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
+            row++;
+        rows[i] = row - encoder->picture_dropped;
+        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    }
+    return row <= tokens->lengths[branch]
+               ? DIT_OK
+               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
+}
+
 #define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
@@ -228,7 +250,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -265,6 +287,12 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
+        if (diti_encoder_feeds(model, encoder)) {
+            use->encoders[i + 1].source = states;
+            use->encoders[i + 1].source_items = use->encoders[i].items;
+            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
+            continue;
+        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);

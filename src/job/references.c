@@ -48,6 +48,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
+    uint32_t least = area ? 2 * unit : 4 * unit; /* of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -58,12 +59,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
-    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+    if (image->width < least || image->height < least || image->width > 8 * image->height ||
         image->height > 8 * image->width)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
-                         (unsigned)index, image->width, image->height, 4 * unit);
+                         (unsigned)index, image->width, image->height, least);
     if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
         (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -143,7 +144,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+    return diti_encode_mean(share, graph,
+                            diti_image_in(graph, share->program.reference_pixels[index],
+                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
                             shape->width, shape->height, true);
 }
 
@@ -167,6 +170,54 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
+/* Bytes times alpha, or divided by it, as Pillow rounds them: colours of pixels that are not seen count for nothing
+   when a picture with alpha is scaled. */
+static void diti_reference_weigh(uint8_t *rgba, size_t pixels, bool back) {
+    size_t i, c;
+    for (i = 0; i < pixels; i++, rgba += 4) {
+        uint32_t alpha = rgba[3];
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * alpha + 128;
+            if (back)
+                value = alpha && alpha < 255 ? 255 * rgba[c] / alpha : rgba[c];
+            else
+                value = (value + (value >> 8)) >> 8;
+            rgba[c] = (uint8_t)(value < 255 ? value : 255);
+        }
+    }
+}
+
+/* over: on white, since the model sees no alpha. */
+static dit_result diti_reference_scale(const diti_env *env, const diti_picture *picture, uint32_t width,
+                                       uint32_t height, bool over, uint8_t **out, dit_error *err) {
+    size_t pixels = (size_t)picture->width * picture->height, i, c;
+    diti_picture weighed = *picture;
+    uint8_t *copy;
+    dit_result result;
+    if (picture->width == width && picture->height == height) { /* Pillow copies it */
+        result = diti_resize(env, picture, width, height, DITI_WINDOW_LANCZOS, out, err);
+    } else {
+        copy = (uint8_t *)diti_alloc_array(env, pixels, 4);
+        if (!copy) return diti_fail_memory(err, "a reference");
+        weighed.rgba = copy;
+        weighed.pitch = (size_t)picture->width * 4;
+        for (i = 0; i < picture->height; i++)
+            memcpy(copy + i * weighed.pitch, picture->rgba + i * picture->pitch, weighed.pitch);
+        diti_reference_weigh(copy, pixels, false);
+        result = diti_resize(env, &weighed, width, height, DITI_WINDOW_LANCZOS, out, err);
+        if (result >= 0) diti_reference_weigh(*out, (size_t)width * height, true);
+        diti_free(env, copy);
+    }
+    for (i = 0; i < (size_t)width * height && over && result >= 0; i++) {
+        uint8_t *rgba = *out + 4 * i;
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * rgba[3] + 255u * (255u - rgba[3]) + 128;
+            rgba[c] = (uint8_t)((value + (value >> 8)) >> 8);
+        }
+    }
+    return result;
+}
+
 static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
@@ -175,7 +226,8 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     dit_result result = DIT_OK;
     uint32_t y;
     if (job->model->transformer->traits.reference_area) {
-        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
+        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
+                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
     } else {
         const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
                               (size_t)(picture->width - shape->width) / 2 * 4;
@@ -198,7 +250,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     uint8_t *first = NULL, *second = NULL;
     dit_result result;
     diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
+    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
     fitted.rgba = first;
     if (result >= 0)
         result =

@@ -94,7 +94,9 @@ static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
+    rows = diti_vae_encode(job->model->vae, graph,
+                           diti_image_in(graph, share->program.start_rgba, diti_vae_get_traits(job->model->vae)->colors,
+                                         shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;

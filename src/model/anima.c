@@ -4,6 +4,7 @@
    Cosmos-Predict2's transformer for pictures. Blocks attend the image, then the text, then comes a feed-forward; each
    of the three is modulated by a low-rank product of its own plus what all of them share. */
 #include "model/model.h"
+#include "text/text.h"
 
 #define DITI_ANIMA_MAX_BLOCKS 128u
 
@@ -203,7 +204,9 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
+    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[1] = DITI_ENCODER_CONDITIONER;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 30;
@@ -424,6 +427,10 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
 #define DITI_ANIMA_PLACE "circlestone-labs/Anima"
 static const diti_place diti_anima_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ANIMA_PLACE ": split_files/text_encoders/qwen_3_06b_base.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_ANIMA_PLACE ": split_files/diffusion_models/, in the transformer's file"},
+    {"", DIT_ROLE_TOKENIZER_1, "Qwen/Qwen3-0.6B-Base: tokenizer.json"},
+    {"", DIT_ROLE_TOKENIZER_2, "google-t5/t5-base: tokenizer.json"},
     {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
@@ -443,7 +450,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", NULL, NULL},
+        {"Qwen3", "text conditioner", NULL},
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,

@@ -6,9 +6,10 @@ static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
     return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
 }
 
-/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
-static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
-                                    uint32_t first_column, diti_tensor out, diti_tensor lse) {
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim], of which each item
+   attends those that `items` names; 0: all its own. */
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor items, diti_tensor q,
+                                    diti_tensor kv, uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
@@ -18,6 +19,8 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
+    attention.items = items;
+    attention.most_keys = rows / desc->items;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -34,15 +37,17 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
     diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t lead = diti_tensor_rows(graph, kept);
+    uint32_t prompts = denoise->reference_kv->items ? denoise->text_batch : 1;
+    uint32_t lead = diti_tensor_rows(graph, kept) / prompts, each = denoise->branches * denoise->batch / prompts;
     if (diti_graph_failed(graph)) return 0;
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts * lead; /* of the item's prompt */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+            diti_copy(graph, diti_tensor_view(graph, kept, row, lead, (k * all + first) * desc->head_dim, width),
                       diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
                       "keys and values of references");
     }
@@ -59,6 +64,84 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
+/* Every row attends those that its segment names; a segment is a run of rows that attend the same. */
+static diti_tensor diti_attend_segments(diti_graph *graph, const diti_attend_desc *desc, diti_tensor segments,
+                                        diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_attention_desc attention = DITI_ZERO;
+    attention.batch = diti_tensor_rows(graph, segments);
+    attention.heads = desc->heads;
+    attention.head_dim = desc->head_dim;
+    attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+    attention.items = segments;
+    attention.packed = true;
+    attention.out = desc->out;
+    attention.name = "causal_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &attention);
+}
+
+DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
+                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
+    diti_graph *graph = p->graph;
+    diti_denoise own = *p->denoise;
+    const diti_group *stages = diti_axes_stages(own.axes);
+    uint32_t rows = diti_tensor_rows(graph, x), i, end;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
+    own.token_range.unit = 1;
+    own.batch = 1;
+    own.branches = own.text_batch = prompts;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = p->denoise->reference_kv = kv;
+    kv->fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    kv->fills = false;
+    p->denoise->lead = 0;
+    p->denoise->lead_rows = 0;
+}
+
+DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise, const diti_env *env,
+                                                const uint32_t *counts, dit_error *err) {
+    uint32_t items = denoise->branches * denoise->batch, inner = 1, ring = 0, rows = 0, i, item;
+    uint32_t *table = (uint32_t *)diti_alloc_zero(env, (size_t)items * DITI_ITEM_WORDS * sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the keys of items");
+    if (denoise->axes) {
+        inner = diti_group_count(&denoise->axes->ulysses);
+        ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
+    }
+    for (i = 0; i < inner; i++) /* of an item, where they are attended with those that were kept */
+        rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
+                                      &denoise->token_range);
+    for (item = 0; item < items; item++) {
+        table[item * DITI_ITEM_WORDS + 3] = rows + counts[item / (items / denoise->text_batch)];
+    }
+    result = diti_plan_write(plan, denoise->reference_kv->items, table, (size_t)items * DITI_ITEM_WORDS * 4, err);
+    diti_free(env, table);
+    return result;
+}
+
 /* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
 typedef struct diti_attend_references {
     const diti_denoise *denoise; /* NULL: there are none */
@@ -67,6 +150,30 @@ typedef struct diti_attend_references {
 
 static bool diti_attend_refers(const diti_denoise *denoise) {
     return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* Every item attends its rows of qkv, and those that were kept behind them, as far as it has some. */
+static diti_tensor diti_reference_kv_attend(diti_graph *graph, const diti_attend_references *references,
+                                            const diti_attend_desc *desc, diti_tensor qkv, diti_tensor out,
+                                            diti_tensor lse) {
+    const diti_denoise *denoise = references->denoise;
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    diti_tensor kv = diti_reference_kv_join(graph, denoise, desc, references->first, references->all, qkv),
+                items = denoise->reference_kv->items, q = diti_tensor_view(graph, qkv, 0, all, 0, width);
+    uint32_t keys = diti_tensor_rows(graph, kv) / desc->items;
+    diti_attend_desc one = *desc;
+    if (!items) return diti_attend_keys(graph, desc, 0, q, kv, 0, out, lse);
+    if (!out) out = diti_tensor_new(graph, graph->activation, all, width, "attention");
+    one.items = 1;
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++)
+        diti_attend_keys(
+            graph, &one,
+            diti_tensor_view(graph, items, denoise->first_branch * denoise->batch + i, 1, 0, DITI_ITEM_WORDS),
+            diti_tensor_view(graph, q, i * rows, rows, 0, width),
+            diti_tensor_view(graph, kv, i * keys, keys, 0, 2 * width), 0,
+            diti_tensor_view(graph, out, i * rows, rows, 0, width),
+            lse ? diti_tensor_view(graph, lse, i * rows, rows, 0, desc->heads) : 0);
+    return out;
 }
 
 /* ---- rings ---- */
@@ -126,13 +233,10 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise) {
-            diti_tensor joined =
-                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
-            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
-        } else {
-            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
-        }
+        if (!turn && references->denoise)
+            diti_reference_kv_attend(graph, references, desc, qkv, part, part_lse);
+        else
+            diti_attend_keys(graph, desc, 0, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -280,7 +384,8 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
     place = ring > 1 ? denoise->axes->ring.index : 0;
     diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
     if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
+    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out,
+                            0);
 }
 
 /* ---- and of the rows that devices divide ---- */
@@ -307,13 +412,9 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
 static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
                                    const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
     if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
-    return diti_attend_keys(
-        graph, desc, q,
-        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
-        0);
+    if (references->denoise) return diti_reference_kv_attend(graph, references, desc, qkv, desc->out, 0);
+    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
@@ -380,6 +481,8 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills && denoise->reference_kv->segments)
+        return diti_attend_segments(graph, desc, denoise->reference_kv->segments, qkv);
     if (diti_attend_refers(denoise)) references.denoise = denoise;
     references.all = desc->heads;
     return diti_attend_all(graph, desc, &references, qkv);

@@ -332,51 +332,18 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
 /* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+   all steps (docs/models.md 3.13.1). */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    diti_denoise *denoise = p->denoise, own = *denoise;
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
-    diti_tensor x = denoise->lead_rows;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
-    own.token_range.unit = 1;
-    own.batch = own.branches = own.text_batch = 1;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = denoise->reference_kv = &state->references;
-    state->references.fills = true;
-    here = diti_pass_at(p->model, graph, &own);
+    uint32_t rows = p->denoise->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
     for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
     state->here_cosines =
         diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
     state->here_sines =
         diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        diti_flux2_run_block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    state->references.fills = false;
-    denoise->lead = 0;
-    denoise->lead_rows = 0;
+    diti_reference_kv_fill(p, &state->references, 1, p->denoise->lead_rows, diti_flux2_run_block);
 }
 
 static void diti_flux2_prepare(diti_pass *p) {

@@ -14,8 +14,9 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
+    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
@@ -80,8 +81,9 @@ typedef struct diti_model_traits {
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool caches_references; /* diti_denoise.keeps_references is understood */
-    bool keeps_references;  /* the model was trained so */
-    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
+    bool keeps_references;   /* the model was trained so */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
@@ -158,11 +160,15 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
-   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+/* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
+   referred to, or of a prompt and its pictures. Of each block [rows, 2 * heads here * head_dim] in the format of
+   queries, keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
-    bool fills; /* the evaluation at hand makes them */
+    diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind
+                             those of an item, which attends some of both; 0: all items attend all rows */
+    diti_tensor segments; /* input U32 [any, DITI_ITEM_WORDS]: rows and what they attend; 0: those of an item do all */
+    bool fills;           /* the evaluation at hand makes them */
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
@@ -223,8 +229,10 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;        /* 0 where traits.references is 0 */
-    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    uint32_t reference_count;                  /* 0 where traits.references is 0 */
+    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
+                                                  that a language model has of a reference */
+    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -672,6 +680,14 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
+/* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
+   are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
+DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
+                                                     diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
+/* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
+                                                            const diti_env *env, const uint32_t *counts,
+                                                            dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,

@@ -15,6 +15,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
@@ -101,6 +102,7 @@ static const diti_family_row diti_families[] = {
 #endif
 #ifndef DIT_NO_QWENIMAGE
     {diti_qwenimage_family, "Qwen-Image", NULL},
+    {diti_qwenimage21_family, "Qwen-Image-2.1", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif

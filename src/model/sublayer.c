@@ -653,7 +653,7 @@ static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, co
                                            diti_tensor *out) {
     uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
     if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
-        sublayer->streams == DITI_STREAMS_IMAGE)
+        (p->denoise->reference_kv && p->denoise->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
         return false;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {

@@ -90,7 +90,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     NULL,
+     " <image#>",
      DITI_CHAT_COMPREHEND,
      " ",
      1024,

@@ -32,6 +32,7 @@ typedef struct diti_decoder_config {
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
+    bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
     int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -124,10 +125,11 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
-/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
+/* As published, 16, 24 and 24 of 64, Qwen3-VL's 24, 20 and 20; the same shares of other heads. */
 static void diti_decoder_assume_sections(diti_decoder_config *config) {
     uint32_t half = config->head_dim / 2;
-    config->sections[1] = config->sections[2] = half * 3 / 8;
+    config->weaves = config->head_norms;
+    config->sections[1] = config->sections[2] = config->weaves ? half * 5 / 16 : half * 3 / 8;
     config->sections[0] = half - 2 * config->sections[1];
 }
 
@@ -365,6 +367,8 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
 
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
+DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder) { return decoder->config.picture; }
+
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
@@ -421,6 +425,7 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
     uint32_t half = config->head_dim / 2, j;
     for (j = 0; j < half; j++) {
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
+        if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
         float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
         float angle = (float)place->at[axis] * (1.0f / power);
         cosines[j] = (float)cos((double)angle);
@@ -475,6 +480,11 @@ static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_pla
     diti_vision_order(decoder->vision, use, order + use->rows);
     diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
     result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
+    if (result >= 0 && use->inputs[DITI_DECODER_DEEP]) {
+        uint32_t row; /* text is behind the rows of pictures, where there are zeros */
+        for (row = 0; row < use->rows; row++) order[row] = order[row] < use->rows ? tokens : order[row] - use->rows;
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_DEEP], order, use->rows * sizeof *order, err);
+    }
     if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
     diti_free(&decoder->base.env, order);
     return result;
@@ -626,6 +636,14 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
+/* What the tower has for the layer is added to the rows of pictures of x F32 [rows, d]. */
+static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
+    diti_elementwise_desc add = DITI_ZERO;
+    add.add = add.out = x;
+    add.name = "decoder_pictures";
+    diti_elementwise(graph, diti_gather_tensor(graph, deep, use->inputs[DITI_DECODER_DEEP], "decoder_pictures"), &add);
+}
+
 /* x F32 [rows, d] is changed in place. */
 static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
                                    uint32_t index, diti_tensor x) {
@@ -636,6 +654,7 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
     h = diti_decoder_gated(decoder, graph, block, h);
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
+    if (index < DITI_VISION_DEEP && use->deep[index]) diti_decoder_deepen(graph, use, use->deep[index], x);
 }
 
 /* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
@@ -647,6 +666,8 @@ static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *gr
     diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
     diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
               diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
+    if (use->deep[0])
+        use->inputs[DITI_DECODER_DEEP] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "pictures' rows");
     return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
 }
 

@@ -31,7 +31,8 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #. NULL: pictures are not shown */
+                                   from 1 on, stands for #; a blank in front stands between pictures
+                                   alone. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -65,6 +66,7 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
+    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -78,8 +80,11 @@ enum {
     DITI_DECODER_VISION_COSINES,
     DITI_DECODER_VISION_SINES,
     DITI_DECODER_VISION_PICTURES,
-    DITI_DECODER_VISION_WINDOWS
+    DITI_DECODER_VISION_WINDOWS,
+    DITI_DECODER_VISION_PLACES, /* Qwen3-VL: F32 [patches, D], what tells where they are */
+    DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
 };
+#define DITI_VISION_DEEP 4u
 #define DITI_MOST_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
@@ -96,8 +101,12 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
+    diti_tensor deep[DITI_VISION_DEEP];      /* of emission: what layer k of a decoder gets of pictures behind it */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
+                                         columns], and which are each prompt's */
+    uint32_t source_tokens;
+    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -118,6 +127,7 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -189,7 +199,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const diti_encoder_use *use, const int32_t *ids,
                                                   const uint32_t *items, dit_error *err);
 
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7): Qwen2.5-VL's, Qwen3-VL's --- */
 typedef struct diti_vision diti_vision;
 /* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
    loader has failed. */
@@ -197,8 +207,8 @@ DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loade
                                            uint32_t columns);
 /* Pixels along the side of a token. */
 DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
-/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
-   picture after picture, is row places[k]. */
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns], and use->deep. Token k,
+   line by line and picture after picture, is row places[k]. */
 DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
 DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
@@ -208,6 +218,7 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
 /* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
 DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
                                       float *out);
-/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
+/* The encoder's tower, NULL: it has none; and the token that stands for each of a picture's in a prompt. */
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
+DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder);
 #endif

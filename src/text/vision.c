@@ -1,30 +1,40 @@
 #include "text/text.h"
 
-/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
-   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
-   stand window by window, the four of a token side by side, so that windows are runs of rows. */
+/* The towers that show pictures to Qwen2.5-VL and Qwen3-VL (docs/models.md 5.7, 5.7.1): patches attend each other
+   within windows, in some blocks within the whole picture, and four of them become a token of the language model.
+   Patches stand window by window, the four of a token side by side, so that windows are runs of rows. Qwen3-VL's has no
+   windows, but places that were learned, and gives what some of its blocks make to the first layers of the language
+   model. */
 
 #define DITI_VISION_MERGE 2u /* patches along a token's side */
 #define DITI_VISION_MAX_BLOCKS 64u
 
 typedef struct diti_vision_block {
-    diti_weight norm1, norm2;  /* [D] */
+    diti_layer norm1, norm2;   /* [D]; Qwen3-VL's have biases */
     diti_layer qkv, out;       /* [3D, D], [D, D] */
-    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden]; Qwen3-VL has no gate */
 } diti_vision_block;
+
+/* Four patches of D as a token of the language model. */
+typedef struct diti_vision_merger {
+    diti_layer norm, in, out; /* [D], or of four patches [4D]; [4D, 4D], [columns of the language model, 4D] */
+} diti_vision_merger;
 
 typedef struct diti_vision_config {
     uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
     uint32_t window;                                          /* tokens along a window's side */
     uint64_t whole;                                           /* bit i: block i attends the whole picture */
+    bool third;                                               /* Qwen3-VL's */
+    uint32_t side;                                            /* places along a side of its grid */
+    uint32_t deep[DITI_VISION_DEEP], deep_count;              /* blocks whose rows go to layers 0, 1, ... */
 } diti_vision_config;
 
 struct diti_vision {
     diti_vision_config config;
     diti_layer patch; /* [D, 3 * 2 * patch * patch] */
     diti_vision_block *blocks;
-    diti_weight merge_norm;         /* [D] */
-    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
+    diti_vision_merger merger, deep[DITI_VISION_DEEP];
+    float *places; /* on the host: [side * side, D]; NULL: none were learned */
 };
 
 /* ---- loading ---- */
@@ -36,7 +46,8 @@ static bool diti_vision_begin(diti_loader *loader) {
     loader->rename = NULL;
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         diti_loader_scope(loader, "%s", prefixes[i]);
-        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
+        if (diti_loader_find(loader, "merger.ln_q.weight") || diti_loader_find(loader, "merger.norm.weight"))
+            return true;
     }
     return false;
 }
@@ -48,6 +59,29 @@ static uint64_t diti_vision_read_whole(diti_settings *settings) {
     for (entry = list->first; entry; entry = entry->next)
         if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
     return whole;
+}
+
+/* As published, behind blocks 8, 16 and 24 of 27. */
+static void diti_vision_read_deep(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
+    const diti_json *list = diti_setting_numbers(settings, "deepstack_visual_indexes"),
+                    *entry = list ? list->first : NULL;
+    uint32_t i;
+    config->deep_count = diti_loader_count(loader, "deepstack_merger_list.", ".linear_fc1.weight");
+    if (config->deep_count > DITI_VISION_DEEP) config->deep_count = DITI_VISION_DEEP;
+    for (i = 0; i < config->deep_count; i++, entry = entry ? entry->next : NULL)
+        config->deep[i] = entry && entry->number >= 0 ? (uint32_t)entry->number : 8 * (i + 1);
+}
+
+/* No windows; the grid of places is square. */
+static void diti_vision_read_third(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
+    uint32_t places = diti_loader_dimension(loader, "pos_embed.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "blocks.0.mlp.linear_fc1.weight", 0);
+    config->window = 1u << 20;
+    config->whole = UINT64_MAX;
+    config->side = (uint32_t)(sqrt((double)places) + 0.5);
+    diti_vision_read_deep(loader, settings, config);
+    if (config->side && config->side <= 1024 && config->side * config->side == places) return;
+    config->window = 0; /* refused with what else is out of range */
 }
 
 static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
@@ -64,6 +98,8 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
     config->whole = diti_vision_read_whole(&settings);
     if (settings.result != DIT_OK || err->result < 0) return;
     config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
+    config->third = diti_loader_find(loader, "merger.norm.weight") != NULL;
+    if (config->third) diti_vision_read_third(loader, &settings, config);
     if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
         config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
         config->columns / config->heads <= 256 && config->patch <= 64) {
@@ -76,36 +112,70 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
               (unsigned)config->columns, (unsigned)config->patch);
 }
 
+static void diti_vision_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, bool biased,
+                                  const char *name) {
+    char full[64];
+    memset(out, 0, sizeof *out);
+    if (biased) diti_load_norm(loader, out, columns, name);
+    diti_format(full, sizeof full, "%s.weight", name);
+    if (!biased) diti_load_vector(loader, &out->weight, 1, columns, full);
+}
+
 static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
     uint32_t d = config->columns;
-    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
+    bool third = config->third;
+    diti_vision_load_norm(loader, &block->norm1, d, third, "norm1");
     diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
     diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
-    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
-    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
-    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
-    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
+    diti_vision_load_norm(loader, &block->norm2, d, third, "norm2");
+    if (!third) diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
+    diti_load_layer(loader, &block->up, config->hidden, d, 1, third ? "mlp.linear_fc1" : "mlp.up_proj");
+    diti_load_layer(loader, &block->down, d, config->hidden, 1, third ? "mlp.linear_fc2" : "mlp.down_proj");
+}
+
+/* width: of the norm, a patch's or four patches'. */
+static void diti_vision_load_merger(diti_loader *loader, diti_vision_merger *out, const diti_vision_config *config,
+                                    uint32_t width, uint32_t columns) {
+    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE * config->columns;
+    bool third = config->third;
+    diti_vision_load_norm(loader, &out->norm, width, third, third ? "norm" : "ln_q");
+    diti_load_layer(loader, &out->in, four, four, 1, third ? "linear_fc1" : "mlp.0");
+    diti_load_layer(loader, &out->out, columns, four, 1, third ? "linear_fc2" : "mlp.2");
+}
+
+/* The host has the places, of which each picture gets some in between. */
+static void diti_vision_load_places(diti_component *component, diti_loader *loader, diti_vision *vision) {
+    size_t count = (size_t)vision->config.side * vision->config.side * vision->config.columns;
+    const diti_stored_tensor *tensor = diti_loader_find(loader, "pos_embed.weight");
+    if (!tensor || diti_stored_tensor_elements(tensor) != count) return;
+    diti_loader_use(loader, tensor);
+    if (!loader->device) return; /* nothing is read */
+    vision->places = (float *)diti_component_array(component, loader, count, sizeof *vision->places);
+    if (vision->places) diti_checkpoint_read_float(loader->checkpoint, tensor, vision->places, count, &loader->error);
 }
 
 static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
                                  uint32_t columns) {
     const diti_vision_config *config = &vision->config;
-    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
+    uint32_t i, d = config->columns;
     char prefix[32];
     vision->blocks =
         (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
     if (!vision->blocks) return;
     diti_format(prefix, sizeof prefix, "%s", loader->scope);
-    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
+    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, config->third, "patch_embed.proj");
     vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
+    if (config->third) diti_vision_load_places(component, loader, vision);
     for (i = 0; i < config->blocks; i++) {
         diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
         diti_vision_load_block(loader, &vision->blocks[i], config);
     }
-    diti_loader_scope(loader, "%s", prefix);
-    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
-    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
-    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
+    diti_loader_scope(loader, "%smerger.", prefix);
+    diti_vision_load_merger(loader, &vision->merger, config, d, columns);
+    for (i = 0; i < config->deep_count; i++) {
+        diti_loader_scope(loader, "%sdeepstack_merger_list.%u.", prefix, (unsigned)i);
+        diti_vision_load_merger(loader, &vision->deep[i], config, DITI_VISION_MERGE * DITI_VISION_MERGE * d, columns);
+    }
 }
 
 DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -171,11 +241,12 @@ DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encode
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
+    desc.rms = !layer->bias.part_count;
     desc.eps = 1e-6f;
-    desc.weight = weight;
+    desc.weight = &layer->weight;
+    if (!desc.rms) desc.bias = &layer->bias;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
@@ -240,15 +311,33 @@ static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, 
     h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
     diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
     h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
-    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
-                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
-                           "vision_gate");
+    if (vision->config.third)
+        h = diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_TANH, 0, "vision_up");
+    else
+        h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
+                               diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
+                               "vision_gate");
     diti_vision_add(graph, x, h, &block->down, "vision_down");
+}
+
+/* F32 [tokens, columns of the language model]. */
+static diti_tensor diti_vision_merge(diti_graph *graph, diti_tensor x, const diti_vision_merger *merger) {
+    uint32_t four = merger->in.weight.columns, tokens = diti_tensor_rows(graph, x) / 4;
+    bool all = merger->norm.weight.columns == four; /* the norm is of four patches together */
+    diti_linear_desc desc = DITI_ZERO;
+    if (all) x = diti_tensor_reshape(graph, x, tokens, four);
+    x = diti_vision_norm(graph, x, &merger->norm, "vision_norm_out");
+    if (!all) x = diti_tensor_reshape(graph, x, tokens, four);
+    x = diti_vision_linear(graph, x, &merger->in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
+    desc.bias = &merger->out.bias;
+    desc.out_f32 = true;
+    desc.name = "vision_merge_out";
+    return diti_linear(graph, x, &merger->out.weight, &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
     const diti_vision_config *config = &vision->config;
-    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
+    uint32_t patches = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use), i, k;
     uint32_t half = config->head_dim / 2;
     diti_tensor *inputs = use->inputs, x;
     diti_linear_desc desc = DITI_ZERO;
@@ -260,22 +349,23 @@ DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph 
         diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
     inputs[DITI_DECODER_VISION_WINDOWS] =
         diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
+    if (vision->places)
+        inputs[DITI_DECODER_VISION_PLACES] =
+            diti_tensor_input(graph, DITI_F32, patches, config->columns, "places of patches");
+    desc.bias = config->third ? &vision->patch.bias : NULL;
+    desc.residual = inputs[DITI_DECODER_VISION_PLACES];
     desc.out_f32 = true;
     desc.name = "vision_patches";
     x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "vision block", i);
         diti_vision_run_block(vision, graph, use, i, x);
+        for (k = 0; k < config->deep_count; k++)
+            if (config->deep[k] == i) use->deep[k] = diti_vision_merge(graph, x, &vision->deep[k]);
     }
     diti_graph_scope(graph, NULL, 0);
-    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
-    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
-    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
-    desc.bias = &vision->merge_out.bias;
-    desc.name = "vision_merge_out";
-    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
+    return diti_vision_merge(graph, x, &vision->merger);
 }
-
 /* ---- what the host writes ---- */
 
 /* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
@@ -290,7 +380,30 @@ static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_
     }
 }
 
+/* Between the four nearest places of the grid, whose corners are those of the picture. */
+static void diti_vision_between(const diti_vision *vision, const diti_vision_grid *grid, uint32_t line, uint32_t column,
+                                float *out) {
+    uint32_t side = vision->config.side, d = vision->config.columns, at[2][2], c;
+    uint32_t places[2] = {line, column},
+             counts[2] = {DITI_VISION_MERGE * grid->rows, DITI_VISION_MERGE * grid->columns};
+    float part[2];
+    for (c = 0; c < 2; c++) {
+        float place = (float)places[c] * (float)(side - 1) / (float)(counts[c] > 1 ? counts[c] - 1 : 1);
+        at[c][0] = (uint32_t)place;
+        at[c][1] = at[c][0] + 1 < side ? at[c][0] + 1 : side - 1;
+        part[c] = place - (float)at[c][0];
+    }
+    for (c = 0; c < d; c++) {
+        const float *rows[2];
+        rows[0] = vision->places + (size_t)at[0][0] * side * d + c;
+        rows[1] = vision->places + (size_t)at[0][1] * side * d + c;
+        out[c] = (1 - part[0]) * ((1 - part[1]) * rows[0][at[1][0] * d] + part[1] * rows[0][at[1][1] * d]) +
+                 part[0] * ((1 - part[1]) * rows[1][at[1][0] * d] + part[1] * rows[1][at[1][1] * d]);
+    }
+}
+
 typedef struct diti_vision_tables {
+    float *places;
     float *cosines, *sines;
     uint32_t *windows, *pictures;
 } diti_vision_tables;
@@ -303,9 +416,13 @@ static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *
         uint32_t begin = row, first = row;
         bool new_window, more;
         do {
-            for (k = 0; k < merge * merge; k++, row++)
-                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
-                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
+            for (k = 0; k < merge * merge; k++, row++) {
+                uint32_t line = merge * at.row + k / merge, column = merge * at.column + k % merge;
+                diti_vision_angles(vision, line, column, out->cosines + (size_t)row * half,
+                                   out->sines + (size_t)row * half);
+                if (out->places)
+                    diti_vision_between(vision, grid, line, column, out->places + (size_t)row * vision->config.columns);
+            }
             more = diti_vision_next(grid, vision->config.window, &at, &new_window);
             if (!new_window) continue;
             out->windows[window * 4] = out->windows[window * 4 + 2] = first;
@@ -323,16 +440,20 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
     size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
     const diti_tensor *inputs = use->inputs;
+    size_t places = inputs[DITI_DECODER_VISION_PLACES] ? (size_t)rows * vision->config.columns : 0;
     diti_vision_tables tables;
     dit_result result;
+    tables.places = places ? (float *)diti_alloc_array(env, places, sizeof(float)) : NULL;
     tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
     tables.windows =
         (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
-    if (tables.cosines && tables.windows) {
+    if (tables.cosines && tables.windows && (tables.places || !places)) {
         tables.sines = tables.cosines + count;
         tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
         diti_vision_fill(vision, use, &tables);
         result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
+        if (result >= 0 && places)
+            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PLACES], tables.places, places * 4, err);
         if (result >= 0)
             result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
         if (result >= 0)
@@ -344,6 +465,7 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     } else {
         result = diti_fail_memory(err, "the patches of pictures");
     }
+    diti_free(env, tables.places);
     diti_free(env, tables.cosines);
     diti_free(env, tables.windows);
     return result;
@@ -357,11 +479,12 @@ static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, ui
     uint32_t side = vision->config.patch, c, y, x;
     for (c = 0; c < 3; c++) {
         float *first = out + (size_t)c * 2 * side * side;
+        float middle = vision->config.third ? 0.5f : mean[c], spread = vision->config.third ? 0.5f : std[c];
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
                 first[y * side + x] =
-                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
-                    (std[c] * 255.0f);
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - middle * 255.0f) /
+                    (spread * 255.0f);
         memcpy(first + side * side, first, sizeof *first * side * side);
     }
 }

@@ -60,6 +60,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
+    vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);

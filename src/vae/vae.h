@@ -13,7 +13,8 @@ typedef struct diti_vae_traits {
     /* With by_channel each channel has a scale and a shift of its own in place of these. */
     bool by_channel;
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
-    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
+    uint32_t colors; /* channels of a pixel: 3, or 4 where the last one is alpha */
+    bool video;      /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
@@ -45,9 +46,9 @@ typedef struct diti_colors {
     const float *values;      /* [channels + 1, 3] */
 } diti_colors;
 DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
-   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
-   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, colors] F32 in about -1..1. tile:
+   longest side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles
+   overlap by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
    group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
@@ -57,9 +58,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
-/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
-   scaling. */
+/* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
+   mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
+   before scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
 

@@ -173,7 +173,8 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
     uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
-    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
+    uint32_t columns =
+        clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : clip->vae->traits.colors;
     diti_graph *graph = clip->graph;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
     diti_vae_chunk chunk;

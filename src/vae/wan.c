@@ -1,11 +1,12 @@
 #include "vae/vae.h"
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. */
+   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
-    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not, or of pictures */
+    bool doubles;    /* shortcuts have two frames, of which a picture is the second one */
 } diti_wan_vae_level;
 typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
@@ -19,6 +20,7 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
+    bool flat;        /* of pictures alone */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -144,9 +146,19 @@ static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, 
 static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
                                           const char *name) {
     char full[64], weight[80];
+    const diti_stored_tensor *time;
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
-    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
+    time = diti_loader_find(loader, weight);
+    level->doubles = time != NULL;
+    if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
+    if (time && time->rank != 5) { /* a picture's go by */
+        diti_loader_use(loader, time);
+        loader->weights.parameters += diti_stored_tensor_elements(time);
+        diti_format(weight, sizeof weight, "%s.bias", full);
+        time = diti_loader_find(loader, weight);
+        if (time) diti_loader_use(loader, time);
+    }
     diti_format(full, sizeof full, "%sresample.1", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
     if (!diti_loader_find(loader, weight)) return channels;
@@ -203,7 +215,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
-    channels = 3 * own->patch * own->patch;
+    channels = vae->traits.colors * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
     if (decoder) diti_wan_vae_load_mid(loader, half, channels);
@@ -263,6 +275,7 @@ static const float diti_wan_vae_deviations[] = {
 static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    const diti_stored_tensor *conv;
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -281,7 +294,18 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
-    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    conv = diti_loader_find(loader, "decoder.conv_in.weight");
+    if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
+    own->flat = conv && conv->rank == 4;
+    own->patch = own->residual && !own->flat ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    if (own->flat) {
+        vae->traits.colors = diti_loader_dimension(loader, "decoder.conv_out.weight", 0);
+        if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
+    }
+    if (vae->traits.colors != 3 && vae->traits.colors != 4)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
@@ -310,7 +334,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
-        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
+        if (half->levels[i].doubles && !vae->wan->flat) vae->frame_factor *= 2;
     }
     return DIT_OK;
 }
@@ -319,6 +343,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
 
 static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
+    if (vae->wan->flat) return frames == 1;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
@@ -428,7 +453,7 @@ static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae
     if (diti_graph_failed(clip->graph)) return 0;
     block.clip = *from;
     block.columns = out;
-    block.time = level->time.weight.part_count ? 2 : 1;
+    block.time = level->doubles ? 2 : 1;
     block.side = level->level.resample.weight.part_count ? 2 : 1;
     block.channel_step = block.time * block.side * block.side;
     block.time_step = block.side * block.side;

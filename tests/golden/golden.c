@@ -28,6 +28,7 @@
 #include "model/zimage.c"
 #include "model/flux2.c"
 #include "model/qwenimage.c"
+#include "model/qwenimage21.c"
 #include "model/lumina2.c"
 #include "model/sana.c"
 #include "model/krea2.c"
@@ -57,6 +58,7 @@
 #include "golden_packed.h"
 #include "golden_pipe.h"
 #include "golden_pixart.h"
+#include "golden_qwenimage21.h"
 #include "golden_newer.h"
 #include "golden_random.h"
 #include "golden_schedulers.h"
@@ -110,6 +112,7 @@ static const golden_family families[] = {
     {"Z-Image", golden_is_zimage, golden_run_zimage},
     {"newer files", golden_is_newer, golden_run_newer},
     {"Anima", golden_is_anima, golden_run_anima},
+    {"Qwen-Image-2.1", golden_is_qwenimage21, golden_run_qwenimage21},
     {"Krea 2's files", golden_is_krea2_files, golden_run_krea2_files},
     {"decoder language model", golden_is_decoder, golden_run_decoder},
     {"t5", golden_is_t5, golden_run_t5},
@@ -163,6 +166,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/wan21_i2v",
     "tests/fixtures/pipe_wan22_i2v_a14b",
     "tests/fixtures/qwenimage",
+    "tests/fixtures/qwenimage21",
     "tests/fixtures/pipe_qwenimage",
     "tests/fixtures/pipe_krea2",
     "tests/fixtures/pipe_zimage",
@@ -202,6 +206,7 @@ static void run_folder(golden *g, const char *path) {
         if (golden_is_chats(&folder)) golden_run_asked(g, &folder);
         if (golden_is_edit(&folder)) golden_run_edit(g, &folder);
         if (golden_is_krea2(&folder)) golden_run_krea2(g, &folder);
+        if (family->run == golden_run_calls && golden_is_qwenimage21(&folder)) golden_run_qwenimage21(g, &folder);
         family->run(g, &folder);
         if (family == &families[0] && golden_is_texts(&folder)) golden_run_texts(g, &folder);
         if (g->compared == 0) golden_check(g, false, "a %s folder in which nothing could be compared", family->name);

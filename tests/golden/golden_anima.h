@@ -1,5 +1,6 @@
 /* Anima's transformer: every block on what the one before it made, both branches of the first step alone, and the whole
-   pipeline from recorded embeddings, with its parts as components. */
+   pipeline from recorded embeddings, and from prompts where the text's parts are there, with its parts as components.
+ */
 #ifndef GOLDEN_ANIMA_H
 #define GOLDEN_ANIMA_H
 #include "golden_pipe.h"
@@ -70,17 +71,23 @@ static inline void golden_anima_transformer(golden *g, const golden_folder *fold
     diti_json_free(&g->env, json);
 }
 
-static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_folder *folder) {
-    static const char *const folders[] = {"transformer", "vae", "scheduler"};
-    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_SCHEDULER};
-    dit_component components[3];
+#define GOLDEN_ANIMA_PARTS 7u
+/* The parts of a pipeline without model_index.json; those of the text where they are there, with the tokenizer of T5
+   that stands beside the folder. */
+static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_folder *folder, bool text) {
+    static const char *const folders[GOLDEN_ANIMA_PARTS] = {
+        "transformer", "vae", "scheduler", "text_encoder", "text_conditioner", "tokenizer", "../tokenizers/t5"};
+    static const dit_role roles[GOLDEN_ANIMA_PARTS] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE,    DIT_ROLE_SCHEDULER,
+                                                       DIT_ROLE_TEXT_1,      DIT_ROLE_TEXT_2, DIT_ROLE_TOKENIZER_1,
+                                                       DIT_ROLE_TOKENIZER_2};
+    dit_component components[GOLDEN_ANIMA_PARTS];
     dit_context_desc context = DITI_ZERO;
     dit_model_desc desc = DITI_ZERO;
     dit_error err = DITI_ZERO;
-    char overrides[256], paths[3][1024];
-    uint32_t i;
+    char overrides[256], paths[GOLDEN_ANIMA_PARTS][1024];
+    uint32_t i, count = text ? GOLDEN_ANIMA_PARTS : 3;
     memset(components, 0, sizeof components);
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < count; i++) {
         golden_join(paths[i], sizeof paths[i], folder->path, folders[i]);
         components[i].role = roles[i];
         components[i].source.path = paths[i];
@@ -91,7 +98,7 @@ static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_fol
     context.overrides = overrides;
     context.devices = g->device;
     desc.components = components;
-    desc.component_count = 3;
+    desc.component_count = count;
     return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
            golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
 }
@@ -108,19 +115,39 @@ static inline void golden_anima_give(const golden_folder *folder, dit_tensor *in
     input->data = golden_anima_floats(folder, tensor);
 }
 
-static inline void golden_run_anima(golden *g, const golden_folder *folder) {
+/* The blob of a prompt against the conditioner's rows, of which those behind the prompt's tokens are zeros. */
+static inline void golden_anima_blob(golden_pipe *p, const char *prompt, const char *name) {
+    uint64_t count = 0, i;
+    float *reference = golden_floats(p->folder->golden, name, &count), *rows;
+    unsigned char blob[65536];
+    size_t size = sizeof blob;
+    dit_error err = DITI_ZERO;
+    if (golden_require(p->g, dit_encode_prompt(p->context, p->model, prompt, blob, &size, &err) == DIT_OK, "%s",
+                       err.message)) {
+        rows = (float *)malloc((size_t)count * sizeof *rows);
+        memcpy(rows, blob + size - (size_t)count * sizeof *rows, (size_t)count * sizeof *rows);
+        for (i = 0; i < count; i++)
+            if (reference[i] == 0) rows[i] = 0;
+        golden_compare(p->g, name, rows, reference, count, diti_equal(p->g->rung, "base") ? GOLDEN_MODEL : GOLDEN_FP16);
+        free(rows);
+    }
+    free(reference);
+}
+
+/* The whole pipeline: from prompts, or from the rows that were recorded. */
+static inline void golden_anima_pipe(golden *g, const golden_folder *folder, bool text) {
     golden_pipe p = DITI_ZERO;
     dit_job_desc desc = DITI_ZERO;
     dit_tensor inputs[3];
     dit_error err = DITI_ZERO;
     dit_job *job = NULL;
     uint32_t i;
-    golden_anima_transformer(g, folder);
-    if (!golden_anima_open(&p, g, folder)) {
+    if (!golden_anima_open(&p, g, folder, text)) {
         golden_pipe_close(&p);
         return;
     }
     p.model->texts[DITI_TEXT_FIRST].tokens = p.model->transformer->traits.text_tokens = 32; /* as recorded */
+    for (i = 0; i < 2; i++) p.model->encoders[i].tokens = 32;
     golden_anima_give(folder, &inputs[0], "noise", "in.latents");
     golden_anima_give(folder, &inputs[1], "prompt_embeds", "cond.prompt_embeds");
     golden_anima_give(folder, &inputs[2], "negative_prompt_embeds", "uncond.prompt_embeds");
@@ -130,7 +157,13 @@ static inline void golden_run_anima(golden *g, const golden_folder *folder) {
     desc.steps = 3;
     desc.guidance.scale = 4;
     desc.inputs = inputs;
-    desc.input_count = 3;
+    desc.input_count = text ? 1 : 3;
+    if (text) {
+        desc.prompt = "a photo of an astronaut riding a horse on mars, highly detailed";
+        desc.negative_prompt = "blurry, low quality";
+        golden_anima_blob(&p, desc.prompt, "cond.prompt_embeds");
+        golden_anima_blob(&p, desc.negative_prompt, "uncond.prompt_embeds");
+    }
     if (golden_require(g,
                        dit_job_create(p.context, &desc, &job, &err) == DIT_OK &&
                            (dit_job_wait(job, UINT64_MAX) == DIT_OK || (dit_job_status(job, NULL, &err), false)),
@@ -141,5 +174,11 @@ static inline void golden_run_anima(golden *g, const golden_folder *folder) {
     dit_job_destroy(job);
     for (i = 0; i < 3; i++) free((void *)(uintptr_t)inputs[i].data);
     golden_pipe_close(&p);
+}
+
+static inline void golden_run_anima(golden *g, const golden_folder *folder) {
+    golden_anima_transformer(g, folder);
+    golden_anima_pipe(g, folder, false);
+    if (golden_has(folder->path, "text_conditioner/config.json")) golden_anima_pipe(g, folder, true);
 }
 #endif

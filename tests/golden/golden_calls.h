@@ -21,7 +21,8 @@ static inline void golden_calls_crop(dit_model *model, uint32_t tokens) {
 
 /* A call with pictures that nobody recorded. */
 static inline bool golden_calls_later(const golden_folder *folder, const char *name) {
-    return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8");
+    return diti_equal(name, "edit2") && !diti_checkpoint_find(folder->golden, "edit2.ref0.image_u8") &&
+           !diti_checkpoint_find(folder->golden, "edit2.image0_u8");
 }
 
 /* A recorded picture as reference `index`, RGBA; how many there are with it: 0 where it is not recorded. */
@@ -116,7 +117,7 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
         if (diti_starts_with(name, "raw")) p.model->transformer->traits.fixed_shift = 0;
         if (p.model->transformer->traits.shown_area) { /* small ones, as the fixture was made */
             p.model->transformer->traits.reference_area = 64 * 64;
-            p.model->transformer->traits.shown_area = 84 * 84;
+            p.model->transformer->traits.shown_area = p.model->transformer->traits.prefixes ? 64 * 64 : 84 * 84;
         }
         if (diti_equal(name, "kv_edit1")) { /* the picture of edit1, whose keys and values are computed once */
             p.reference_count = golden_calls_references(&p, "edit1");

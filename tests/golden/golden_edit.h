@@ -97,12 +97,14 @@ static inline void golden_edit_tower(golden *g, const golden_folder *folder, gol
 
 /* States that the language model has of the recorded tokens and pixels. */
 static inline void golden_edit_states(golden *g, const golden_folder *folder, golden_edit *e) {
-    uint32_t d = e->decoder->config.columns, dropped = 64, rows, i;
+    const diti_stored_tensor *text = diti_checkpoint_find(folder->golden, "edit2.prompt_embeds");
+    uint32_t d = e->decoder->config.columns, dropped, rows, i;
     uint32_t *ids, *items = (uint32_t *)calloc(4, sizeof *items);
     uint64_t count;
     float *recorded = golden_floats(folder->golden, "edit2.input_ids", &count);
     diti_tensor out;
     rows = (uint32_t)count;
+    dropped = rows - (uint32_t)text->shape[1];
     ids = (uint32_t *)malloc(rows * sizeof *ids);
     for (i = 0; i < rows; i++) ids[i] = (uint32_t)recorded[i];
     free(recorded);

@@ -56,11 +56,11 @@ static inline bool golden_is_prompts(const golden_folder *folder) {
            diti_checkpoint_find(folder->golden, "case0.in.latents");
 }
 
-/* A recorded picture, RGB or grey, as RGBA; false: it is not recorded. */
+/* A recorded picture, RGBA, RGB or grey, as RGBA; false: it is not recorded. */
 static inline bool golden_picture(const golden_folder *folder, const char *tensor, dit_image *out) {
     uint64_t values, i;
     const diti_stored_tensor *stored = diti_checkpoint_find(folder->golden, tensor);
-    uint32_t of = stored && stored->rank == 3 ? 3 : 1, c;
+    uint32_t of = stored && stored->rank == 3 ? (uint32_t)stored->shape[2] : 1, c;
     uint8_t *rgba;
     float *from;
     if (!stored) return false;
@@ -68,7 +68,7 @@ static inline bool golden_picture(const golden_folder *folder, const char *tenso
     rgba = (uint8_t *)malloc((size_t)values / of * 4);
     for (i = 0; i < values / of; i++) {
         for (c = 0; c < 3; c++) rgba[4 * i + c] = (uint8_t)from[of * i + c % of];
-        rgba[4 * i + 3] = 255;
+        rgba[4 * i + 3] = of == 4 ? (uint8_t)from[of * i + 3] : 255;
     }
     free(from);
     out->width = (uint32_t)stored->shape[1];
@@ -97,7 +97,7 @@ static inline void golden_pipe_desc(const golden_pipe *p, const diti_json *call,
     desc->cache = p->cache;
     desc->guidance.last = p->guided_last;
     desc->guidance.length_limit = (float)diti_json_number(call, "cfg_normalization", 0);
-    desc->split = p->split;
+    if (p->split) desc->split = p->split;
     desc->prompt = p->prompt ? p->prompt : diti_json_string(call, "prompt", "");
     desc->negative_prompt = diti_json_string(call, "negative_prompt", "");
     desc->width = (uint32_t)diti_json_number(call, "width", 0);
@@ -176,13 +176,32 @@ static inline void golden_pipe_latents(golden_pipe *p, dit_job *job, const char 
     free(latents);
 }
 
+/* The bytes of a picture with alpha, of which as many as rounding moves are one step away from what is recorded. */
+static inline void golden_pipe_alpha(golden_pipe *p, dit_job *job, uint32_t index, const float *alpha,
+                                     uint64_t pixels) {
+    dit_error err = DITI_ZERO;
+    uint8_t *rgba = (uint8_t *)calloc((size_t)pixels, 4);
+    double most = 0;
+    uint64_t i;
+    dit_result result = dit_job_read(job, DIT_READ_RGBA8, index, 0, rgba, (size_t)pixels * 4, 0, &err);
+    for (i = 0; i < pixels; i++) {
+        double away = fabs((double)rgba[4 * i + 3] - 255.0 * (double)alpha[i]);
+        if (away > most) most = away;
+    }
+    golden_check(p->g, result == DIT_OK && most <= (diti_equal(p->g->rung, "base") ? 0.51 : 6),
+                 "alpha: at most %.2f of 255 away %s", most, err.message);
+    free(rgba);
+}
+
 static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *name, uint32_t recorded, uint32_t index,
                                      uint64_t pixels) {
     bool fp16 = !diti_equal(p->g->rung, "base");
     dit_error err = DITI_ZERO;
     char label[96];
     double psnr, least = fp16 ? GOLDEN_PSNR_FP16 : p->quantized ? GOLDEN_PSNR_Q8 : GOLDEN_PSNR;
-    float *reference = golden_pipe_part(p, name, recorded, 3 * pixels, label),
+    const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
+    uint32_t planes = stored && stored->shape[stored->rank - 3] == 4 ? 4 : 3;
+    float *reference = golden_pipe_part(p, name, recorded, planes * pixels, label),
           *image = (float *)calloc((size_t)pixels, 3 * sizeof(float));
     dit_result result =
         dit_job_read(job, DIT_READ_RGB_F32, index, 0, image, (size_t)pixels * 3 * sizeof(float), 0, &err);
@@ -190,6 +209,7 @@ static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *n
         image = golden_transpose(image, (uint32_t)pixels, 3); /* the reference has planes */
         psnr = golden_psnr(image, reference, 3 * pixels);
         golden_check(p->g, psnr >= least, "%s: PSNR %.1f dB, at least %.0f", label, psnr, least);
+        if (planes == 4) golden_pipe_alpha(p, job, index, reference + 3 * pixels, pixels);
     }
     free(reference);
     free(image);

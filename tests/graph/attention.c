@@ -758,6 +758,8 @@ static void test_half(void) {
         p.head_dim = 300;
         p.f32 = true;
         check(device, p, "attention_gpu");
+        p.head_dim = 1152; /* Qwen-Image-2.1's decoder */
+        check(device, p, "attention_gpu");
     }
     diti_device_close(device);
     device = open_rung("rung=half,shared=16K,cpu=0"); /* fewer keys at a time */

@@ -102,6 +102,7 @@ int main(void) {
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
     check_model("tests/fixtures/sana", "DIT_NO_SANA");
+    check_model("tests/fixtures/qwenimage21/transformer", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/pipe_krea2", "DIT_NO_KREA2");
     check_model("tests/fixtures/pipe_anima/transformer", "DIT_NO_ANIMA");
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");

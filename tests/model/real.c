@@ -41,6 +41,8 @@ static const architecture architectures[] = {
     {"FLUX.2-klein-9B", published_klein_9b, 9078.6, "flux2", "klein-9b"},
     {"FLUX.2-dev", published_flux2_dev, 32223, "flux2", "dev"},
     {"Qwen-Image", published_qwenimage, 20430, "qwenimage", "1.0"},
+    {"Qwen-Image-2.1", published_qwenimage21, 7115, "qwenimage21", "2.1"},
+    {"Anima", published_anima, 1956, "anima", "1.0"},
     {"Lumina-Image 2", published_lumina2, 2610, "lumina2", "lumina2"},
     {"Sana 0.6B", published_sana_600m, 592, "sana", "sana"},
     {"Sana 1.6B", published_sana_1600m, 1604.5, "sana", "sana"},

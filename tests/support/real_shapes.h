@@ -489,6 +489,74 @@ static inline void real_qwenimage(real_file *file, uint64_t width, uint32_t bloc
     real_qwenimage_part(file, 64, width, "proj_out", 0);
 }
 
+/* Qwen-Image-2.1; single files have diffusers' names. Layers of a block in groups of one shape. */
+static inline void real_qwenimage21(real_file *file) {
+    static const char *const layers[] = {"attn.to_q",          "attn.to_k",    "attn.to_v",  "attn.to_out.0",
+                                         "img_mlp.gate_layer", "img_mlp.proj", "img_mlp.out"};
+    const uint64_t width = 4096;
+    char name[112];
+    uint32_t i, k;
+    real_matrix(file, width, 64, "img_in", "img_in", 0);
+    real_vector(file, width, 0, "txt_in.text_norm", "txt_in.text_norm", 0, ".weight");
+    real_matrix(file, width, width, "txt_in.in_layer", "txt_in.in_layer", 0);
+    real_matrix(file, width, width, "txt_in.out_layer", "txt_in.out_layer", 0);
+    for (k = 0; k < 2; k++) {
+        diti_format(name, sizeof name, "time_text_embed.timestep_embedder.linear_%u", k + 1);
+        real_matrix(file, width, k ? width : 256, name, name, 0);
+    }
+    real_matrix(file, 4 * width, width, "modulation.1", "modulation.1", 0);
+    for (i = 0; i < 32; i++) {
+        for (k = 0; k < 7; k++) {
+            diti_format(name, sizeof name, "transformer_blocks.%%u.%s", layers[k]);
+            real_matrix(file, k == 4 || k == 5 ? 3 * width : width, k == 6 ? 3 * width : width, name, name, i);
+        }
+        for (k = 0; k < 2; k++) {
+            diti_format(name, sizeof name, "transformer_blocks.%%u.attn.norm_%c", "qk"[k]);
+            real_norm(file, 128, false, name, name, i);
+        }
+    }
+    real_matrix(file, width, width, "norm_out.linear", "norm_out.linear", 0);
+    real_matrix(file, 64, width, "proj_out", "proj_out", 0);
+}
+
+/* Anima's transformer, without the conditioner of its text. */
+static inline void real_anima(real_file *file) {
+    static const char *const attention[][2] = {
+        {"to_q", "q_proj"}, {"to_out.0", "output_proj"}, {"to_k", "k_proj"}, {"to_v", "v_proj"}};
+    static const char *const modulations[] = {"self_attn", "cross_attn", "mlp"};
+    const uint64_t width = 2048;
+    char name[112], other[112];
+    uint32_t i, j, k;
+    real_matrix(file, width, 68, "patch_embed.proj", "net.x_embedder.proj.1", 0);
+    real_matrix(file, width, width, "time_embed.t_embedder.linear_1", "net.t_embedder.1.linear_1", 0);
+    real_matrix(file, 3 * width, width, "time_embed.t_embedder.linear_2", "net.t_embedder.1.linear_2", 0);
+    real_vector(file, width, 1, "time_embed.norm", "net.t_embedding_norm", 0, ".weight");
+    for (i = 0; i < 28; i++) {
+        for (k = 0; k < 6; k++) {
+            diti_format(name, sizeof name, "transformer_blocks.%%u.norm%u.linear_%u", k / 2 + 1, k % 2 + 1);
+            diti_format(other, sizeof other, "net.blocks.%%u.adaln_modulation_%s.%u", modulations[k / 2], k % 2 + 1);
+            real_matrix(file, k % 2 ? 3 * width : 256, k % 2 ? 256 : width, name, other, i);
+        }
+        for (j = 0; j < 2; j++) {
+            for (k = 0; k < 4; k++) {
+                diti_format(name, sizeof name, "transformer_blocks.%%u.attn%u.%s", j + 1, attention[k][0]);
+                diti_format(other, sizeof other, "net.blocks.%%u.%s.%s", modulations[j], attention[k][1]);
+                real_matrix(file, width, j && k > 1 ? 1024 : width, name, other, i);
+            }
+            for (k = 0; k < 2; k++) {
+                diti_format(name, sizeof name, "transformer_blocks.%%u.attn%u.norm_%c", j + 1, "qk"[k]);
+                diti_format(other, sizeof other, "net.blocks.%%u.%s.%c_norm", modulations[j], "qk"[k]);
+                real_norm(file, 128, false, name, other, i);
+            }
+        }
+        real_matrix(file, 4 * width, width, "transformer_blocks.%u.ff.net.0.proj", "net.blocks.%u.mlp.layer1", i);
+        real_matrix(file, width, 4 * width, "transformer_blocks.%u.ff.net.2", "net.blocks.%u.mlp.layer2", i);
+    }
+    real_matrix(file, 256, width, "norm_out.linear_1", "net.final_layer.adaln_modulation.1", 0);
+    real_matrix(file, 2 * width, 256, "norm_out.linear_2", "net.final_layer.adaln_modulation.2", 0);
+    real_matrix(file, 64, width, "proj_out", "net.final_layer.linear", 0);
+}
+
 /* Krea 2: the image's blocks, or those of the text. */
 static inline void real_krea2_block(real_file *file, uint64_t width, uint64_t kv, uint64_t feed, uint64_t head,
                                     const char *list, const char *original, uint32_t i) {
@@ -1270,6 +1338,8 @@ static inline void published_sana_600m(real_file *file) { real_sana(file, 1152, 
 static inline void published_sana_1600m(real_file *file) { real_sana(file, 2240, 32, 2304, 20, false); }
 static inline void published_sana_sprint(real_file *file) { real_sana(file, 2240, 32, 2304, 20, true); }
 static inline void published_krea2(real_file *file) { real_krea2(file); }
+static inline void published_qwenimage21(real_file *file) { real_qwenimage21(file); }
+static inline void published_anima(real_file *file) { real_anima(file); }
 static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
 static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
 static inline void published_stdit_1(real_file *file) { real_stdit(file, 1, 120, 28); }
