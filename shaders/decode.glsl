@@ -15,6 +15,7 @@
 #define TYPE_Q4_K 13u
 #define TYPE_Q5_K 14u
 #define TYPE_Q6_K 15u
+#define TYPE_I4_GROUP 16u
 
 uint byte_at(const uint at) { return SOURCE(at >> 2) >> (8u * (at & 3u)) & 255u; }
 uint half_bits_at(const uint at) { return SOURCE(at >> 2) >> (8u * (at & 2u)) & 0xffffu; } // at is even
@@ -49,7 +50,7 @@ int k3_scale(const uint at, const uint j) {
     return int(low | (byte_at(at + 8u + (j & 3u)) >> (j >> 2) * 2u & 3u) << 4) - 32;
 }
 
-#define BLOCK (TYPE < TYPE_Q8_0 ? 1u : TYPE < TYPE_Q2_K ? 32u : 256u)
+#define BLOCK (TYPE < TYPE_Q8_0 ? 1u : TYPE < TYPE_Q2_K ? 32u : TYPE == TYPE_I4_GROUP ? 128u : 256u)
 
 // An element is x * quant + y; all products are exact in F32, so only the addition rounds. Here and below TYPE is asked
 // case by case: SPIRV-Cross, which MoltenVK has, reads no switch over what is computed from specialization constants.
@@ -67,6 +68,9 @@ vec2 scale_of(const uint block, const uint e) {
         scale.x = half_at(block + 108u) * float(k3_scale(block + 96u, e / 16u));
     } else if (TYPE == TYPE_Q6_K) {
         scale.x = half_at(block + 208u) * float(int(byte_at(block + 192u + e / 16u) << 24) >> 24);
+    } else if (TYPE == TYPE_I4_GROUP) {
+        uint both = SOURCE(block >> 2);
+        scale = vec2(half_value(both & 0xffffu), half_value(both >> 16));
     } else { // Q4_K and Q5_K
         uvec2 sub = k4_scale(block + 4u, e / 32u);
         scale = vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
@@ -110,7 +114,8 @@ ivec4 quants_of(const uint block, const uint e) {
         uint part = e / 128u, quarter = e % 128u / 32u, l = e % 32u;
         uvec4 nibbles = bytes_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;
         quants = ivec4(nibbles | (bytes_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
-    }
+    } else if (TYPE == TYPE_I4_GROUP) // a word has eight neighbours: four in its low nibbles, four in its high ones
+        quants = ivec4(uvec4(SOURCE((block >> 2) + 1u + e / 8u) >> (e & 4u)) >> each * 8u & 15u);
     return quants;
 }
 

@@ -136,12 +136,16 @@ vec4 column_scales(const uint n) {
 vec4 mask_tail(const vec4 v, const uint k) { return TAIL ? mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K))) : v; }
 
 #ifdef DECODES
-#define PACKED ((W_FORMAT & 16u) != 0u)        // then bits 0 to 3 are the dit_type, and w_pitch counts bytes
-#define PACKED_ROUNDS ((W_FORMAT & 32u) != 0u) // to F16, which is what an expansion would have written
-#define TYPE (W_FORMAT & 15u)
+#define PACKED ((W_FORMAT & 32u) != 0u)        // then bits 0 to 4 are the dit_type, and w_pitch counts bytes
+#define PACKED_ROUNDS ((W_FORMAT & 64u) != 0u) // to F16, which is what an expansion would have written
+#define TYPE (W_FORMAT & 31u)
 #define SOURCE(I) w_u1[w_offset + (I)]
 #include "decode.glsl"
-const uint block_bytes = TYPE == TYPE_Q8_0 ? 34u : TYPE == TYPE_Q4_0 ? 18u : TYPE == TYPE_Q4_K ? 144u : 210u; // Q6_K
+const uint block_bytes = TYPE == TYPE_Q8_0       ? 34u
+                         : TYPE == TYPE_Q4_0     ? 18u
+                         : TYPE == TYPE_I4_GROUP ? 68u
+                         : TYPE == TYPE_Q4_K     ? 144u
+                                                 : 210u; // Q6_K
 vec4 decode_w(const uint column, const uint k) {
     vec4 v = block_elements(column * w_pitch + k / BLOCK * block_bytes, k % BLOCK);
     return PACKED_ROUNDS ? unpack4(pack4(v)) : v;

@@ -52,7 +52,7 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     uint32_t across;
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
-         weight->type != DIT_TYPE_Q6_K))
+         weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
         return false;
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }

@@ -29,13 +29,22 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
 DIT_INTERNAL const char *diti_type_name(dit_type type); /* "Q8_0" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32 or 256; 0: in no file */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32, 128, 256; 0: none */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
 /* Exact float values of count elements (a multiple of the block) as ggml defines them (docs/models.md 9.2). blocks
    needs no alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
+/* A block of I4_GROUP: 128 values scale * quant + least, quants 0..15; scale and least are halves. In a file: an I8
+   tensor NAME [rows, columns / 128 * 68] and in the metadata "dit.blocks.NAME" = "i4_group" (docs/quantized.md). */
+#define DITI_I4_GROUP 128u
+#define DITI_I4_GROUP_BYTES 68u
+#define DITI_BLOCKS_KEY "dit.blocks."
+DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block);
+/* The least and the largest of 128 values become quants 0 and 15, as near as halves let them; false where a value is
+   not finite or beyond halves. */
+DIT_INTERNAL DITI_UNUSED bool diti_i4_group_encode(const float *values, uint8_t *block);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {

@@ -7,13 +7,11 @@ typedef struct diti_type_layout {
 
 /* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
-    {"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
-    {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
-    {"Q8_0", 32, 34},   {"Q4_0", 32, 18},   {"Q4_1", 32, 20},
-    {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q2_K", 256, 84},
-    {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0},
-    {"I32", 1, 4},      {"I64", 1, 8},
+    {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
+    {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
+    {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I32", 1, 4},
+    {"I64", 1, 8},
 };
 
 static const diti_type_layout *diti_type_find_layout(dit_type type) {
@@ -189,6 +187,51 @@ static void diti_decode_q6_k(const uint8_t *block, float *out) {
     }
 }
 
+/* Quants of I4_GROUP: word w of 4 bytes has elements 8 w to 8 w + 3 in its low nibbles and the next four in its high
+   ones, so that a shift and a mask make four neighbours of a word. */
+static uint32_t diti_i4_byte(uint32_t e) { return e / 8 * 4 + e % 4; }
+static uint32_t diti_i4_shift(uint32_t e) { return e & 4; }
+
+static void diti_decode_i4_group(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block), least = diti_load_half(block + 2);
+    uint32_t e;
+    for (e = 0; e < DITI_I4_GROUP; e++)
+        out[e] = scale * (float)(block[4 + diti_i4_byte(e)] >> diti_i4_shift(e) & 15) + least;
+}
+
+DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block) {
+    uint32_t e;
+    memset(block, 0, DITI_I4_GROUP_BYTES);
+    block[0] = (uint8_t)scale;
+    block[1] = (uint8_t)(scale >> 8);
+    block[2] = (uint8_t)least;
+    block[3] = (uint8_t)(least >> 8);
+    for (e = 0; e < DITI_I4_GROUP; e++) block[4 + diti_i4_byte(e)] |= (uint8_t)((quants[e] & 15) << diti_i4_shift(e));
+}
+
+DIT_INTERNAL bool diti_i4_group_encode(const float *values, uint8_t *block) {
+    uint8_t quants[DITI_I4_GROUP];
+    float least = values[0], most = values[0], scale, inverse;
+    uint16_t half, half_least;
+    uint32_t e;
+    for (e = 0; e < DITI_I4_GROUP; e++) {
+        if (!(fabsf(values[e]) <= 65504.0f)) return false;
+        if (values[e] < least) least = values[e];
+        if (values[e] > most) most = values[e];
+    }
+    half_least = diti_float_to_half(least);
+    least = diti_half_to_float(half_least);
+    half = diti_float_to_half((most - least) / 15);
+    scale = diti_half_to_float(half);
+    inverse = scale > 0 ? 1 / scale : 0;
+    for (e = 0; e < DITI_I4_GROUP; e++) {
+        float quant = rintf((values[e] - least) * inverse);
+        quants[e] = (uint8_t)(quant < 0 ? 0 : quant > 15 ? 15 : quant);
+    }
+    diti_i4_group_pack(quants, half, half_least, block);
+    return true;
+}
+
 typedef void (*diti_block_decoder)(const uint8_t *block, float *out);
 
 static diti_block_decoder diti_type_decoder(dit_type type) {
@@ -208,6 +251,7 @@ static diti_block_decoder diti_type_decoder(dit_type type) {
     case DIT_TYPE_Q4_K: return diti_decode_q4_k;
     case DIT_TYPE_Q5_K: return diti_decode_q5_k;
     case DIT_TYPE_Q6_K: return diti_decode_q6_k;
+    case DIT_TYPE_I4_GROUP: return diti_decode_i4_group;
     case DIT_TYPE_I32: return diti_decode_i32;
     case DIT_TYPE_I64: return diti_decode_i64;
     default: return NULL;

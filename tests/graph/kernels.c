@@ -216,6 +216,7 @@ static void fill_block(dit_type type, unsigned char *block) {
     case DIT_TYPE_Q5_1:
     case DIT_TYPE_Q4_K:
     case DIT_TYPE_Q5_K:
+    case DIT_TYPE_I4_GROUP:
         memcpy(block, &half, 2);
         memcpy(block + 2, &second, 2);
         return;
@@ -479,7 +480,9 @@ static bool gathered_type(int type) {
     return sweep || type == DIT_TYPE_F32 || type == DIT_TYPE_Q8_0 || type == DIT_TYPE_Q4_K;
 }
 
-static bool wanted_type(int type) { return thorough || type == DIT_TYPE_BF16 || type == DIT_TYPE_Q8_0; }
+static bool wanted_type(int type) {
+    return thorough || type == DIT_TYPE_BF16 || type == DIT_TYPE_Q8_0 || type == DIT_TYPE_I4_GROUP;
+}
 
 /* Rows 8 to 51 of a weight in three parts, of their columns the second and the fourth quarter side by side. */
 static void check_cut(diti_device *device, dit_type type) {
@@ -520,7 +523,7 @@ static void check_cut(diti_device *device, dit_type type) {
 }
 
 static void test_linear_types(diti_device *device) {
-    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_Q6_K; type++) {
+    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I4_GROUP; type++) {
         if (!wanted_type(type)) continue;
         linear_case c = {.m = 40, .n = 72, .k = 512, .type = (dit_type)type};
         c.parts = 3;
@@ -534,7 +537,7 @@ static void test_linear_types(diti_device *device) {
 
 static void test_expand(diti_device *device) {
     static const uint32_t ids[] = {3, 0, 70, 31, 30, 3, 12};
-    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_Q6_K; type++) {
+    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I4_GROUP; type++) {
         if (!wanted_type(type) || (thorough && !gathered_type(type))) continue;
         uint32_t columns = diti_type_block((dit_type)type) == 1 ? 45 : 512, wrong = 0;
         diti_graph *graph = begin(device);
@@ -2448,7 +2451,7 @@ static void test_wide_model(void) {
 /* --- packed weights that a product of few rows decodes itself: the bytes of an expansion and a product --- */
 
 static void test_decoded(const char *overrides, const char *module, bool few) {
-    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_K, DIT_TYPE_Q6_K};
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_K, DIT_TYPE_Q6_K, DIT_TYPE_I4_GROUP};
     static const uint32_t rows[] = {1, 3, 8, 9, 33, 300};
     diti_device *device = open_device(overrides, 0);
     for (size_t t = 0; t < DITI_COUNT(types) && device; t += sweep ? 1 : 2)

@@ -81,6 +81,34 @@ static void test_type_table(void) {
     CHECK(!diti_type_bytes(DIT_TYPE_STORED, 1, 1, &size) && !diti_type_bytes(DIT_TYPE_I8_ROW, 1, 1, &size));
 }
 
+/* Blocks of I4_GROUP against the formula; what encodes floats keeps within half a step, and the ends. */
+static void test_i4_group(void) {
+    uint8_t block[DITI_I4_GROUP_BYTES], quants[DITI_I4_GROUP], packed[DITI_I4_GROUP_BYTES];
+    float values[DITI_I4_GROUP], out[DITI_I4_GROUP];
+    uint64_t size;
+    for (uint32_t e = 0; e < DITI_I4_GROUP; e++) quants[e] = (uint8_t)((e * 7 + e / 16) % 16);
+    diti_i4_group_pack(quants, diti_float_to_half(0.125f), diti_float_to_half(-0.75f), block);
+    CHECK(block[4] == (quants[0] | quants[4] << 4) && block[7] == (quants[3] | quants[7] << 4) &&
+          block[67] == (quants[123] | quants[127] << 4) && block[3] == 0xba && block[2] == 0);
+    diti_type_to_float(DIT_TYPE_I4_GROUP, block, DITI_I4_GROUP, out);
+    for (uint32_t e = 0; e < DITI_I4_GROUP; e++) CHECK(out[e] == 0.125f * quants[e] - 0.75f);
+    CHECK(diti_i4_group_encode(out, packed) && !memcmp(block, packed, sizeof block));
+    for (uint32_t e = 0; e < DITI_I4_GROUP; e++) values[e] = sinf((float)(e * e)) + 3;
+    CHECK(diti_i4_group_encode(values, block));
+    diti_type_to_float(DIT_TYPE_I4_GROUP, block, DITI_I4_GROUP, out);
+    for (uint32_t e = 0; e < DITI_I4_GROUP; e++) CHECK(fabsf(out[e] - values[e]) <= 0.07f); /* a step is 2 / 15 */
+    for (uint32_t e = 0; e < DITI_I4_GROUP; e++) values[e] = -5;
+    CHECK(diti_i4_group_encode(values, block));
+    diti_type_to_float(DIT_TYPE_I4_GROUP, block, DITI_I4_GROUP, out);
+    CHECK(out[0] == -5 && out[127] == -5);
+    values[77] = NAN;
+    CHECK(!diti_i4_group_encode(values, block));
+    values[77] = 70000;
+    CHECK(!diti_i4_group_encode(values, block));
+    CHECK(diti_type_bytes(DIT_TYPE_I4_GROUP, 3, 256, &size) && size == 3 * 2 * 68 &&
+          !diti_type_bytes(DIT_TYPE_I4_GROUP, 3, 192, &size));
+}
+
 static void test_integers(void) {
     const int32_t small[] = {-7, 16777216};
     const int64_t large[] = {-9, (int64_t)1 << 40};
@@ -538,6 +566,7 @@ int main(int argc, char **argv) {
     if (argc > 1) return TEST_END("io");
     test_types_of_ggml();
     test_type_table();
+    test_i4_group();
     test_integers();
     test_safetensors();
     test_shards();

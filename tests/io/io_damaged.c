@@ -302,6 +302,37 @@ static dit_result read_rows(const rows_file *r, dit_type *type, float *scales, d
     return result;
 }
 
+/* An I8 tensor [3, 136] whose metadata says what its blocks are. */
+static dit_result open_blocks(const char *blocks, uint32_t columns, diti_checkpoint **out, dit_error *err) {
+    bytes file = {0};
+    dit_source source;
+    dit_result result;
+    gguf_head(&file, 3, 1, 1);
+    gguf_key(&file, "dit.blocks.w", DITI_GGUF_STRING), bytes_text(&file, blocks);
+    gguf_tensor(&file, "w", columns, 3, 24, 0);
+    bytes_pad(&file, 32);
+    bytes_add(&file, NULL, 1024);
+    source = memory_source(&file);
+    result = diti_checkpoint_open(&env, &source, out, err);
+    bytes_free(&file);
+    return result;
+}
+
+static void test_blocks(void) {
+    diti_checkpoint *checkpoint = NULL;
+    const diti_stored_tensor *tensor;
+    dit_error err = {0};
+    if (CHECK_MESSAGE(open_blocks("i4_group", 136, &checkpoint, &err) == DIT_OK, "%s", err.message)) {
+        tensor = diti_checkpoint_find(checkpoint, "w");
+        CHECK(tensor->type == DIT_TYPE_I4_GROUP && tensor->shape[0] == 3 && tensor->shape[1] == 256 &&
+              tensor->size == 408 && !strcmp(tensor->type_name, "I4_GROUP"));
+        diti_checkpoint_close(checkpoint);
+    }
+    checkpoint = NULL;
+    check_refusal(open_blocks("i4_group", 135, &checkpoint, &err), &err, "'w' holds blocks of 'i4_group'");
+    check_refusal(open_blocks("nf4", 136, &checkpoint, &err), &err, "blocks of 'nf4'");
+}
+
 static void refuses_rows(rows_file r, const char *culprit) {
     dit_error err = {0};
     dit_type type;
@@ -641,6 +672,7 @@ int main(void) {
     test_alignment();
     test_gguf_tensors();
     test_original_shape();
+    test_blocks();
     test_rows();
     test_shards();
     test_splits();

@@ -92,7 +92,7 @@ static const struct {
 
 /* Each type is one more kernel to compile, so only the full run tries them. */
 static const char all_types[] = "gemm --m 8 --n 8 --k 256 --runs 1 --type "
-                                "bf16,f8_e4m3,f8_e5m2,q4_0,q4_1,q5_0,q5_1,q3_k,q4_k,q5_k,q6_k";
+                                "bf16,f8_e4m3,f8_e5m2,q4_0,q4_1,q5_0,q5_1,q3_k,q4_k,q5_k,q6_k,i4_group";
 
 static void check_lines(const char *text, const char *keys, const char *what) {
     diti_env env;
