@@ -2,8 +2,7 @@
  * configurations, tokenizer and scheduler files. A single component's folder or file is converted too. See usage(). */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "convert/blocks.h"
-#include "convert/write.h"
+#include "convert/resume.h"
 #include <ctype.h>
 
 static const char usage_text[] =
@@ -17,6 +16,8 @@ static const char usage_text[] =
     "--tensor-type-rules GLOB=TYPE,...  for tensors whose COMPONENT.NAME a glob (* and ?) matches, before --type; the first\n"
     "            that matches wins: \"vae.*=f16,transformer.*ff.net.*=i8r+rot\"\n"
     "--name NAME the model's name in the file; else the name of INPUT\n"
+    "--without text, --without vae  leaves these parts out, for use beside a file that has them\n"
+    "--resume    keeps OUTPUT.partial and OUTPUT.journal when interrupted, and goes on from there when run again\n"
     "--steps N, --guidance G  what the model works best with, used where a request does not say\n"
     "\n"
     "Norms, biases, tables, patch and time embedders and final projections keep their stored type. With 4 and 5 bits the\n"
@@ -52,23 +53,71 @@ static void inherit_defaults(converter *convert) {
     if (convert->guidance <= 0 && scale > 0 && scale <= 1000) convert->guidance = (float)scale;
 }
 
+/* The lines of a text that are not empty; NULL: no memory. text is cut up. */
+static char **split_lines(char *text, size_t *count) {
+    char **lines = NULL;
+    size_t capacity = 0;
+    *count = 0;
+    for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
+        if (*count == capacity) {
+            char **more = (char **)realloc(lines, (capacity = 2 * capacity + 16) * sizeof *lines);
+            if (!more) return free(lines), NULL;
+            lines = more;
+        }
+        lines[(*count)++] = line;
+    }
+    return lines;
+}
+
+static dit_result calibrate_on_file(converter *convert, calibration *c) {
+    dit_source source = {0};
+    diti_file *file = NULL;
+    char *text = NULL, **lines = NULL;
+    size_t size, count = 0;
+    dit_result result;
+    source.path = convert->prompts;
+    result = diti_file_open(&convert->env, &source, NULL, &file, convert->err);
+    if (result >= 0) result = diti_file_read_all(&convert->env, file, &text, &size, convert->err);
+    if (result >= 0) lines = split_lines(text, &count);
+    if (result >= 0 && !lines)
+        result =
+            diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: no prompts in it; write one a line", convert->prompts);
+    if (result >= 0) result = calibrate(c, convert->input, lines, count, convert->err);
+    if (result >= 0)
+        printf("%s: inputs of %zu layers from %zu prompts, %.1f MB\n", convert->input, c->layer_count, count,
+               (double)c->size / 1e6);
+    free(lines);
+    diti_free(&convert->env, text);
+    diti_file_close(file);
+    return result;
+}
+
 static dit_result convert_model(converter *convert) {
     dit_source source = {0};
-    dit_result result;
+    calibration c = {0};
+    dit_result result = DIT_OK;
+    c.env = convert->env;
     source.path = convert->input;
-    result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
+    if (convert->prompts) {
+        convert->calibration = &c;
+        result = calibrate_on_file(convert, &c);
+    }
+    if (result >= 0) result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
     if (result >= 0) result = add_everything(convert);
     if (result >= 0) result = check_files(convert);
     if (result >= 0) inherit_defaults(convert);
     if (result >= 0) result = write_output(convert);
     if (result >= 0) report(convert);
+    calibration_free(&c);
     return result;
 }
 
 static void clean_up(converter *convert) {
     for (size_t i = 0; i < convert->tensor_count; i++) {
         diti_free(&convert->env, convert->tensors[i].name);
-        if (convert->tensors[i].is_scale) diti_free(&convert->env, convert->tensors[i].scales);
+        diti_free(&convert->env, convert->tensors[i].made);
+        diti_free(&convert->env, convert->tensors[i].row_divisors);
+        diti_free(&convert->env, convert->tensors[i].column_factors);
     }
     for (size_t i = 0; i < convert->rule_count; i++) diti_free(&convert->env, convert->rules[i].glob);
     diti_free(&convert->env, convert->rules);
@@ -102,7 +151,7 @@ static bool writable_type(const char *name, dit_type *out) {
     if (!type_from_name(name, out)) return false;
     return diti_type_is_i8(*out) ||
            (*out >= DIT_TYPE_F32 && *out <= DIT_TYPE_Q5_1 && *out != DIT_TYPE_F8_E4M3 && *out != DIT_TYPE_F8_E5M2) ||
-           (*out >= DIT_TYPE_Q4_K && *out <= DIT_TYPE_Q6_K);
+           (*out >= DIT_TYPE_Q4_K && *out <= DIT_TYPE_I4_GROUP);
 }
 
 /* The last part of a path: "models/emoji/" gives "emoji". */
@@ -152,6 +201,15 @@ static bool parse_rules(converter *convert, const char *text) {
     }
 }
 
+static bool parse_method(converter *convert, const char *value) {
+    static const char *const names[] = {"plain", "awq", "gptq", "svd", "svd+gptq"}; /* as rounding_method */
+    for (size_t i = 0; i < DITI_COUNT(names); i++) {
+        convert->method = (rounding_method)i;
+        if (strcmp(value, names[i]) == 0) return true;
+    }
+    return usage("--method is plain, awq, gptq, svd or svd+gptq, not ", value);
+}
+
 static bool parse_value(converter *convert, const char *option, const char *value) {
     char *end = NULL;
     double number = strtod(value, &end);
@@ -160,8 +218,29 @@ static bool parse_value(converter *convert, const char *option, const char *valu
         return true;
     }
     if (strcmp(option, "--tensor-type-rules") == 0) return parse_rules(convert, value);
+    if (strcmp(option, "--without") == 0) {
+        bool text = strcmp(value, "text") == 0, vae = strcmp(value, "vae") == 0;
+        convert->without_text |= text;
+        convert->without_vae |= vae;
+        return text || vae || usage("text or vae can be left out, not ", value);
+    }
+    if (strcmp(option, "--calibrate") == 0) {
+        convert->prompts = value;
+        return true;
+    }
+    if (strcmp(option, "--method") == 0) return parse_method(convert, value);
     if (strcmp(option, "--type") == 0)
         return writable_type(value, &convert->type) || usage("cannot write the type ", value);
+    if (strcmp(option, "--smooth") == 0) {
+        convert->smoothing = number;
+        return (!*end && end != value && number > 0 && number < 1) ||
+               usage("--smooth takes a number between 0 and 1, not ", value);
+    }
+    if (strcmp(option, "--rank") == 0) {
+        convert->rank = (uint32_t)number;
+        return (!*end && number >= 1 && number <= 1024 && floor(number) == number) ||
+               usage("--rank takes a number from 1 to 1024, not ", value);
+    }
     if (*end || end == value || !(number > 0 && number <= 1000))
         return usage("a number from 1 to 1000 is needed, not ", value);
     if (strcmp(option, "--steps") == 0 && floor(number) != number)
@@ -174,8 +253,17 @@ static bool parse_value(converter *convert, const char *option, const char *valu
 }
 
 static bool takes_value(const char *option) {
-    return !strcmp(option, "--type") || !strcmp(option, "--name") || !strcmp(option, "--steps") ||
-           !strcmp(option, "--guidance") || !strcmp(option, "--tensor-type-rules");
+    static const char *const options[] = {"--type",    "--name",      "--steps",  "--guidance", "--tensor-type-rules",
+                                          "--without", "--calibrate", "--method", "--rank",     "--smooth"};
+    for (size_t i = 0; i < DITI_COUNT(options); i++)
+        if (strcmp(option, options[i]) == 0) return true;
+    return false;
+}
+
+static bool takes_none(converter *convert, const char *option) {
+    if (strcmp(option, "--resume") == 0) return convert->resumes = true;
+    if (strcmp(option, "--expanded") == 0) return convert->expanded = true;
+    return false;
 }
 
 static bool parse_arguments(converter *convert, int argc, char **argv) {
@@ -185,7 +273,9 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
             convert->help = true;
             return true;
         }
-        if (takes_value(argument)) {
+        if (takes_none(convert, argument)) {
+            continue;
+        } else if (takes_value(argument)) {
             if (++i == argc) return usage("a value is missing after ", argument);
             if (!parse_value(convert, argument, argv[i])) return false;
         } else if (argument[0] == '-') {
@@ -198,6 +288,8 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
             return usage("one argument too many: ", argument);
         }
     }
+    if ((convert->method == ROUND_AWQ || convert->method == ROUND_GPTQ || convert->smoothing > 0) && !convert->prompts)
+        return usage("--calibrate PROMPTS.txt is needed for this method", "");
     if (!convert->output) return usage("INPUT and OUTPUT.gguf are needed", "");
     if (!diti_ends_with(convert->output, ".gguf"))
         return usage("the output's name must end in .gguf: ", convert->output);
@@ -218,6 +310,8 @@ int main(int argc, char **argv) {
     dit_result result = DIT_OK;
     int code = EXIT_GOOD;
     convert.type = DIT_TYPE_Q8_0;
+    convert.journal_step = JOURNAL_STEP;
+    convert.rank = 32;
     convert.err = &err;
     diti_env_init(&convert.env, NULL, NULL, &err);
     end_cleanly_by_signals();

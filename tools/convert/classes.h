@@ -96,11 +96,24 @@ static bool suits_rows(const char *component, const diti_stored_tensor *tensor) 
            (diti_type_is_i8(tensor->type) || row_length(tensor) % diti_type_block(tensor->type) == 0);
 }
 
+/* Of blocks of 32, where rows do not fill larger ones. */
+static dit_type nearest_type(dit_type wanted) {
+    switch (wanted) {
+    case DIT_TYPE_I4_GROUP: return DIT_TYPE_Q4_1;
+    case DIT_TYPE_Q4_K: return DIT_TYPE_Q5_0;
+    case DIT_TYPE_Q5_K: return DIT_TYPE_Q5_1;
+    case DIT_TYPE_Q6_K: return DIT_TYPE_Q8_0;
+    default: return wanted;
+    }
+}
+
 /* The type that was asked for, or the nearest one where rows do not fill its blocks. */
 static dit_type fitting_type(dit_type wanted, const char *component, const diti_stored_tensor *tensor) {
     if (diti_type_is_i8(wanted) && suits_rows(component, tensor))
         return diti_i8_type(wanted, (uint32_t)row_length(tensor));
     if (diti_type_is_i8(wanted)) wanted = DIT_TYPE_Q8_0;
+    if (row_length(tensor) % diti_type_block(wanted) || (wanted == DIT_TYPE_I4_GROUP && !suits_rows(component, tensor)))
+        wanted = nearest_type(wanted);
     if (row_length(tensor) % diti_type_block(wanted) == 0) return wanted;
     return tensor->type == DIT_TYPE_BF16 ? DIT_TYPE_BF16 : DIT_TYPE_F16;
 }

@@ -1,7 +1,13 @@
 /* What goes into the output: tensors and small files of all components; and what of the input is refused. */
 #ifndef CONVERT_COLLECT_H
 #define CONVERT_COLLECT_H
+#include "calibrate.h"
 #include "classes.h"
+
+/* The type in the file. */
+static dit_type written_type(const converter *convert, const out_tensor *tensor) {
+    return tensor->type == DIT_TYPE_I4_GROUP && convert->expanded ? DIT_TYPE_F32 : tensor->type;
+}
 
 /* A new entry whose name is component.rest and a suffix; NULL when there is no memory. */
 static out_tensor *new_tensor(converter *convert, const char *component, const char *rest, const char *suffix) {
@@ -37,18 +43,48 @@ static dit_result keep_rows(converter *convert, out_tensor *tensor, dit_type wan
                      convert->input, stored->name, diti_type_name(tensor->type), diti_type_name(wanted));
 }
 
-/* The scales of the int8 rows just added, as a tensor behind them. */
-static dit_result add_scales(converter *convert, const char *component, const char *rest) {
-    size_t rows = convert->tensor_count - 1;
-    out_tensor *tensor = new_tensor(convert, component, rest, DITI_SCALE_SUFFIX);
-    if (!tensor) return no_memory(convert);
-    tensor->stored = convert->tensors[rows].stored;
-    tensor->type = DIT_TYPE_F32;
-    tensor->is_scale = true;
-    tensor->size = tensor->stored->shape[0] * sizeof(float);
-    tensor->scales = diti_alloc_array(&convert->env, (size_t)tensor->stored->shape[0], sizeof(float));
-    convert->tensors[rows].scales = tensor->scales;
-    return tensor->scales ? DIT_OK : no_memory(convert);
+/* A tensor behind the matrix at index `of`, whose values are made when that is written; columns 0: a vector. */
+static dit_result add_made(converter *convert, size_t of, const char *component, const char *rest, const char *suffix,
+                           dit_type type, uint64_t rows, uint64_t columns) {
+    out_tensor *tensor = new_tensor(convert, component, rest, suffix);
+    const uint64_t count = rows * (columns ? columns : 1);
+    if (!tensor || rows > UINT32_MAX || columns > UINT32_MAX) return no_memory(convert);
+    tensor->stored = convert->tensors[of].stored;
+    tensor->type = type;
+    tensor->is_made = true;
+    tensor->made_rows = (uint32_t)rows;
+    tensor->made_columns = (uint32_t)columns;
+    tensor->size = count * diti_type_block_bytes(type);
+    tensor->made = (float *)diti_alloc_array(&convert->env, (size_t)count, sizeof(float));
+    convert->tensors[of].made_count++;
+    return tensor->made ? DIT_OK : no_memory(convert);
+}
+
+/* What stands behind a matrix that has just been added. */
+static dit_result add_companions(converter *convert, const char *component, const char *rest) {
+    const size_t of = convert->tensor_count - 1;
+    const out_tensor *tensor = &convert->tensors[of];
+    const uint64_t rows = tensor->stored->shape[0], columns = row_length(tensor->stored);
+    const bool low_rank = tensor->method == ROUND_SVD || tensor->method == ROUND_SVD_GPTQ;
+    if (diti_type_is_i8(tensor->type))
+        return add_made(convert, of, component, rest, DITI_SCALE_SUFFIX, DIT_TYPE_F32, rows, 0);
+    if (convert->expanded) return DIT_OK;
+    if (tensor->method == ROUND_AWQ) return add_made(convert, of, component, rest, "_smooth", DIT_TYPE_F32, columns, 0);
+    if (!low_rank) return DIT_OK;
+    DITI_TRY(add_made(convert, of, component, rest, "_lora_down", DIT_TYPE_F16, convert->rank, columns));
+    return add_made(convert, of, component, rest, "_lora_up", DIT_TYPE_F16, rows, convert->rank);
+}
+
+/* Calibrated rounding where there are statistics of the layer; a low-rank part needs none. */
+static rounding_method choose_method(const converter *convert, const char *component, const char *rest,
+                                     const out_tensor *tensor) {
+    const bool low_rank = convert->method == ROUND_SVD || convert->method == ROUND_SVD_GPTQ;
+    const bool known =
+        (strcmp(component, "transformer") == 0 || !*component) && is_calibrated(convert->calibration, rest);
+    if (tensor->type != DIT_TYPE_I4_GROUP || (!known && !low_rank)) return ROUND_PLAIN;
+    if (low_rank && (convert->rank >= tensor->stored->shape[0] || convert->rank >= row_length(tensor->stored)))
+        return known && convert->method == ROUND_SVD_GPTQ ? ROUND_GPTQ : ROUND_PLAIN;
+    return !known && convert->method == ROUND_SVD_GPTQ ? ROUND_SVD : convert->method;
 }
 
 static dit_result add_tensor(converter *convert, const char *component, const diti_checkpoint *from, const char *prefix,
@@ -61,12 +97,15 @@ static dit_result add_tensor(converter *convert, const char *component, const di
     if (!tensor) return no_memory(convert);
     tensor->from = from;
     tensor->stored = stored;
+    tensor->rest = rest;
     tensor->type = ruled_type(convert, component, tensor->name, stored);
     if (diti_type_is_i8(stored->type)) return keep_rows(convert, tensor, tensor->type);
     tensor->size = diti_stored_tensor_elements(stored);
-    if (diti_type_is_i8(tensor->type)) return add_scales(convert, component, rest);
+    if (diti_type_is_i8(tensor->type)) return add_companions(convert, component, rest);
     tensor->flat = stored->rank > 4 || (stored->rank > 2 && diti_type_block(tensor->type) > 1);
-    if (diti_type_bytes(tensor->type, 1, tensor->size, &tensor->size)) return DIT_OK;
+    tensor->method = choose_method(convert, component, rest, tensor);
+    if (diti_type_bytes(written_type(convert, tensor), 1, tensor->size, &tensor->size))
+        return add_companions(convert, component, rest);
     return diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' does not fill the blocks of %s", convert->input,
                      stored->name, diti_type_name(tensor->type));
 }
@@ -118,6 +157,13 @@ static dit_result add_files(converter *convert, const char *folder) {
     return result;
 }
 
+/* Whether --without leaves a component out, and the folders that belong to it. */
+static bool is_left_out(const converter *convert, const char *component) {
+    if (convert->without_vae && strcmp(component, "vae") == 0) return true;
+    return convert->without_text &&
+           (diti_starts_with(component, "text_encoder") || diti_starts_with(component, "tokenizer"));
+}
+
 /* model_index.json names each component with [library, class]. */
 static dit_result add_indexed_files(converter *convert, const char *text, size_t size) {
     diti_json *index;
@@ -125,7 +171,8 @@ static dit_result add_indexed_files(converter *convert, const char *text, size_t
     if (result < 0) return result;
     for (const diti_json *entry = index->kind == DITI_JSON_OBJECT ? index->first : NULL; entry && result >= 0;
          entry = entry->next) {
-        if (entry->kind == DITI_JSON_ARRAY) result = add_files(convert, entry->key);
+        if (entry->kind == DITI_JSON_ARRAY && !is_left_out(convert, entry->key))
+            result = add_files(convert, entry->key);
     }
     diti_json_free(&convert->env, index);
     return result;
@@ -138,7 +185,7 @@ static dit_result add_everything(converter *convert) {
     if (convert->file_count) {
         result = add_indexed_files(convert, convert->files[0].data, convert->files[0].size);
         for (size_t i = 0; i < DITI_COUNT(components) && result >= 0; i++)
-            result = add_component(convert, components[i]);
+            if (!is_left_out(convert, components[i])) result = add_component(convert, components[i]);
     } else {
         result = add_files(convert, "");
         if (result >= 0) result = add_component(convert, "");

@@ -1,16 +1,21 @@
 /* Writing: the header, then tensor after tensor, a chunk of elements at a time. */
 #ifndef CONVERT_WRITE_H
 #define CONVERT_WRITE_H
-#include "blocks.h"
-#include "collect.h"
+#include "layers.h"
 
 static dit_result output_failed(converter *convert) {
     convert->output_failed = true;
     return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written: %s", convert->output, told_reason(errno));
 }
 
+/* FNV-1a */
+static void hash_bytes(converter *convert, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++) convert->plan = (convert->plan ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
+}
+
 static dit_result put(converter *convert, const void *data, size_t size) {
     convert->written += size;
+    if (!convert->out.file) return hash_bytes(convert, data, size), DIT_OK; /* a trial of the header */
     return fwrite(data, 1, size, convert->out.file) == size ? DIT_OK : output_failed(convert);
 }
 
@@ -79,23 +84,41 @@ static dit_result put_metadata(converter *convert) {
         result = put_key(convert, DITI_ROTATION_KEY, tensor->name, DITI_GGUF_U32);
         if (result >= 0) result = put_number(convert, DITI_ROTATION_GROUP, 4);
     }
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        const out_tensor *tensor = &convert->tensors[i];
+        if (written_type(convert, tensor) != DIT_TYPE_I4_GROUP) continue;
+        result = put_key(convert, DITI_BLOCKS_KEY, tensor->name, DITI_GGUF_STRING);
+        if (result >= 0) result = put_text(convert, "i4_group");
+    }
     return result;
 }
 
-/* GGUF's number; whether int8 rows are rotated stands in the metadata. */
-static uint32_t gguf_type(dit_type type) { return diti_gguf_code(diti_type_is_i8(type) ? DIT_TYPE_I8_ROW : type); }
+/* GGUF's number; whether int8 rows are rotated, or blocks of 4 bit, stands in the metadata. */
+static uint32_t gguf_type(dit_type type) {
+    return diti_gguf_code(diti_type_is_i8(type) || type == DIT_TYPE_I4_GROUP ? DIT_TYPE_I8_ROW : type);
+}
+
+static dit_result put_shape(converter *convert, const uint64_t *shape, uint32_t rank) {
+    dit_result result = put_number(convert, rank, 4);
+    for (uint32_t d = rank; d-- > 0 && result >= 0;) result = put_number(convert, shape[d], 8);
+    return result;
+}
 
 static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) {
-    uint32_t rank = tensor->is_scale ? 1 : tensor->flat ? 2 : tensor->stored->rank;
+    const dit_type type = written_type(convert, tensor);
+    const uint64_t *stored = tensor->stored->shape, made[2] = {tensor->made_rows, tensor->made_columns},
+                   flat[2] = {stored[0], row_length(tensor->stored)},
+                   blocks[2] = {stored[0], row_length(tensor->stored) / DITI_I4_GROUP * DITI_I4_GROUP_BYTES};
     dit_result result = put_text(convert, tensor->name);
-    if (result >= 0) result = put_number(convert, rank, 4);
-    if (result >= 0 && tensor->flat) {
-        result = put_number(convert, row_length(tensor->stored), 8);
-        if (result >= 0) result = put_number(convert, tensor->stored->shape[0], 8);
-    }
-    for (uint32_t d = rank; !tensor->flat && d-- > 0 && result >= 0;)
-        result = put_number(convert, tensor->stored->shape[d], 8);
-    if (result >= 0) result = put_number(convert, gguf_type(tensor->type), 4);
+    if (result >= 0 && tensor->is_made)
+        result = put_shape(convert, made, tensor->made_columns ? 2 : 1);
+    else if (result >= 0 && type == DIT_TYPE_I4_GROUP)
+        result = put_shape(convert, blocks, 2);
+    else if (result >= 0 && tensor->flat)
+        result = put_shape(convert, flat, 2);
+    else if (result >= 0)
+        result = put_shape(convert, stored, tensor->stored->rank);
+    if (result >= 0) result = put_number(convert, gguf_type(type), 4);
     return result < 0 ? result : put_number(convert, tensor->offset, 8);
 }
 
@@ -106,7 +129,9 @@ static dit_result put_header(converter *convert) {
         out_tensor *tensor = &convert->tensors[i];
         tensor->offset = offset;
         offset += (tensor->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (tensor->flat || tensor->type == DIT_TYPE_I8_ROW_ROTATED) keys++;
+        if (tensor->flat || tensor->type == DIT_TYPE_I8_ROW_ROTATED ||
+            written_type(convert, tensor) == DIT_TYPE_I4_GROUP)
+            keys++;
     }
     if (result >= 0) result = put_number(convert, 3, 4);
     if (result >= 0) result = put_number(convert, convert->tensor_count, 8);
@@ -137,17 +162,22 @@ static dit_result put_elements(converter *convert, const out_tensor *tensor, uin
     dit_result result =
         diti_checkpoint_read(tensor->from, tensor->stored, first / block * bytes, stored, size, convert->err);
     if (result < 0) return result;
-    if (tensor->type == tensor->stored->type) return put(convert, stored, size);
+    if (tensor->type == tensor->stored->type && !is_folded(tensor)) return put(convert, stored, size);
     diti_type_to_float(tensor->stored->type, stored, count, values);
+    fold(tensor, first, values, count);
     result = check_values(convert, tensor, values, count);
     if (result < 0) return result;
     encode(tensor->type, values, count, encoded);
+    if (written_type(convert, tensor) != tensor->type) {
+        diti_type_to_float(tensor->type, encoded, count, values);
+        return put(convert, values, count * sizeof *values);
+    }
     return put(convert, encoded, count / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type));
 }
 
 /* Makes int8 rows exactly as loading a model as int8 does. */
 static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t row, uint8_t *stored, float *values,
-                          int8_t *codes) {
+                          int8_t *codes, float *scale) {
     uint32_t columns = (uint32_t)row_length(tensor->stored);
     uint64_t size = 0;
     dit_result result;
@@ -155,8 +185,9 @@ static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t
     result = diti_checkpoint_read(tensor->from, tensor->stored, row * size, stored, (size_t)size, convert->err);
     if (result < 0) return result;
     diti_type_to_float(tensor->stored->type, stored, columns, values);
+    fold(tensor, (uint64_t)row * columns, values, columns);
     if (tensor->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, columns);
-    if (diti_quantize_row(values, columns, codes, &tensor->scales[row])) return put(convert, codes, columns);
+    if (diti_quantize_row(values, columns, codes, scale)) return put(convert, codes, columns);
     return diti_fail(convert->err, DIT_ERROR_NOT_FINITE, "%s: tensor '%s': row %u holds values that are not finite",
                      convert->input, tensor->stored->name, row);
 }
@@ -168,7 +199,7 @@ static dit_result put_rows(converter *convert, const out_tensor *tensor) {
     int8_t *codes = diti_alloc_array(&convert->env, columns, sizeof *codes);
     dit_result result = stored && values && codes ? DIT_OK : no_memory(convert);
     for (uint32_t row = 0; row < tensor->stored->shape[0] && result >= 0; row++)
-        result = put_row(convert, tensor, row, stored, values, codes);
+        result = put_row(convert, tensor, row, stored, values, codes, &tensor[1].made[row]);
     diti_free(&convert->env, stored);
     diti_free(&convert->env, values);
     diti_free(&convert->env, codes);
@@ -186,16 +217,42 @@ static dit_result put_bytes(converter *convert, const out_tensor *tensor) {
     return put_padding(convert);
 }
 
-static dit_result put_scales(converter *convert, const out_tensor *tensor) {
+static dit_result put_made(converter *convert, const out_tensor *tensor) {
+    const uint64_t count = (uint64_t)tensor->made_rows * (tensor->made_columns ? tensor->made_columns : 1);
     dit_result result = DIT_OK;
-    for (uint64_t row = 0; row < tensor->stored->shape[0] && result >= 0; row++)
-        result = put_float(convert, tensor->scales[row]);
+    for (uint64_t i = 0; i < count && result >= 0; i++) {
+        if (tensor->type == DIT_TYPE_F16)
+            result = put_number(convert, diti_float_to_half(tensor->made[i]), 2);
+        else
+            result = put_float(convert, tensor->made[i]);
+    }
     return result < 0 ? result : put_padding(convert);
 }
 
-static dit_result put_tensor(converter *convert, const out_tensor *tensor) {
+/* A matrix that is rounded as a whole. */
+static dit_result put_layer(converter *convert, out_tensor *tensor) {
+    const size_t columns = (size_t)row_length(tensor->stored);
+    rounded_layer layer;
+    dit_result result = round_layer(convert, tensor, &layer);
+    uint8_t block[DITI_I4_GROUP_BYTES];
+    for (size_t at = 0; result >= 0 && at < tensor->stored->shape[0] * columns; at += GROUP) {
+        float values[GROUP];
+        if (convert->expanded) {
+            for (size_t i = 0; i < GROUP; i++) values[i] = (float)layer_value(&layer, at / columns, at % columns + i);
+            result = put(convert, values, sizeof values);
+        } else {
+            diti_i4_group_pack(layer.q.codes + at, layer.q.scale[at / GROUP], layer.q.least[at / GROUP], block);
+            result = put(convert, block, sizeof block);
+        }
+    }
+    rounded_layer_free(&layer);
+    return result < 0 ? result : put_padding(convert);
+}
+
+static dit_result put_tensor(converter *convert, out_tensor *tensor) {
     uint64_t elements = diti_stored_tensor_elements(tensor->stored);
-    if (tensor->is_scale) return put_scales(convert, tensor);
+    if (tensor->is_made) return put_made(convert, tensor);
+    if (tensor->method != ROUND_PLAIN) return put_layer(convert, tensor);
     if (diti_type_is_i8(tensor->stored->type)) return put_bytes(convert, tensor);
     if (diti_type_is_i8(tensor->type)) return put_rows(convert, tensor);
     for (uint64_t first = 0; first < elements; first += CHUNK) {
@@ -221,17 +278,6 @@ static dit_result check_output(converter *convert) {
         }
     }
     return DIT_OK;
-}
-
-static dit_result write_output(converter *convert) {
-    dit_result result = check_output(convert);
-    if (result < 0) return result;
-    if (!output_open(&convert->out, convert->output)) return output_failed(convert);
-    result = put_header(convert);
-    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++)
-        result = put_tensor(convert, &convert->tensors[i]);
-    if (!output_close(&convert->out, result >= 0) && result >= 0) result = output_failed(convert);
-    return result;
 }
 
 #endif
