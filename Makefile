@@ -65,7 +65,7 @@ build/asan/library.o: build/library.c dit.h
 	@$(SANITIZE) -O0 -fsanitize=fuzzer-no-link -c $< -o $@
 build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
-build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h build/library.o
+build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc tools/convert/*.h) examples/cli/programs.h build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 # README's program, and dit.h as everyone has it.
 build/minimal: examples/minimal.c dit.h
@@ -128,7 +128,9 @@ build/asan/%: %.c $(HEADERS) build/asan/library.o
 	@$(SANITIZE) $(LINKED) $< -x none build/asan/library.o -o $@ -Wl,-z,muldefs $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
-build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/cli/programs.h
+build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c $(wildcard tools/convert/*.h) examples/cli/programs.h
+# Quantized bytes are float sums in an order that is part of the format.
+build/dit-convert build/tests/convert build/asan/convert build/tests/w8a8: LINKED += -ffp-contract=off
 build/tests/int8 build/asan/int8: kernels.c
 build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \

@@ -670,7 +670,6 @@ typedef enum dit_type {
     /* the same after a Hadamard rotation of 256 values each, which spreads outliers. In a file: as above, and the
        metadata has "dit.rotation.NAME" = 256 */
     DIT_TYPE_I8_ROW_ROTATED,
-    DIT_TYPE_I4_ROW_ROTATED, /* its values have 4 bits, -7 to 7; files: docs/quantized.md */
     DIT_TYPE_I32,
     DIT_TYPE_I64
 } dit_type;
@@ -736,7 +735,7 @@ typedef struct dit_type_rule { /* says in which type some tensors are kept */
        suits int8. Weights of linear layers in transformer and text encoders follow; all other tensors stay as stored.
        Without a rule nothing becomes int8 */
     const char *tensors;
-    dit_type type; /* DIT_TYPE_STORED, I8_ROW, I8_ROW_ROTATED, I4_ROW_ROTATED or I4_GROUP; others are refused */
+    dit_type type; /* DIT_TYPE_STORED, DIT_TYPE_I8_ROW or DIT_TYPE_I8_ROW_ROTATED; others are refused */
 } dit_type_rule;
 
 typedef struct dit_model_desc {
@@ -1050,7 +1049,7 @@ typedef struct dit_output { /* a picture on the device */
 
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
-    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB; alpha 255, but of Qwen-Image-2.1 */
+    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
                             frame, [C][latent frames][h][w] */
@@ -1454,7 +1453,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_TRACE) || \
      defined(DIT_NO_SPLIT) || \
      defined(DIT_NO_TUNE) || \
-     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_PIXART) || \
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
@@ -1471,6 +1469,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_LUMINA2) || \
      defined(DIT_NO_SANA) || \
      defined(DIT_NO_KREA2) || \
+     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -2654,17 +2653,14 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-DIT_INTERNAL bool diti_type_is_i8(dit_type type);      /* rows with a scale, for activations of int8 */
-DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
-/* wanted, or I8_ROW where groups do not fill a row that should be rotated. */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* I8_ROW or I8_ROW_ROTATED */
+/* wanted (one of the two), or the plain one where groups do not fill a row. */
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
 /* count is a multiple of the group. */
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
 /* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-/* The same in steps of amax / 7 for I4_ROW_ROTATED, in place. */
-DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale);
-/* Which of them an I8 tensor is. */
+/* Which of the two an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err);
 /* The tensor that holds its scales, of the right shape; their values are not looked at. */
@@ -2672,17 +2668,6 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
                                             uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             float *out, uint32_t rows, dit_error *err);
-
-/* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
-   diti_checkpoint_open. */
-DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err);
-/* The tensor whose name ends in other where tensor's ends in ending; NULL: there is none. */
-DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
-                                                           const diti_stored_tensor *tensor, const char *ending,
-                                                           const char *other);
-/* ComfyUI's description of a weight; NULL: there is none. */
-DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
-                                                         const diti_stored_tensor *tensor);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
@@ -2881,7 +2866,7 @@ static const diti_type_layout diti_type_layouts[] = {
     {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
     {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
     {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0}, {"I32", 1, 4},
+    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I32", 1, 4},
     {"I64", 1, 8},
 };
 
@@ -3733,156 +3718,6 @@ DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint)
     return diti_file_name(checkpoint->files[0]);
 }
 
-/* ==== src/io/blocks.c ==== */
-/* I8 tensors that are more than bytes: blocks that the metadata names, and what ComfyUI's files say about their
-   quantized weights (docs/quantized.md). */
-
-#define DITI_COMFY_METADATA "_quantization_metadata"
-
-/* A tensor that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
-static dit_result diti_name_blocks(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err) {
-    const diti_meta *blocks = NULL;
-    char key[600];
-    if (diti_format(key, sizeof key, DITI_BLOCKS_KEY "%s", tensor->name))
-        blocks = diti_metadata_find(&checkpoint->metadata, key);
-    if (!blocks) return DIT_OK;
-    if (blocks->text && diti_equal(blocks->text, "i4_group") && tensor->rank == 2 &&
-        tensor->shape[1] % DITI_I4_GROUP_BYTES == 0) {
-        tensor->shape[1] = tensor->shape[1] / DITI_I4_GROUP_BYTES * DITI_I4_GROUP;
-        tensor->type = DIT_TYPE_I4_GROUP;
-    } else if (blocks->text && diti_equal(blocks->text, "i4_row_rotated") && tensor->rank == 2 &&
-               tensor->shape[1] % (DITI_ROTATION_GROUP / 2) == 0) {
-        tensor->shape[1] *= 2;
-        tensor->type = DIT_TYPE_I4_ROW_ROTATED;
-    } else {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%.200s' holds blocks of '%.40s'; dit.h knows rows of i4_group, 68 bytes a block, "
-                         "and i4_row_rotated, 128 bytes a group",
-                         diti_checkpoint_name(checkpoint), tensor->name, blocks->text ? blocks->text : "several kinds");
-    }
-    tensor->type_name = diti_type_name(tensor->type);
-    return DIT_OK;
-}
-
-/* --- ComfyUI: the JSON {"format": …, "convrot": …, "convrot_groupsize": …}, some of it perhaps in "params", for a
-   module M: bytes of the tensor M.comfy_quant, or of "layers" in the metadata. --- */
-
-static const diti_json *diti_comfy_get(const diti_json *module, const char *key) {
-    const diti_json *value = diti_json_get(module, key), *params = diti_json_get(module, "params");
-    return value || !params ? value : diti_json_get(params, key);
-}
-
-static bool diti_comfy_rotates(const diti_json *module, bool always) {
-    const diti_json *convrot = diti_comfy_get(module, "convrot");
-    return always || (convrot && convrot->kind == DITI_JSON_BOOL && convrot->number != 0);
-}
-
-/* What the tensor is; one that is not read here becomes a type of that name, which who wants it refuses. */
-static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const diti_json *module,
-                                  dit_error *err) {
-    const char *format = diti_json_string(module, "format", "no format");
-    const bool eight = diti_equal(format, "int8_tensorwise"), four = diti_equal(format, "convrot_w4a4");
-    const diti_json *size = diti_comfy_get(module, "convrot_groupsize");
-    bool rotates = diti_comfy_rotates(module, four);
-    uint64_t group = DITI_ROTATION_GROUP;
-    char name[100];
-    if (size && !diti_json_u64(size, &group)) group = 0;
-    if (tensor->rank == 2 && !eight) tensor->shape[1] *= 2; /* all other formats have two values to a byte */
-    tensor->type = rotates ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW;
-    if (four) tensor->type = DIT_TYPE_I4_ROW_ROTATED;
-    tensor->type_name = diti_type_name(tensor->type);
-    if ((eight || four) && tensor->rank == 2 &&
-        (!rotates || (group == DITI_ROTATION_GROUP && tensor->shape[1] % DITI_ROTATION_GROUP == 0)))
-        return DIT_OK;
-    if (rotates)
-        diti_format(name, sizeof name, "ComfyUI's %.40s in groups of %u", format, (unsigned)group);
-    else
-        diti_format(name, sizeof name, "ComfyUI's %.40s", format);
-    tensor->type = DIT_TYPE_STORED;
-    tensor->type_name = diti_checkpoint_keep_text(checkpoint, name, strlen(name));
-    return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
-}
-
-DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
-                                                           const diti_stored_tensor *tensor, const char *ending,
-                                                           const char *other) {
-    char name[600];
-    size_t found, length = strlen(tensor->name);
-    if (!diti_ends_with(tensor->name, ending) ||
-        !diti_format(name, sizeof name, "%.*s%s", (int)(length - strlen(ending)), tensor->name, other) ||
-        !diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
-        return NULL;
-    return &checkpoint->tensors[found];
-}
-
-DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
-                                                         const diti_stored_tensor *tensor) {
-    return diti_stored_sibling(checkpoint, tensor, ".weight", ".comfy_quant");
-}
-
-static dit_result diti_comfy_read(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
-                                  const diti_stored_tensor *marker, dit_error *err) {
-    char text[1024];
-    diti_json *module = NULL;
-    dit_result result;
-    if (marker->size >= sizeof text)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' is no description of a weight",
-                         diti_checkpoint_name(checkpoint), marker->name);
-    DITI_TRY(diti_file_read(checkpoint->files[marker->file], marker->offset, text, (size_t)marker->size, err));
-    DITI_TRY(diti_json_parse(&checkpoint->env, text, (size_t)marker->size, marker->name, &module, err));
-    result = diti_comfy_name(checkpoint, tensor, module, err);
-    diti_json_free(&checkpoint->env, module);
-    return result;
-}
-
-/* "layers" have a module's name as the tensors have it, or without what their names begin with. */
-static const diti_json *diti_comfy_layer(const diti_json *layers, const char *name) {
-    char module[600];
-    const char *at = name;
-    while (layers && at) {
-        const diti_json *found = NULL;
-        if (diti_format(module, sizeof module, "%.*s", (int)(strlen(at) - strlen(".weight")), at))
-            found = diti_json_get(layers, module);
-        if (found || !diti_starts_with(name, "model.diffusion_model.")) return found;
-        at = at == name ? name + strlen("model.diffusion_model.") : NULL;
-    }
-    return NULL;
-}
-
-DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err) {
-    const diti_meta *told = diti_metadata_find(&checkpoint->metadata, DITI_COMFY_METADATA);
-    const diti_json *layers = NULL;
-    diti_json *metadata = NULL;
-    dit_result result = DIT_OK;
-    size_t i;
-    if (told && told->text)
-        DITI_TRY(diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));
-    if (metadata) layers = diti_json_get(metadata, "layers");
-    for (i = 0; i < checkpoint->tensor_count && result >= 0; i++) {
-        diti_stored_tensor *tensor = &checkpoint->tensors[i];
-        const diti_json *layer = NULL;
-        const diti_stored_tensor *marker;
-        if (tensor->type != DIT_TYPE_I8_ROW) continue;
-        if (diti_stored_sibling(checkpoint, tensor, ".qweight", ".wscales")) {
-            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                               "%s: tensor '%.200s' is in nunchaku's order for its own kernels, which dit.h does not "
-                               "read; convert the model's original file",
-                               diti_checkpoint_name(checkpoint), tensor->name);
-            break;
-        }
-        if (diti_ends_with(tensor->name, ".weight")) layer = diti_comfy_layer(layers, tensor->name);
-        marker = diti_comfy_marker(checkpoint, tensor);
-        if (layer)
-            result = diti_comfy_name(checkpoint, tensor, layer, err);
-        else if (marker && !checkpoint->absent)
-            result = diti_comfy_read(checkpoint, tensor, marker, err);
-        else
-            result = diti_name_blocks(checkpoint, tensor, err);
-    }
-    diti_json_free(&checkpoint->env, metadata);
-    return result;
-}
-
 /* ==== src/io/checkpoint.c ==== */
 /* Opening a checkpoint: which format it has, which other files, and what its tensors hold. */
 
@@ -3943,10 +3778,31 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
     return DIT_OK;
 }
 
+/* A tensor of bytes that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
+static dit_result diti_name_blocks(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err) {
+    const diti_meta *blocks = NULL;
+    char key[600];
+    if (diti_format(key, sizeof key, DITI_BLOCKS_KEY "%s", tensor->name))
+        blocks = diti_metadata_find(&checkpoint->metadata, key);
+    if (!blocks) return DIT_OK;
+    if (!blocks->text || !diti_equal(blocks->text, "i4_group") || tensor->rank != 2 ||
+        tensor->shape[1] % DITI_I4_GROUP_BYTES != 0)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%.200s' holds blocks of '%.40s'; dit.h knows rows of i4_group, 68 bytes a block",
+                         diti_checkpoint_name(checkpoint), tensor->name, blocks->text ? blocks->text : "several kinds");
+    tensor->shape[1] = tensor->shape[1] / DITI_I4_GROUP_BYTES * DITI_I4_GROUP;
+    tensor->type = DIT_TYPE_I4_GROUP;
+    tensor->type_name = diti_type_name(tensor->type);
+    return DIT_OK;
+}
+
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
-    DITI_TRY(diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
-                             checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err));
-    return diti_checkpoint_name_types(checkpoint, err);
+    size_t i;
+    for (i = 0; i < checkpoint->tensor_count; i++)
+        if (checkpoint->tensors[i].type == DIT_TYPE_I8_ROW)
+            DITI_TRY(diti_name_blocks(checkpoint, &checkpoint->tensors[i], err));
+    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
 }
 
 /* Where the other files of a checkpoint are: members of root, beside the first one. */
@@ -6146,50 +6002,31 @@ DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
     }
 }
 
-/* The scale and its inverse that make a row's largest magnitude so many steps. */
-static bool diti_row_scale(const float *values, uint32_t count, float steps, float *scale, float *inverse) {
-    float most = 0;
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+    float most = 0, inverse;
     uint32_t i;
     for (i = 0; i < count; i++) {
         if (!(values[i] - values[i] == 0)) return false;
         if (fabsf(values[i]) > most) most = fabsf(values[i]);
     }
-    *scale = most < DITI_I8_SMALLEST ? 0 : most / steps;
-    *inverse = most < DITI_I8_SMALLEST ? 0 : steps / most;
-    return true;
-}
-
-DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
-    float inverse;
-    uint32_t i;
-    if (!diti_row_scale(values, count, 127, scale, &inverse)) return false;
+    *scale = most < DITI_I8_SMALLEST ? 0 : most / 127;
+    inverse = most < DITI_I8_SMALLEST ? 0 : 127 / most;
     for (i = 0; i < count; i++) out[i] = (int8_t)rintf(values[i] * inverse);
     return true;
 }
 
-DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale) {
-    float inverse;
-    uint32_t i;
-    if (!diti_row_scale(values, count, 7, scale, &inverse)) return false;
-    for (i = 0; i < count; i++) values[i] = rintf(values[i] * inverse);
-    return true;
-}
-
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
-    return diti_type_is_rotated(wanted) && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+    return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
 }
 
-DIT_INTERNAL bool diti_type_is_rotated(dit_type type) {
-    return type == DIT_TYPE_I8_ROW_ROTATED || type == DIT_TYPE_I4_ROW_ROTATED;
-}
-DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || diti_type_is_rotated(type); }
+DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
 
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err) {
     char key[600];
     const diti_meta *group = NULL;
-    *out = tensor->type;
-    if (tensor->type == DIT_TYPE_I8_ROW && diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
+    *out = DIT_TYPE_I8_ROW;
+    if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
         group = diti_metadata_find(&checkpoint->metadata, key);
     if (!group) return DIT_OK;
     *out = DIT_TYPE_I8_ROW_ROTATED;
@@ -6201,10 +6038,18 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
                      diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
+/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
+static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
+    char other[600];
+    size_t length = strlen(name), suffix = strlen(".weight");
+    if (!diti_ends_with(name, ".weight")) return false;
+    return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
+           diti_checkpoint_find(checkpoint, other);
+}
+
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
-    if (diti_type_is_i8(scales->type) || scales->rank > 2) return false;
-    if (diti_stored_tensor_elements(scales) == 1) return true; /* of all rows */
-    return scales->rank > 0 && scales->shape[0] == rows && (scales->rank == 1 || scales->shape[1] == 1);
+    if (diti_type_is_i8(scales->type) || scales->rank < 1 || scales->rank > 2 || scales->shape[0] != rows) return false;
+    return scales->rank == 1 || scales->shape[1] == 1;
 }
 
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -6212,6 +6057,11 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
     const char *file = diti_checkpoint_name(checkpoint);
     char name[600];
     *out = NULL;
+    if (diti_i8_is_comfy(checkpoint, tensor->name)) {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
+                         tensor->name);
+    }
     if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
         *out = diti_checkpoint_find(checkpoint, name);
     if (*out && diti_i8_are_scales(*out, rows)) return DIT_OK;
@@ -6225,8 +6075,7 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
     const diti_stored_tensor *scales;
     uint32_t i;
     DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
-    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, diti_stored_tensor_elements(scales), err));
-    for (i = 1; i < rows && diti_stored_tensor_elements(scales) == 1; i++) out[i] = out[0];
+    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, rows, err));
     for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
         return diti_fail(err, DIT_ERROR_BAD_FILE,
@@ -6903,7 +6752,6 @@ typedef struct diti_device {
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
     bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
-    bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
@@ -6968,6 +6816,7 @@ typedef struct diti_device {
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
+    const struct diti_observer *observer; /* sees what linear layers read; NULL: nobody does */
 } diti_device;
 
 #define DITI_QUEUE_FAMILIES 64u /* more than any device has */
@@ -7393,7 +7242,6 @@ static const char *const diti_override_keys[] = {
     "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
     "rounding",        /* 0: as on a device that cannot be told how to round F16 */
     "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
-    "int4_activations", /* 1: activations of rotated weights are quantized to 4 bits, -7 to 7 (W4A4) */
     "decode",          /* 0: packed weights are always expanded before a product */
     "guards",          /* 0: fp16 may overflow unseen */
     "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
@@ -11271,7 +11119,6 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
-    device->int4_activations = diti_override_number(overrides, "int4_activations", 0) != 0;
     device->decodes = diti_override_number(overrides, "decode", 1) != 0;
     if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
         device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
@@ -13248,9 +13095,6 @@ DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned cha
 /* Bytes of a row of int8 on the device: columns, zeros up to a multiple of 16, the scale as F32, 12 bytes of nothing.
  */
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
-/* Bytes in which so many columns of such a row stand. Rows of 4 bit lie in the order of I4_GROUP, and their scale is a
-   sixteenth of what the file has, since kernels read each value as the upper half of a byte. */
-DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns);
 /* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
 
@@ -13560,12 +13404,6 @@ typedef struct diti_fused_linear {
 } diti_fused_linear;
 DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
                                          uint32_t count, uint32_t rows, uint32_t columns, bool biased);
-/* A matrix NAME may have a low-rank part beside it (low_rank.c): y = x NAME^T + (x NAME_lora_down^T) NAME_lora_up^T. */
-#define DITI_LOW_RANK_DOWN "_lora_down"
-#define DITI_LOW_RANK_UP "_lora_up"
-#define DITI_LOW_RANK_SMOOTH "_smooth"
-/* Its tensors are not left over; smoothing factors are refused. */
-DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
@@ -13866,9 +13704,6 @@ typedef struct diti_lora {
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
                                        diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
-/* What a checkpoint has beside the weights that were loaded from it; *out NULL: nothing. */
-DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
-                                           const diti_weights *weights, bool measures, diti_lora **out, dit_error *err);
 /* The first adapter of a weight, and how many there are. */
 DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
 
@@ -13900,80 +13735,44 @@ DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges);
 #endif
 
 /* ==== src/weights/i8.c ==== */
-/* Rows of int8 and int4 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type;
-   also rows of I4_GROUP that are made. */
+/* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
 
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (uint32_t)diti_align_up(columns, 16) + 16u; }
 
-DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns) {
-    return type == DIT_TYPE_I4_ROW_ROTATED ? columns / 2 : columns;
-}
-
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
     if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
-    return diti_mul_u64(rows, diti_i8_pitch(diti_i8_bytes(type, columns)), out);
+    return diti_mul_u64(rows, diti_i8_pitch(columns), out);
 }
 
 static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
     return diti_fail_memory(err, "tensor %.200s", tensor->name);
 }
 
-/* Bytes from row to row on the device. */
-static uint32_t diti_i8_source_pitch(const diti_i8_source *source) {
-    uint64_t bytes = 0;
-    diti_weight_bytes(source->type, 1, source->columns, &bytes);
-    return (uint32_t)bytes;
-}
-
-static void diti_i8_put_scale(const diti_i8_source *source, unsigned char *row, float scale) {
-    if (source->type == DIT_TYPE_I4_ROW_ROTATED) scale /= 16; /* see diti_i8_bytes */
-    memcpy(row + diti_i8_source_pitch(source) - 16, &scale, sizeof scale);
-}
-
-/* Files have column 2 b in the low half of byte b and the next one in its high half; the device has the first four of
-   eight columns in the low halves of four bytes. */
-static void diti_i4_reorder(unsigned char *row, uint32_t columns) {
-    uint32_t i, word;
-    for (i = 0; i < columns / 2; i += 4) {
-        unsigned char from[4];
-        memcpy(from, row + i, 4);
-        for (word = 0; word < 4; word++) {
-            unsigned char low = from[word / 2], high = from[2 + word / 2];
-            row[i + word] = (unsigned char)(word % 2 ? low >> 4 | (high & 0xf0) : (low & 15) | high << 4);
-        }
-    }
+static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {
+    memcpy(row + diti_i8_pitch(columns) - 16, &scale, sizeof scale);
 }
 
 static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                     dit_error *err) {
-    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_source_pitch(source),
-                bytes = diti_i8_bytes(source->type, source->columns);
+    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_pitch(source->columns);
     float *scales = (float *)diti_alloc_array(source->env, all, sizeof(float));
     dit_result result;
     if (!scales) return diti_i8_no_memory(source->tensor, err);
     result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
     for (i = 0; i < rows && result >= 0; i++) {
         unsigned char *row = out + (size_t)i * pitch;
-        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes,
-                                      err);
-        if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(row, source->columns);
-        diti_i8_put_scale(source, row, scales[first + i]);
+        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * source->columns, row,
+                                      source->columns, err);
+        diti_i8_put_scale(row, source->columns, scales[first + i]);
     }
     diti_free(source->env, scales);
     return result;
 }
 
-/* Value of a column of a row as the device has it, without its scale. */
-static float diti_i8_value(dit_type type, const unsigned char *row, uint32_t column) {
-    unsigned char byte = row[type == DIT_TYPE_I4_ROW_ROTATED ? column / 8 * 4 + column % 4 : column];
-    if (type == DIT_TYPE_I4_ROW_ROTATED) byte = (unsigned char)(column & 4 ? byte & 0xf0 : byte << 4);
-    return (float)(int8_t)byte;
-}
-
-/* The values of a stored row, of floats, blocks, int8 or int4, which values and stored have room for. */
+/* The values of a stored row, of floats, blocks or int8, which values and stored have room for. */
 static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, dit_error *err) {
-    uint32_t i, scale_at = diti_i8_source_pitch(source) - 16;
+    uint32_t i, scale_at = diti_i8_pitch(source->columns) - 16;
     dit_type type = source->tensor->type;
     float scale;
     if (!diti_type_is_i8(type)) {
@@ -13983,51 +13782,29 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     }
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);
-    for (i = 0; i < source->columns; i++) values[i] = scale * diti_i8_value(source->type, stored, i);
-    if (diti_type_is_rotated(source->type))
+    for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED)
         diti_rotate_row(values, source->columns); /* a rotation is its own inverse */
     return DIT_OK;
 }
 
-/* Quants that are floats. */
-static void diti_i4_pack_row(const float *quants, uint32_t columns, unsigned char *out) {
-    uint32_t c;
-    for (c = 0; c < columns; c++)
-        out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
-}
-
-/* A row of the source's type from floats, which are lost; out is zeros. false for values that are not finite. */
-static bool diti_i8_encode(const diti_i8_source *source, float *values, unsigned char *out) {
-    float scale = 0;
-    uint32_t c;
-    if (source->type == DIT_TYPE_I4_GROUP) {
-        for (c = 0; c < source->columns; c += DITI_I4_GROUP)
-            if (!diti_i4_group_encode(values + c, out + c / DITI_I4_GROUP * DITI_I4_GROUP_BYTES)) return false;
-        return true;
-    }
-    if (diti_type_is_rotated(source->type)) diti_rotate_row(values, source->columns);
-    if (source->type != DIT_TYPE_I4_ROW_ROTATED) {
-        if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) return false;
-    } else {
-        if (!diti_quantize_row_4(values, source->columns, &scale)) return false;
-        diti_i4_pack_row(values, source->columns, out);
-    }
-    diti_i8_put_scale(source, out, scale);
-    return true;
-}
-
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
+    float scale = 0;
     DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
     if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
-    if (diti_i8_encode(source, values, out)) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
-                     diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
+    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
+    if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
+                         diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
+    }
+    diti_i8_put_scale(out, source->columns, scale);
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                      dit_error *err) {
-    uint32_t i, pitch = diti_i8_source_pitch(source);
+    uint32_t i, pitch = diti_i8_pitch(source->columns);
     unsigned char *stored;
     float *values;
     uint64_t bytes = 0;
@@ -14058,7 +13835,7 @@ DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight) {
 
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
     uint32_t block;
-    if (diti_type_is_i8(weight->type)) return diti_type_is_rotated(weight->type) ? DITI_ROTATION_GROUP : 16;
+    if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
     block = diti_type_block(weight->type);
     return block > 4 ? block : 4;
 }
@@ -14077,7 +13854,7 @@ static uint64_t diti_cut_row_bytes(const diti_weight *weight, uint32_t columns) 
 
 /* Bytes in which so many values of a row stand, without what stands behind a whole one. */
 static uint64_t diti_cut_bytes(const diti_weight *weight, uint32_t columns) {
-    return diti_type_is_i8(weight->type) ? diti_i8_bytes(weight->type, columns) : diti_cut_row_bytes(weight, columns);
+    return diti_type_is_i8(weight->type) ? columns : diti_cut_row_bytes(weight, columns);
 }
 
 /* The stretches of cut, and the scale behind a row of int8. */
@@ -14123,7 +13900,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
 /* Columns that reach to the end of rows may be any number; rotated rows have whole groups. */
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
-    bool whole = diti_type_is_rotated(weight->type);
+    bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
     if (diti_weight_taps(weight) > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
     for (i = 0; i < 2; i++) {
         uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
@@ -14587,8 +14364,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.tensor = tensor;
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
-    if (diti_type_is_i8(out->type) || (out->type == DIT_TYPE_I4_GROUP && tensor->type != DIT_TYPE_I4_GROUP))
-        upload.i8 = out->type;
+    if (diti_type_is_i8(out->type)) upload.i8 = out->type;
     if (diti_lora_merges_has(loader->merges, tensor)) {
         upload.merges = loader->merges;
         upload.merged = out->type;
@@ -14724,36 +14500,19 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
-/* Weights of 8-bit floats that a factor belongs to would be wrong without it. */
-static bool diti_loader_scaled_float8(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    const diti_stored_tensor *scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale");
-    if (!scale) scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".scale_weight");
-    if ((tensor->type != DIT_TYPE_F8_E4M3 && tensor->type != DIT_TYPE_F8_E5M2) || !scale) return false;
-    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: tensor %.200s is %s with a factor in %.200s, which this version does not apply; use a file without "
-              "such factors",
-              diti_checkpoint_name(checkpoint), tensor->name, tensor->type_name, scale->name);
-    return true;
-}
-
 /* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
     const diti_stored_tensor *scales;
-    if (diti_loader_scaled_float8(loader, tensor)) return false;
     if (diti_type_is_i8(stored) &&
         (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
              DIT_OK))
         return false;
     if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
-    if (diti_comfy_marker(loader->checkpoint, tensor))
-        diti_loader_use(loader, diti_comfy_marker(loader->checkpoint, tensor));
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
-    if (rule == DIT_TYPE_I4_GROUP && columns % DITI_I4_GROUP) *out = stored;
-    if (diti_type_is_rotated(rule) && *out != rule) loader->unrotated++;
+    if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
     if (diti_type_is_i8(stored) && *out != stored) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
                   "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
@@ -14782,7 +14541,6 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
-    diti_loader_use_low_rank(loader, tensor);
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
     diti_loader_note_target(loader, out, tensor, all, name);
@@ -15204,8 +14962,7 @@ DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
     if (upload->floats) return diti_upload_bytes(upload);
     if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
     if (upload->merges) return row;
-    if (upload->i8) diti_weight_bytes(upload->i8, 1, upload->columns, &row);
-    return row;
+    return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
 }
 
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
@@ -15216,7 +14973,7 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
-    uint64_t pitch = diti_upload_least(upload);
+    uint32_t pitch = diti_i8_pitch(upload->columns);
     diti_i8_source source = DITI_ZERO;
     source.env = env;
     source.checkpoint = checkpoint;
@@ -17552,110 +17309,6 @@ DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
     memset(merges, 0, sizeof *merges);
 }
 
-/* ==== src/weights/low_rank.c ==== */
-/* Low-rank parts that a file has beside its matrices (docs/quantized.md): adapters at strength 1, of every job. */
-
-static const diti_stored_tensor *diti_low_rank_find(const diti_checkpoint *checkpoint, const diti_stored_tensor *of,
-                                                    const char *ending) {
-    char name[600];
-    return diti_format(name, sizeof name, "%s%s", of->name, ending) ? diti_checkpoint_find(checkpoint, name) : NULL;
-}
-
-DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_stored_tensor *down = diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_DOWN),
-                             *up = diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_UP);
-    if (down) diti_loader_use(loader, down);
-    if (up) diti_loader_use(loader, up);
-    if (loader->error.result || !diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_SMOOTH)) return;
-    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
-              "has them in the norm or the layer before",
-              diti_checkpoint_name(loader->checkpoint), tensor->name);
-}
-
-/* Adds the module of a tensor; *added NULL: the tensor has none. */
-static dit_result diti_low_rank_add(diti_lora_file *file, const diti_target *target, diti_lora_module **added,
-                                    dit_error *err) {
-    const diti_stored_tensor *of = target->tensor, *down = diti_low_rank_find(file->checkpoint, of, DITI_LOW_RANK_DOWN),
-                             *up = diti_low_rank_find(file->checkpoint, of, DITI_LOW_RANK_UP);
-    diti_lora_module *module;
-    *added = NULL;
-    if (!down && !up) return DIT_OK;
-    if (!down || !up || down->rank != 2 || up->rank != 2 || !down->shape[0] || down->shape[0] > target->columns ||
-        down->shape[1] != target->columns || up->shape[0] != of->shape[0] || up->shape[1] != down->shape[0])
-        return diti_fail(err, DIT_ERROR_BAD_FILE,
-                         "%s: the low-rank part of tensor %.160s is not %s [rank, %u] and %s [%u, rank]",
-                         diti_checkpoint_name(file->checkpoint), of->name, DITI_LOW_RANK_DOWN,
-                         (unsigned)target->columns, DITI_LOW_RANK_UP, (unsigned)of->shape[0]);
-    module = &file->modules[file->module_count++];
-    module->name = of->name;
-    module->part = DIT_ROLE_TRANSFORMER;
-    module->kind = DITI_KIND_LORA;
-    module->tensors[DITI_LORA_DOWN] = down;
-    module->tensors[DITI_LORA_UP] = up;
-    module->rows = (uint32_t)up->shape[0];
-    module->columns = target->columns;
-    module->rank = (uint32_t)down->shape[0];
-    module->scale = 1;
-    module->fits = true;
-    *added = module;
-    return DIT_OK;
-}
-
-/* Whether rows of a weight were matched under another of their names. */
-static bool diti_low_rank_has(const diti_lora_matches *matches, const diti_target *target) {
-    size_t i;
-    for (i = 0; i < matches->count; i++) {
-        const diti_lora_match *match = &matches->list[i];
-        if (match->target->weight == target->weight && match->row < target->row + target->rows &&
-            target->row < match->row + match->rows)
-            return true;
-    }
-    return false;
-}
-
-static dit_result diti_low_rank_match(diti_lora_file *file, const diti_weights *weights, diti_lora_matches *out,
-                                      dit_error *err) {
-    size_t i;
-    for (i = 0; i < weights->target_count; i++) {
-        const diti_target *target = &weights->targets[i];
-        diti_lora_module *module;
-        diti_lora_match *match = &out->list[out->count];
-        if (diti_low_rank_has(out, target)) continue;
-        DITI_TRY(diti_low_rank_add(file, target, &module, err));
-        if (!module) continue;
-        match->module = module;
-        match->target = target;
-        match->first = target->tensor_row;
-        match->row = target->row;
-        match->rows = target->rows;
-        out->count++;
-    }
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
-                                           const diti_weights *weights, bool measures, diti_lora **out,
-                                           dit_error *err) {
-    diti_lora_file file = DITI_ZERO;
-    diti_lora_matches matches = DITI_ZERO;
-    dit_result result = DIT_OK;
-    size_t i, count = weights->target_count + 1;
-    *out = NULL;
-    file.env = *env;
-    file.checkpoint = (diti_checkpoint *)(uintptr_t)checkpoint;
-    file.modules = (diti_lora_module *)diti_alloc_array(env, count, sizeof *file.modules);
-    matches.list = (diti_lora_match *)diti_alloc_array(env, count, sizeof *matches.list);
-    if (!file.modules || !matches.list) result = diti_fail_memory(err, "low-rank parts");
-    if (result >= 0) memset(file.modules, 0, count * sizeof *file.modules);
-    if (result >= 0) result = diti_low_rank_match(&file, weights, &matches, err);
-    if (result >= 0 && matches.count) result = diti_lora_load(device, env, &file, &matches, measures, out, err);
-    for (i = 0; i < file.module_count; i++) diti_lora_forget(&file, &file.modules[i]);
-    diti_free(env, file.modules);
-    diti_free(env, matches.list);
-    return result;
-}
-
 /* ==== src/graph/graph.h ==== */
 /* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
    replays them.
@@ -17689,7 +17342,6 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
-    bool halved;                   /* I8: a weight of 4 bit, two columns to a byte of its pitch */
     bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
@@ -17841,6 +17493,10 @@ typedef struct diti_graph {
     uint32_t lora_count;
     diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
+
+typedef struct diti_observer { /* of dit-convert --calibrate: appends ops that keep the input of a linear layer */
+    void (*linear)(const struct diti_observer *observer, diti_graph *graph, diti_tensor x, const diti_weight *weight);
+} diti_observer;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
@@ -18132,7 +17788,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
@@ -18458,9 +18114,9 @@ typedef struct diti_tile {
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, 3] or with alpha [pixels, 4] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and
-   planar F32 [3, pixels] mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite
-   values set word 2 of health. */
+/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
+   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
+   health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
@@ -18476,8 +18132,8 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 #endif
 
 /* ==== src/graph/ops_internal.h ==== */
@@ -19197,12 +18853,10 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
     info->storage = DITI_STORAGE_WEIGHT;
     info->format = diti_type_is_i8(weight->type) ? DITI_I8 : weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
-    info->rotated = diti_type_is_rotated(weight->type);
+    info->rotated = weight->type == DIT_TYPE_I8_ROW_ROTATED;
     info->rows = weight->parts[part].rows;
     info->columns = weight->columns;
-    info->halved = weight->type == DIT_TYPE_I4_ROW_ROTATED;
-    info->pitch =
-        info->format == DITI_I8 ? diti_i8_pitch(diti_i8_bytes(weight->type, weight->columns)) : weight->columns;
+    info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
@@ -20646,14 +20300,14 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap) {
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, pixels, colors, "pixels");
+    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, colors, 1, 1, 1, 0);
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
     dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rgba, out);
@@ -20681,7 +20335,6 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
     dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
-    dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
     diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
@@ -21440,7 +21093,7 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3, DITI_NORM_QUANTIZE_ROTATED_4 };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3 };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -21473,16 +21126,11 @@ typedef struct diti_norm_op {
     const char *name;
 } diti_norm_op;
 
-static bool diti_norm_rotates(uint32_t mode) {
-    return mode == DITI_NORM_QUANTIZE_ROTATED || mode == DITI_NORM_QUANTIZE_ROTATED_4;
-}
-
-static uint32_t diti_norm_mode(const diti_graph *graph, const diti_norm_op *op, const diti_tensor_info *out) {
-    uint32_t rotated = graph->device->int4_activations ? DITI_NORM_QUANTIZE_ROTATED_4 : DITI_NORM_QUANTIZE_ROTATED;
-    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? rotated : DITI_NORM_QUANTIZE;
+static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
+    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
-    return out->rotated ? rotated : DITI_NORM_QUANTIZE;
+    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
 
 static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
@@ -21491,7 +21139,7 @@ static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->re
    half of the shared memory that every device has. */
 static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
     uint32_t lanes = 4;
-    if (!diti_norm_rotates(mode)) return cpu ? 1 : 128;
+    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
     while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
     return lanes;
 }
@@ -21519,8 +21167,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     const diti_norm_desc *desc = op->desc;
     bool cpu = graph->device->is_cpu;
     diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
-    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(graph, op, &out);
-    uint32_t group = !cpu ? (diti_norm_rotates(mode) ? 32 : 128) : subgroup > 4 ? subgroup : 4;
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
+    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, DITI_KERNEL_NORM, group)) return;
@@ -21573,7 +21221,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
     op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
     if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
-        bool rotated = diti_type_is_rotated(desc->reader->type);
+        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
         op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
     } else {
         diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
@@ -22605,7 +22253,7 @@ enum {
 };
 enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
-enum { DITI_GEMM_I4 = 4, DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
+enum { DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
@@ -22657,9 +22305,7 @@ static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
 }
 
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (!tensor) return 0;
-    return info->halved ? (uint32_t)DITI_GEMM_I4 : (uint32_t)info->format;
+    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
 }
 
 /* Wide tiles run faster and take longer to compile. */
@@ -23366,7 +23012,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
         (info->format == DITI_I8 && !info->e4m3 &&
-         (!diti_type_is_i8(weight->type) || info->rotated != diti_type_is_rotated(weight->type)))) {
+         weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -23410,7 +23056,7 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
                                weight->columns);
     }
     if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
-    return diti_quantize(graph, x, diti_type_is_rotated(weight->type), "quantize");
+    return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
@@ -23422,6 +23068,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
+    if (graph->device->observer) graph->device->observer->linear(graph->device->observer, graph, x, whole);
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
@@ -23602,7 +23249,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
-        x = diti_quantize(graph, x, diti_type_is_rotated(reader->type), "quantize");
+        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
     if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
@@ -24099,7 +23746,7 @@ DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, ui
  * for it (qkv_post.comp).
  */
 
-#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -24452,13 +24099,8 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
         (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
-    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
-    if (!fits) { /* a processor has too little shared memory for very wide heads */
-        fits = diti_attention_tiles_gpu(device, quads, tiles) &&
-               (!device->is_cpu || int8 ||
-                (uint64_t)(shape->keys / tiles->constants[0] + 1) * (quads + 2 * tiles->constants[0] + 16) <
-                    DITI_ATTENTION_ROUNDS);
-    }
+    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
+                                   : diti_attention_tiles_gpu(device, quads, tiles);
     diti_attention_candidate(device, candidate, tiles);
     return fits;
 }
@@ -28409,8 +28051,7 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #; a blank in front stands between pictures
-                                   alone. NULL: pictures are not shown */
+                                   from 1 on, stands for #. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -28444,7 +28085,6 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
-    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -28458,11 +28098,8 @@ enum {
     DITI_DECODER_VISION_COSINES,
     DITI_DECODER_VISION_SINES,
     DITI_DECODER_VISION_PICTURES,
-    DITI_DECODER_VISION_WINDOWS,
-    DITI_DECODER_VISION_PLACES, /* Qwen3-VL: F32 [patches, D], what tells where they are */
-    DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
+    DITI_DECODER_VISION_WINDOWS
 };
-#define DITI_VISION_DEEP 4u
 #define DITI_MOST_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
@@ -28479,12 +28116,8 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
-    diti_tensor deep[DITI_VISION_DEEP];      /* of emission: what layer k of a decoder gets of pictures behind it */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
-                                         columns], and which are each prompt's */
-    uint32_t source_tokens;
-    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -28505,7 +28138,6 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
-DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -28577,7 +28209,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const diti_encoder_use *use, const int32_t *ids,
                                                   const uint32_t *items, dit_error *err);
 
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7): Qwen2.5-VL's, Qwen3-VL's --- */
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
 typedef struct diti_vision diti_vision;
 /* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
    loader has failed. */
@@ -28585,8 +28217,8 @@ DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loade
                                            uint32_t columns);
 /* Pixels along the side of a token. */
 DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
-/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns], and use->deep. Token k,
-   line by line and picture after picture, is row places[k]. */
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
+   picture after picture, is row places[k]. */
 DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
 DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
@@ -28596,9 +28228,8 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
 /* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
 DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
                                       float *out);
-/* The encoder's tower, NULL: it has none; and the token that stands for each of a picture's in a prompt. */
+/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
-DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -31868,7 +31499,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     " <image#>",
+     NULL,
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
@@ -33221,41 +32852,31 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
 
 /* ==== src/text/vision.c ==== */
 
-/* The towers that show pictures to Qwen2.5-VL and Qwen3-VL (docs/models.md 5.7, 5.7.1): patches attend each other
-   within windows, in some blocks within the whole picture, and four of them become a token of the language model.
-   Patches stand window by window, the four of a token side by side, so that windows are runs of rows. Qwen3-VL's has no
-   windows, but places that were learned, and gives what some of its blocks make to the first layers of the language
-   model. */
+/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
+   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
+   stand window by window, the four of a token side by side, so that windows are runs of rows. */
 
 #define DITI_VISION_MERGE 2u /* patches along a token's side */
 #define DITI_VISION_MAX_BLOCKS 64u
 
 typedef struct diti_vision_block {
-    diti_layer norm1, norm2;   /* [D]; Qwen3-VL's have biases */
+    diti_weight norm1, norm2;  /* [D] */
     diti_layer qkv, out;       /* [3D, D], [D, D] */
-    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden]; Qwen3-VL has no gate */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
 } diti_vision_block;
-
-/* Four patches of D as a token of the language model. */
-typedef struct diti_vision_merger {
-    diti_layer norm, in, out; /* [D], or of four patches [4D]; [4D, 4D], [columns of the language model, 4D] */
-} diti_vision_merger;
 
 typedef struct diti_vision_config {
     uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
     uint32_t window;                                          /* tokens along a window's side */
     uint64_t whole;                                           /* bit i: block i attends the whole picture */
-    bool third;                                               /* Qwen3-VL's */
-    uint32_t side;                                            /* places along a side of its grid */
-    uint32_t deep[DITI_VISION_DEEP], deep_count;              /* blocks whose rows go to layers 0, 1, ... */
 } diti_vision_config;
 
 struct diti_vision {
     diti_vision_config config;
     diti_layer patch; /* [D, 3 * 2 * patch * patch] */
     diti_vision_block *blocks;
-    diti_vision_merger merger, deep[DITI_VISION_DEEP];
-    float *places; /* on the host: [side * side, D]; NULL: none were learned */
+    diti_weight merge_norm;         /* [D] */
+    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
 };
 
 /* ---- loading ---- */
@@ -33267,8 +32888,7 @@ static bool diti_vision_begin(diti_loader *loader) {
     loader->rename = NULL;
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         diti_loader_scope(loader, "%s", prefixes[i]);
-        if (diti_loader_find(loader, "merger.ln_q.weight") || diti_loader_find(loader, "merger.norm.weight"))
-            return true;
+        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
     }
     return false;
 }
@@ -33280,29 +32900,6 @@ static uint64_t diti_vision_read_whole(diti_settings *settings) {
     for (entry = list->first; entry; entry = entry->next)
         if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
     return whole;
-}
-
-/* As published, behind blocks 8, 16 and 24 of 27. */
-static void diti_vision_read_deep(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
-    const diti_json *list = diti_setting_numbers(settings, "deepstack_visual_indexes"),
-                    *entry = list ? list->first : NULL;
-    uint32_t i;
-    config->deep_count = diti_loader_count(loader, "deepstack_merger_list.", ".linear_fc1.weight");
-    if (config->deep_count > DITI_VISION_DEEP) config->deep_count = DITI_VISION_DEEP;
-    for (i = 0; i < config->deep_count; i++, entry = entry ? entry->next : NULL)
-        config->deep[i] = entry && entry->number >= 0 ? (uint32_t)entry->number : 8 * (i + 1);
-}
-
-/* No windows; the grid of places is square. */
-static void diti_vision_read_third(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
-    uint32_t places = diti_loader_dimension(loader, "pos_embed.weight", 0);
-    config->hidden = diti_loader_dimension(loader, "blocks.0.mlp.linear_fc1.weight", 0);
-    config->window = 1u << 20;
-    config->whole = UINT64_MAX;
-    config->side = (uint32_t)(sqrt((double)places) + 0.5);
-    diti_vision_read_deep(loader, settings, config);
-    if (config->side && config->side <= 1024 && config->side * config->side == places) return;
-    config->window = 0; /* refused with what else is out of range */
 }
 
 static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
@@ -33319,8 +32916,6 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
     config->whole = diti_vision_read_whole(&settings);
     if (settings.result != DIT_OK || err->result < 0) return;
     config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
-    config->third = diti_loader_find(loader, "merger.norm.weight") != NULL;
-    if (config->third) diti_vision_read_third(loader, &settings, config);
     if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
         config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
         config->columns / config->heads <= 256 && config->patch <= 64) {
@@ -33333,70 +32928,36 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
               (unsigned)config->columns, (unsigned)config->patch);
 }
 
-static void diti_vision_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, bool biased,
-                                  const char *name) {
-    char full[64];
-    memset(out, 0, sizeof *out);
-    if (biased) diti_load_norm(loader, out, columns, name);
-    diti_format(full, sizeof full, "%s.weight", name);
-    if (!biased) diti_load_vector(loader, &out->weight, 1, columns, full);
-}
-
 static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
     uint32_t d = config->columns;
-    bool third = config->third;
-    diti_vision_load_norm(loader, &block->norm1, d, third, "norm1");
+    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
     diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
     diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
-    diti_vision_load_norm(loader, &block->norm2, d, third, "norm2");
-    if (!third) diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
-    diti_load_layer(loader, &block->up, config->hidden, d, 1, third ? "mlp.linear_fc1" : "mlp.up_proj");
-    diti_load_layer(loader, &block->down, d, config->hidden, 1, third ? "mlp.linear_fc2" : "mlp.down_proj");
-}
-
-/* width: of the norm, a patch's or four patches'. */
-static void diti_vision_load_merger(diti_loader *loader, diti_vision_merger *out, const diti_vision_config *config,
-                                    uint32_t width, uint32_t columns) {
-    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE * config->columns;
-    bool third = config->third;
-    diti_vision_load_norm(loader, &out->norm, width, third, third ? "norm" : "ln_q");
-    diti_load_layer(loader, &out->in, four, four, 1, third ? "linear_fc1" : "mlp.0");
-    diti_load_layer(loader, &out->out, columns, four, 1, third ? "linear_fc2" : "mlp.2");
-}
-
-/* The host has the places, of which each picture gets some in between. */
-static void diti_vision_load_places(diti_component *component, diti_loader *loader, diti_vision *vision) {
-    size_t count = (size_t)vision->config.side * vision->config.side * vision->config.columns;
-    const diti_stored_tensor *tensor = diti_loader_find(loader, "pos_embed.weight");
-    if (!tensor || diti_stored_tensor_elements(tensor) != count) return;
-    diti_loader_use(loader, tensor);
-    if (!loader->device) return; /* nothing is read */
-    vision->places = (float *)diti_component_array(component, loader, count, sizeof *vision->places);
-    if (vision->places) diti_checkpoint_read_float(loader->checkpoint, tensor, vision->places, count, &loader->error);
+    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
+    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
+    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
+    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
 }
 
 static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
                                  uint32_t columns) {
     const diti_vision_config *config = &vision->config;
-    uint32_t i, d = config->columns;
+    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
     char prefix[32];
     vision->blocks =
         (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
     if (!vision->blocks) return;
     diti_format(prefix, sizeof prefix, "%s", loader->scope);
-    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, config->third, "patch_embed.proj");
+    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
     vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
-    if (config->third) diti_vision_load_places(component, loader, vision);
     for (i = 0; i < config->blocks; i++) {
         diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
         diti_vision_load_block(loader, &vision->blocks[i], config);
     }
-    diti_loader_scope(loader, "%smerger.", prefix);
-    diti_vision_load_merger(loader, &vision->merger, config, d, columns);
-    for (i = 0; i < config->deep_count; i++) {
-        diti_loader_scope(loader, "%sdeepstack_merger_list.%u.", prefix, (unsigned)i);
-        diti_vision_load_merger(loader, &vision->deep[i], config, DITI_VISION_MERGE * DITI_VISION_MERGE * d, columns);
-    }
+    diti_loader_scope(loader, "%s", prefix);
+    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
+    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
+    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
 }
 
 DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -33462,12 +33023,11 @@ DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encode
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
+static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.rms = !layer->bias.part_count;
+    desc.rms = true;
     desc.eps = 1e-6f;
-    desc.weight = &layer->weight;
-    if (!desc.rms) desc.bias = &layer->bias;
+    desc.weight = weight;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
@@ -33532,33 +33092,15 @@ static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, 
     h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
     diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
     h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
-    if (vision->config.third)
-        h = diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_TANH, 0, "vision_up");
-    else
-        h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
-                               diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
-                               "vision_gate");
+    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
+                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
+                           "vision_gate");
     diti_vision_add(graph, x, h, &block->down, "vision_down");
-}
-
-/* F32 [tokens, columns of the language model]. */
-static diti_tensor diti_vision_merge(diti_graph *graph, diti_tensor x, const diti_vision_merger *merger) {
-    uint32_t four = merger->in.weight.columns, tokens = diti_tensor_rows(graph, x) / 4;
-    bool all = merger->norm.weight.columns == four; /* the norm is of four patches together */
-    diti_linear_desc desc = DITI_ZERO;
-    if (all) x = diti_tensor_reshape(graph, x, tokens, four);
-    x = diti_vision_norm(graph, x, &merger->norm, "vision_norm_out");
-    if (!all) x = diti_tensor_reshape(graph, x, tokens, four);
-    x = diti_vision_linear(graph, x, &merger->in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
-    desc.bias = &merger->out.bias;
-    desc.out_f32 = true;
-    desc.name = "vision_merge_out";
-    return diti_linear(graph, x, &merger->out.weight, &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
     const diti_vision_config *config = &vision->config;
-    uint32_t patches = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use), i, k;
+    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
     uint32_t half = config->head_dim / 2;
     diti_tensor *inputs = use->inputs, x;
     diti_linear_desc desc = DITI_ZERO;
@@ -33570,23 +33112,22 @@ DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph 
         diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
     inputs[DITI_DECODER_VISION_WINDOWS] =
         diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
-    if (vision->places)
-        inputs[DITI_DECODER_VISION_PLACES] =
-            diti_tensor_input(graph, DITI_F32, patches, config->columns, "places of patches");
-    desc.bias = config->third ? &vision->patch.bias : NULL;
-    desc.residual = inputs[DITI_DECODER_VISION_PLACES];
     desc.out_f32 = true;
     desc.name = "vision_patches";
     x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "vision block", i);
         diti_vision_run_block(vision, graph, use, i, x);
-        for (k = 0; k < config->deep_count; k++)
-            if (config->deep[k] == i) use->deep[k] = diti_vision_merge(graph, x, &vision->deep[k]);
     }
     diti_graph_scope(graph, NULL, 0);
-    return diti_vision_merge(graph, x, &vision->merger);
+    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
+    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
+    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
+    desc.bias = &vision->merge_out.bias;
+    desc.name = "vision_merge_out";
+    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
 }
+
 /* ---- what the host writes ---- */
 
 /* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
@@ -33601,30 +33142,7 @@ static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_
     }
 }
 
-/* Between the four nearest places of the grid, whose corners are those of the picture. */
-static void diti_vision_between(const diti_vision *vision, const diti_vision_grid *grid, uint32_t line, uint32_t column,
-                                float *out) {
-    uint32_t side = vision->config.side, d = vision->config.columns, at[2][2], c;
-    uint32_t places[2] = {line, column},
-             counts[2] = {DITI_VISION_MERGE * grid->rows, DITI_VISION_MERGE * grid->columns};
-    float part[2];
-    for (c = 0; c < 2; c++) {
-        float place = (float)places[c] * (float)(side - 1) / (float)(counts[c] > 1 ? counts[c] - 1 : 1);
-        at[c][0] = (uint32_t)place;
-        at[c][1] = at[c][0] + 1 < side ? at[c][0] + 1 : side - 1;
-        part[c] = place - (float)at[c][0];
-    }
-    for (c = 0; c < d; c++) {
-        const float *rows[2];
-        rows[0] = vision->places + (size_t)at[0][0] * side * d + c;
-        rows[1] = vision->places + (size_t)at[0][1] * side * d + c;
-        out[c] = (1 - part[0]) * ((1 - part[1]) * rows[0][at[1][0] * d] + part[1] * rows[0][at[1][1] * d]) +
-                 part[0] * ((1 - part[1]) * rows[1][at[1][0] * d] + part[1] * rows[1][at[1][1] * d]);
-    }
-}
-
 typedef struct diti_vision_tables {
-    float *places;
     float *cosines, *sines;
     uint32_t *windows, *pictures;
 } diti_vision_tables;
@@ -33637,13 +33155,9 @@ static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *
         uint32_t begin = row, first = row;
         bool new_window, more;
         do {
-            for (k = 0; k < merge * merge; k++, row++) {
-                uint32_t line = merge * at.row + k / merge, column = merge * at.column + k % merge;
-                diti_vision_angles(vision, line, column, out->cosines + (size_t)row * half,
-                                   out->sines + (size_t)row * half);
-                if (out->places)
-                    diti_vision_between(vision, grid, line, column, out->places + (size_t)row * vision->config.columns);
-            }
+            for (k = 0; k < merge * merge; k++, row++)
+                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
+                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
             more = diti_vision_next(grid, vision->config.window, &at, &new_window);
             if (!new_window) continue;
             out->windows[window * 4] = out->windows[window * 4 + 2] = first;
@@ -33661,20 +33175,16 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
     size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
     const diti_tensor *inputs = use->inputs;
-    size_t places = inputs[DITI_DECODER_VISION_PLACES] ? (size_t)rows * vision->config.columns : 0;
     diti_vision_tables tables;
     dit_result result;
-    tables.places = places ? (float *)diti_alloc_array(env, places, sizeof(float)) : NULL;
     tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
     tables.windows =
         (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
-    if (tables.cosines && tables.windows && (tables.places || !places)) {
+    if (tables.cosines && tables.windows) {
         tables.sines = tables.cosines + count;
         tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
         diti_vision_fill(vision, use, &tables);
         result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
-        if (result >= 0 && places)
-            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PLACES], tables.places, places * 4, err);
         if (result >= 0)
             result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
         if (result >= 0)
@@ -33686,7 +33196,6 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     } else {
         result = diti_fail_memory(err, "the patches of pictures");
     }
-    diti_free(env, tables.places);
     diti_free(env, tables.cosines);
     diti_free(env, tables.windows);
     return result;
@@ -33700,12 +33209,11 @@ static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, ui
     uint32_t side = vision->config.patch, c, y, x;
     for (c = 0; c < 3; c++) {
         float *first = out + (size_t)c * 2 * side * side;
-        float middle = vision->config.third ? 0.5f : mean[c], spread = vision->config.third ? 0.5f : std[c];
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
                 first[y * side + x] =
-                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - middle * 255.0f) /
-                    (spread * 255.0f);
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
+                    (std[c] * 255.0f);
         memcpy(first + side * side, first, sizeof *first * side * side);
     }
 }
@@ -33756,7 +33264,6 @@ typedef struct diti_decoder_config {
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
-    bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
     int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -33849,11 +33356,10 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
-/* As published, 16, 24 and 24 of 64, Qwen3-VL's 24, 20 and 20; the same shares of other heads. */
+/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
 static void diti_decoder_assume_sections(diti_decoder_config *config) {
     uint32_t half = config->head_dim / 2;
-    config->weaves = config->head_norms;
-    config->sections[1] = config->sections[2] = config->weaves ? half * 5 / 16 : half * 3 / 8;
+    config->sections[1] = config->sections[2] = half * 3 / 8;
     config->sections[0] = half - 2 * config->sections[1];
 }
 
@@ -34091,8 +33597,6 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
 
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
-DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder) { return decoder->config.picture; }
-
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
@@ -34149,7 +33653,6 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
     uint32_t half = config->head_dim / 2, j;
     for (j = 0; j < half; j++) {
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
-        if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
         float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
         float angle = (float)place->at[axis] * (1.0f / power);
         cosines[j] = (float)cos((double)angle);
@@ -34204,11 +33707,6 @@ static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_pla
     diti_vision_order(decoder->vision, use, order + use->rows);
     diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
     result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
-    if (result >= 0 && use->inputs[DITI_DECODER_DEEP]) {
-        uint32_t row; /* text is behind the rows of pictures, where there are zeros */
-        for (row = 0; row < use->rows; row++) order[row] = order[row] < use->rows ? tokens : order[row] - use->rows;
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_DEEP], order, use->rows * sizeof *order, err);
-    }
     if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
     diti_free(&decoder->base.env, order);
     return result;
@@ -34360,14 +33858,6 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* What the tower has for the layer is added to the rows of pictures of x F32 [rows, d]. */
-static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
-    diti_elementwise_desc add = DITI_ZERO;
-    add.add = add.out = x;
-    add.name = "decoder_pictures";
-    diti_elementwise(graph, diti_gather_tensor(graph, deep, use->inputs[DITI_DECODER_DEEP], "decoder_pictures"), &add);
-}
-
 /* x F32 [rows, d] is changed in place. */
 static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
                                    uint32_t index, diti_tensor x) {
@@ -34378,7 +33868,6 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
     h = diti_decoder_gated(decoder, graph, block, h);
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
-    if (index < DITI_VISION_DEEP && use->deep[index]) diti_decoder_deepen(graph, use, use->deep[index], x);
 }
 
 /* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
@@ -34390,8 +33879,6 @@ static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *gr
     diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
     diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
               diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
-    if (use->deep[0])
-        use->inputs[DITI_DECODER_DEEP] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "pictures' rows");
     return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
 }
 
@@ -34482,267 +33969,6 @@ DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
     return &type;
 }
 
-#ifndef DIT_NO_ANIMA
-
-/* ==== src/text/conditioner.c ==== */
-
-/* Anima's text conditioner (docs/models.md 5.8): tokens of T5's vocabulary attend each other and the states that a
-   language model has of the same prompt. Norms are RMS norms before each sublayer; both attentions rotate by position.
- */
-
-typedef struct diti_conditioner_attention {
-    diti_layer q, k, v, out;    /* [d, d], [d, columns of what is read] twice, [d, d] */
-    diti_weight q_norm, k_norm; /* [head_dim] */
-} diti_conditioner_attention;
-
-typedef struct diti_conditioner_block {
-    diti_weight norms[3]; /* [d]: before its own tokens, before the states, before the feed-forward */
-    diti_conditioner_attention own, cross;
-    diti_layer up, down; /* [hidden, d], [d, hidden] */
-} diti_conditioner_block;
-
-typedef struct diti_conditioner_config {
-    uint32_t blocks, width, columns, vocabulary, source, head_dim, hidden; /* width: d; columns: of the result */
-} diti_conditioner_config;
-
-typedef struct diti_conditioner {
-    diti_component base;
-    diti_conditioner_config config;
-    diti_encoder_traits traits;
-    diti_weight embedding; /* [vocabulary, columns] */
-    diti_layer in, out;    /* [d, columns], where these differ, and [columns, d] */
-    diti_weight norm;      /* [columns] */
-    diti_conditioner_block *blocks;
-} diti_conditioner;
-
-/* ---- loading ---- */
-
-static dit_result diti_conditioner_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                        dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_conditioner_config, vocabulary), "embed.weight", 0},
-        {offsetof(diti_conditioner_config, columns), "embed.weight", 1},
-        {offsetof(diti_conditioner_config, width), "blocks.0.self_attn.o_proj.weight", 0},
-        {offsetof(diti_conditioner_config, source), "blocks.0.cross_attn.k_proj.weight", 1},
-        {offsetof(diti_conditioner_config, hidden), "blocks.0.mlp.0.weight", 0},
-        {offsetof(diti_conditioner_config, head_dim), "blocks.0.self_attn.q_norm.weight", 0}};
-    diti_conditioner_config *config = &((diti_conditioner *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the text conditioner's config.json", err);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".mlp.0.weight");
-    if (settings.result != DIT_OK) return settings.result;
-    if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
-        config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
-        return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->head_dim,
-                     (unsigned)config->width);
-}
-
-static void diti_conditioner_load_attention(diti_loader *loader, diti_conditioner_attention *out,
-                                            const diti_conditioner_config *config, uint32_t index, const char *name,
-                                            uint32_t columns) {
-    uint32_t d = config->width;
-    diti_loader_scope(loader, "blocks.%u.%s.", (unsigned)index, name);
-    diti_load_bare(loader, &out->q, d, d, "q_proj");
-    diti_load_bare(loader, &out->k, d, columns, "k_proj");
-    diti_load_bare(loader, &out->v, d, columns, "v_proj");
-    diti_load_bare(loader, &out->out, d, d, "o_proj");
-    diti_load_vector(loader, &out->q_norm, 1, config->head_dim, "q_norm.weight");
-    diti_load_vector(loader, &out->k_norm, 1, config->head_dim, "k_norm.weight");
-}
-
-static void diti_conditioner_load_all(diti_component *component, diti_loader *loader) {
-    static const char *const norms[] = {"norm_self_attn.weight", "norm_cross_attn.weight", "norm_mlp.weight"};
-    diti_conditioner *conditioner = (diti_conditioner *)(void *)component;
-    const diti_conditioner_config *config = &conditioner->config;
-    uint32_t i, k;
-    conditioner->blocks =
-        (diti_conditioner_block *)diti_component_array(component, loader, config->blocks, sizeof *conditioner->blocks);
-    if (!conditioner->blocks) return;
-    conditioner->traits.columns = config->columns;
-    conditioner->traits.vocabulary = config->vocabulary;
-    conditioner->traits.layers = config->blocks;
-    conditioner->traits.source = config->source;
-    diti_load_table(loader, &conditioner->embedding, config->vocabulary, config->columns, "embed.weight");
-    if (diti_loader_find(loader, "in_proj.weight"))
-        diti_load_layer(loader, &conditioner->in, config->width, config->columns, 1, "in_proj");
-    for (i = 0; i < config->blocks; i++) {
-        diti_conditioner_block *block = &conditioner->blocks[i];
-        diti_conditioner_load_attention(loader, &block->own, config, i, "self_attn", config->width);
-        diti_conditioner_load_attention(loader, &block->cross, config, i, "cross_attn", config->source);
-        diti_loader_scope(loader, "blocks.%u.", (unsigned)i);
-        for (k = 0; k < 3; k++) diti_load_vector(loader, &block->norms[k], 1, config->width, norms[k]);
-        diti_load_layer(loader, &block->up, config->hidden, config->width, 1, "mlp.0");
-        diti_load_layer(loader, &block->down, config->width, config->hidden, 1, "mlp.2");
-    }
-    diti_loader_scope(loader, "%s", "");
-    diti_load_layer(loader, &conditioner->out, config->columns, config->width, 1, "out_proj");
-    diti_load_vector(loader, &conditioner->norm, 1, config->columns, "norm.weight");
-}
-
-/* ---- the graph ---- */
-
-enum { DITI_CONDITIONER_COSINES, DITI_CONDITIONER_SINES }; /* inputs F32 [tokens, head_dim / 2] */
-
-static diti_tensor diti_conditioner_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, bool last) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.eps = 1e-6f;
-    desc.weight = weight;
-    desc.out_f32 = last;
-    desc.name = "conditioner_norm";
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_conditioner_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                           diti_activation activation, diti_tensor residual, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.activation = activation;
-    desc.residual = desc.out = residual;
-    desc.name = name;
-    return diti_linear(graph, x, &layer->weight, &desc);
-}
-
-/* Heads of h through layer, normed and rotated by their places among so many tokens. */
-static diti_tensor diti_conditioner_heads(const diti_conditioner *conditioner, diti_graph *graph,
-                                          const diti_encoder_use *use, diti_tensor h, const diti_layer *layer,
-                                          const diti_weight *norm, uint32_t tokens) {
-    const diti_conditioner_config *config = &conditioner->config;
-    diti_qkv_desc desc = DITI_ZERO;
-    diti_tensor x = diti_conditioner_linear(graph, h, layer, DITI_ACTIVATION_NONE, 0, "conditioner_heads");
-    desc.heads = config->width / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.norm = DITI_QKV_RMS;
-    desc.eps = 1e-6f;
-    desc.weight = norm;
-    desc.half_split = true;
-    desc.cosines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_COSINES], 0, tokens, 0, config->head_dim / 2);
-    desc.sines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_SINES], 0, tokens, 0, config->head_dim / 2);
-    desc.tokens = tokens;
-    desc.name = "conditioner_rotate";
-    diti_qk_norm_rope(graph, x, &desc);
-    return x;
-}
-
-/* x += out(attention of norm x to what `from` has, as far as items name it). */
-static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_graph *graph, const diti_encoder_use *use,
-                                    const diti_conditioner_attention *w, diti_tensor x, diti_tensor h, diti_tensor from,
-                                    uint32_t tokens, diti_tensor items) {
-    const diti_conditioner_config *config = &conditioner->config;
-    diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_conditioner_heads(conditioner, graph, use, h, &w->q, &w->q_norm, use->tokens);
-    diti_tensor k = diti_conditioner_heads(conditioner, graph, use, from, &w->k, &w->k_norm, tokens);
-    diti_tensor v = diti_conditioner_linear(graph, from, &w->v, DITI_ACTIVATION_NONE, 0, "conditioner_values");
-    desc.batch = use->batch;
-    desc.heads = config->width / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.items = items;
-    desc.most_keys = tokens;
-    desc.name = "conditioner_attention";
-    diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
-                            "conditioner_out");
-}
-
-static diti_tensor diti_conditioner_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
-    const diti_conditioner *conditioner = (const diti_conditioner *)self;
-    const diti_conditioner_config *config = &conditioner->config;
-    uint32_t most = use->tokens > use->source_tokens ? use->tokens : use->source_tokens, i;
-    diti_tensor x = diti_gather_rows(graph, &conditioner->embedding, use->ids, "conditioner_embedding"), h;
-    diti_linear_desc in = DITI_ZERO;
-    use->inputs[DITI_CONDITIONER_COSINES] =
-        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner cosines");
-    use->inputs[DITI_CONDITIONER_SINES] =
-        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner sines");
-    in.bias = &conditioner->in.bias;
-    in.out_f32 = true;
-    in.name = "conditioner_in";
-    if (conditioner->in.weight.part_count) x = diti_linear(graph, x, &conditioner->in.weight, &in);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-        const diti_conditioner_block *block = &conditioner->blocks[i];
-        diti_graph_scope(graph, "block", i);
-        h = diti_conditioner_norm(graph, x, &block->norms[0], false);
-        diti_conditioner_attend(conditioner, graph, use, &block->own, x, h, h, use->tokens, use->items);
-        h = diti_conditioner_norm(graph, x, &block->norms[1], false);
-        diti_conditioner_attend(conditioner, graph, use, &block->cross, x, h, use->source, use->source_tokens,
-                                use->source_items);
-        h = diti_conditioner_norm(graph, x, &block->norms[2], false);
-        h = diti_conditioner_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_ERF, 0, "conditioner_up");
-        diti_conditioner_linear(graph, h, &block->down, DITI_ACTIVATION_NONE, x, "conditioner_down");
-    }
-    diti_graph_scope(graph, NULL, 0);
-    in.bias = &conditioner->out.bias;
-    x = diti_conditioner_norm(graph, diti_linear(graph, x, &conditioner->out.weight, &in), &conditioner->norm, true);
-    if (use->weights) diti_weigh_rows(graph, x, use->weights, "conditioner_weigh");
-    return x;
-}
-
-/* ---- what the host writes, and what those call who do not ask which encoder it is ---- */
-
-static dit_result diti_conditioner_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
-                                         const int32_t *ids, const uint32_t *items, dit_error *err) {
-    const diti_conditioner *conditioner = (const diti_conditioner *)self;
-    const diti_tensor *inputs = use->inputs;
-    uint32_t half = conditioner->config.head_dim / 2, rows = plan->tensors[inputs[DITI_CONDITIONER_COSINES]].rows, i;
-    size_t count = (size_t)rows * half;
-    float *cosines = (float *)diti_alloc_array(&conditioner->base.env, 2 * count, sizeof *cosines);
-    dit_result result;
-    (void)ids;
-    (void)items;
-    if (!cosines) return diti_fail_memory(err, "the text conditioner's positions");
-    for (i = 0; i < count; i++) {
-        double angle = (double)(i / half) * pow(10000.0, -(double)(i % half) / half);
-        cosines[i] = (float)cos(angle);
-        cosines[count + i] = (float)sin(angle);
-    }
-    result = diti_plan_write(plan, inputs[DITI_CONDITIONER_COSINES], cosines, count * sizeof *cosines, err);
-    if (result >= 0)
-        result = diti_plan_write(plan, inputs[DITI_CONDITIONER_SINES], cosines + count, count * sizeof *cosines, err);
-    diti_free(&conditioner->base.env, cosines);
-    return result;
-}
-
-static dit_result diti_conditioner_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                        const diti_checkpoint *checkpoint, const char *prefix,
-                                        const diti_load_options *options, void **out, dit_error *err) {
-    static const diti_component_kind kind = {"text conditioner",    "text_conditioner",        sizeof(diti_conditioner),
-                                             diti_conditioner_read, diti_conditioner_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
-    diti_component *component = NULL;
-    dit_result result = diti_component_load(&kind, &from, &component, err);
-    *out = component;
-    return result;
-}
-
-static void diti_conditioner_destroy(void *self) {
-    if (self) diti_component_free(&((diti_conditioner *)self)->base);
-}
-
-static const diti_encoder_traits *diti_conditioner_traits(const void *self) {
-    return &((const diti_conditioner *)self)->traits;
-}
-
-static const diti_weights *diti_conditioner_weights(const void *self) {
-    return &((const diti_conditioner *)self)->base.weights;
-}
-
-DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void) {
-    static const diti_encoder_type type = {false,
-                                           true,
-                                           diti_conditioner_load,
-                                           diti_conditioner_destroy,
-                                           diti_conditioner_traits,
-                                           diti_conditioner_weights,
-                                           diti_conditioner_encode,
-                                           diti_conditioner_write};
-    return &type;
-}
-
-#endif
-
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -34756,9 +33982,8 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
-    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
@@ -34823,9 +34048,8 @@ typedef struct diti_model_traits {
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool caches_references; /* diti_denoise.keeps_references is understood */
-    bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
-    bool keeps_references;   /* the model was trained so */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool keeps_references;  /* the model was trained so */
+    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
@@ -34902,15 +34126,11 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
-   referred to, or of a prompt and its pictures. Of each block [rows, 2 * heads here * head_dim] in the format of
-   queries, keys and values. */
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
-    diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind
-                             those of an item, which attends some of both; 0: all items attend all rows */
-    diti_tensor segments; /* input U32 [any, DITI_ITEM_WORDS]: rows and what they attend; 0: those of an item do all */
-    bool fills;           /* the evaluation at hand makes them */
+    bool fills; /* the evaluation at hand makes them */
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
@@ -34971,10 +34191,8 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;                  /* 0 where traits.references is 0 */
-    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
-                                                  that a language model has of a reference */
-    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
+    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -35419,14 +34637,6 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
-/* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
-   are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
-DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
-                                                     diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
-/* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
-                                                            const diti_env *env, const uint32_t *counts,
-                                                            dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
@@ -35965,7 +35175,7 @@ static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, con
     desc->cut.columns[0].first = first;
     desc->cut.columns[0].count = end - first;
     if (diti_type_is_i8(weight->type))
-        return diti_quantize_columns(graph, x, first, end - first, diti_type_is_rotated(weight->type), "quantize");
+        return diti_quantize_columns(graph, x, first, end - first, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
@@ -35999,7 +35209,7 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
     if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
         diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
-    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, diti_type_is_rotated(reader->type), "quantize");
+    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
@@ -36539,7 +35749,7 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     const diti_weight *reader = sublayer->streams == DITI_STREAMS_TWO ? NULL : diti_fused_linear_reader(sublayer->qkv);
     diti_heads_flow flow;
     if (reader && !diti_graph_failed(p->graph) && diti_tensor_get(p->graph, h)->format != DITI_I8)
-        h = diti_quantize(p->graph, h, diti_type_is_rotated(reader->type), "quantize"); /* once for all */
+        h = diti_quantize(p->graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize"); /* once for all */
     diti_attend_begin(p->graph, p->denoise, desc, qkv, &flow);
     for (kind = 3; kind-- > 0 && !diti_graph_failed(p->graph);) {
         diti_tensor part = diti_sublayer_kinds(p, qkv, sublayer, kind, 1);
@@ -36726,7 +35936,7 @@ static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, co
                                            diti_tensor *out) {
     uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
     if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
-        (p->denoise->reference_kv && p->denoise->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
+        sublayer->streams == DITI_STREAMS_IMAGE)
         return false;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
@@ -36998,10 +36208,9 @@ static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
     return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
 }
 
-/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim], of which each item
-   attends those that `items` names; 0: all its own. */
-static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor items, diti_tensor q,
-                                    diti_tensor kv, uint32_t first_column, diti_tensor out, diti_tensor lse) {
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
+                                    uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
@@ -37011,8 +36220,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
-    attention.items = items;
-    attention.most_keys = rows / desc->items;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -37029,17 +36236,15 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
     diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t prompts = denoise->reference_kv->items ? denoise->text_batch : 1;
-    uint32_t lead = diti_tensor_rows(graph, kept) / prompts, each = denoise->branches * denoise->batch / prompts;
+    uint32_t lead = diti_tensor_rows(graph, kept);
     if (diti_graph_failed(graph)) return 0;
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts * lead; /* of the item's prompt */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, row, lead, (k * all + first) * desc->head_dim, width),
+            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
                       diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
                       "keys and values of references");
     }
@@ -37056,84 +36261,6 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
-/* Every row attends those that its segment names; a segment is a run of rows that attend the same. */
-static diti_tensor diti_attend_segments(diti_graph *graph, const diti_attend_desc *desc, diti_tensor segments,
-                                        diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_attention_desc attention = DITI_ZERO;
-    attention.batch = diti_tensor_rows(graph, segments);
-    attention.heads = desc->heads;
-    attention.head_dim = desc->head_dim;
-    attention.scale = 1.0f / sqrtf((float)desc->head_dim);
-    attention.items = segments;
-    attention.packed = true;
-    attention.out = desc->out;
-    attention.name = "causal_attention";
-    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-                          diti_tensor_view(graph, qkv, 0, rows, width, width),
-                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &attention);
-}
-
-DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
-                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
-    diti_graph *graph = p->graph;
-    diti_denoise own = *p->denoise;
-    const diti_group *stages = diti_axes_stages(own.axes);
-    uint32_t rows = diti_tensor_rows(graph, x), i, end;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
-    own.token_range.unit = 1;
-    own.batch = 1;
-    own.branches = own.text_batch = prompts;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = p->denoise->reference_kv = kv;
-    kv->fills = true;
-    here = diti_pass_at(p->model, graph, &own);
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    kv->fills = false;
-    p->denoise->lead = 0;
-    p->denoise->lead_rows = 0;
-}
-
-DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise, const diti_env *env,
-                                                const uint32_t *counts, dit_error *err) {
-    uint32_t items = denoise->branches * denoise->batch, inner = 1, ring = 0, rows = 0, i, item;
-    uint32_t *table = (uint32_t *)diti_alloc_zero(env, (size_t)items * DITI_ITEM_WORDS * sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the keys of items");
-    if (denoise->axes) {
-        inner = diti_group_count(&denoise->axes->ulysses);
-        ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
-    }
-    for (i = 0; i < inner; i++) /* of an item, where they are attended with those that were kept */
-        rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
-                                      &denoise->token_range);
-    for (item = 0; item < items; item++) {
-        table[item * DITI_ITEM_WORDS + 3] = rows + counts[item / (items / denoise->text_batch)];
-    }
-    result = diti_plan_write(plan, denoise->reference_kv->items, table, (size_t)items * DITI_ITEM_WORDS * 4, err);
-    diti_free(env, table);
-    return result;
-}
-
 /* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
 typedef struct diti_attend_references {
     const diti_denoise *denoise; /* NULL: there are none */
@@ -37142,30 +36269,6 @@ typedef struct diti_attend_references {
 
 static bool diti_attend_refers(const diti_denoise *denoise) {
     return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
-}
-
-/* Every item attends its rows of qkv, and those that were kept behind them, as far as it has some. */
-static diti_tensor diti_reference_kv_attend(diti_graph *graph, const diti_attend_references *references,
-                                            const diti_attend_desc *desc, diti_tensor qkv, diti_tensor out,
-                                            diti_tensor lse) {
-    const diti_denoise *denoise = references->denoise;
-    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
-    diti_tensor kv = diti_reference_kv_join(graph, denoise, desc, references->first, references->all, qkv),
-                items = denoise->reference_kv->items, q = diti_tensor_view(graph, qkv, 0, all, 0, width);
-    uint32_t keys = diti_tensor_rows(graph, kv) / desc->items;
-    diti_attend_desc one = *desc;
-    if (!items) return diti_attend_keys(graph, desc, 0, q, kv, 0, out, lse);
-    if (!out) out = diti_tensor_new(graph, graph->activation, all, width, "attention");
-    one.items = 1;
-    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++)
-        diti_attend_keys(
-            graph, &one,
-            diti_tensor_view(graph, items, denoise->first_branch * denoise->batch + i, 1, 0, DITI_ITEM_WORDS),
-            diti_tensor_view(graph, q, i * rows, rows, 0, width),
-            diti_tensor_view(graph, kv, i * keys, keys, 0, 2 * width), 0,
-            diti_tensor_view(graph, out, i * rows, rows, 0, width),
-            lse ? diti_tensor_view(graph, lse, i * rows, rows, 0, desc->heads) : 0);
-    return out;
 }
 
 /* ---- rings ---- */
@@ -37225,10 +36328,13 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise)
-            diti_reference_kv_attend(graph, references, desc, qkv, part, part_lse);
-        else
-            diti_attend_keys(graph, desc, 0, q, kv, 0, part, part_lse);
+        if (!turn && references->denoise) {
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
+            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
+        } else {
+            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        }
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -37376,8 +36482,7 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
     place = ring > 1 ? denoise->axes->ring.index : 0;
     diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
     if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
-    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out,
-                            0);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
 }
 
 /* ---- and of the rows that devices divide ---- */
@@ -37404,9 +36509,13 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
 static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
                                    const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
     if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (references->denoise) return diti_reference_kv_attend(graph, references, desc, qkv, desc->out, 0);
-    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
+    return diti_attend_keys(
+        graph, desc, q,
+        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
+        0);
 }
 
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
@@ -37473,8 +36582,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
-    if (denoise->reference_kv && denoise->reference_kv->fills && denoise->reference_kv->segments)
-        return diti_attend_segments(graph, desc, denoise->reference_kv->segments, qkv);
     if (diti_attend_refers(denoise)) references.denoise = denoise;
     references.all = desc->heads;
     return diti_attend_all(graph, desc, &references, qkv);
@@ -44327,18 +43434,51 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
 /* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). */
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    uint32_t rows = p->denoise->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_denoise *denoise = p->denoise, own = *denoise;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_tensor x = denoise->lead_rows;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
+    own.token_range.unit = 1;
+    own.batch = own.branches = own.text_batch = 1;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = denoise->reference_kv = &state->references;
+    state->references.fills = true;
+    here = diti_pass_at(p->model, graph, &own);
     for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->denoise->steps, 1, 0,
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
     state->here_cosines =
         diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
     state->here_sines =
         diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    diti_reference_kv_fill(p, &state->references, 1, p->denoise->lead_rows, diti_flux2_run_block);
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        diti_flux2_run_block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    state->references.fills = false;
+    denoise->lead = 0;
+    denoise->lead_rows = 0;
 }
 
 static void diti_flux2_prepare(diti_pass *p) {
@@ -44908,451 +44048,6 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         diti_qwenimage_run_block,
         diti_qwenimage_final,
         diti_qwenimage_write_inputs};
-    return &family;
-}
-
-/* ==== src/model/qwenimage21.c ==== */
-/* Qwen-Image-2.1: docs/models.md 3.17. Original:
-   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_qwenimage21.py
-
-   One stream, whose blocks share a modulation. A prompt's rows, and in their places the tokens of pictures that it is
-   shown with, attend what stands before them and themselves, as at timestep 0, so that their keys and values are made
-   once; tokens of the image attend all rows. */
-
-#define DITI_QWENIMAGE21_AXES 3u
-#define DITI_QWENIMAGE21_SLOT 4u /* tokens that take the place of one that the language model has of a picture */
-
-/* ---- configuration ---- */
-
-typedef struct diti_qwenimage21_config {
-    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
-    uint32_t channels, text;                       /* channels of the latent; columns of the text encoder's output */
-    uint32_t axes[DITI_QWENIMAGE21_AXES];          /* channels of a head that rotate with each coordinate */
-} diti_qwenimage21_config;
-
-/* ---- weights; no layer has a bias; single files have diffusers' names, too ---- */
-
-typedef struct diti_qwenimage21_block {
-    diti_fused_linear qkv;             /* [3D, D] */
-    diti_weight norms;                 /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer out;                    /* [D, D] */
-    diti_layer ff_gate, ff_in, ff_out; /* [feed, D] twice, [D, feed] */
-    diti_sublayer attention, feed;
-} diti_qwenimage21_block;
-
-typedef struct diti_qwenimage21 {
-    diti_transformer base;
-    diti_qwenimage21_config config;
-    diti_layer patch;             /* [D, channels] */
-    diti_weight text_norm;        /* F32 [text]; 1 is added */
-    diti_layer text_in, text_out; /* [D, text], [D, D] */
-    diti_embedder time;           /* [D, 256], [D, D] */
-    diti_layer modulation;        /* [4D, D]: scale and gate of attention, of the feed-forward */
-    diti_qwenimage21_block *blocks;
-    diti_layer final_scale, proj_out; /* [D, D], [channels, D] */
-    diti_sublayer last;
-} diti_qwenimage21;
-
-static const diti_qwenimage21 *diti_qwenimage21_of(const diti_transformer *transformer) {
-    return (const diti_qwenimage21 *)(const void *)transformer;
-}
-
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
-
-static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_qwenimage21_config *config, uint32_t in,
-                                         dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !in || !config->channels || !config->head_dim ||
-        !config->feed)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image-2.1 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "transformer_blocks"
-                         : !config->text                  ? "txt_in"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "img_in or proj_out");
-    if (in != config->channels || in > 256 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
-                         "channels and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)in, (unsigned)config->channels);
-    return DIT_OK;
-}
-
-static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                        dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_qwenimage21_config, width), "img_in.weight", 0},
-        {offsetof(diti_qwenimage21_config, channels), "proj_out.weight", 0},
-        {offsetof(diti_qwenimage21_config, text), "txt_in.in_layer.weight", 1},
-        {offsetof(diti_qwenimage21_config, feed), "transformer_blocks.0.img_mlp.proj.weight", 0},
-        {offsetof(diti_qwenimage21_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
-    diti_qwenimage21_config *config = &((diti_qwenimage21 *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
-    DITI_TRY(diti_qwenimage21_check(loader, config, in, err));
-    config->heads = config->width / config->head_dim;
-    if (!diti_setting_bool(&settings, "causal_condition", true))
-        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "causal_condition",
-                             "false: text that reads the image is not known for Qwen-Image-2.1");
-    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-    return diti_setting_axes(&settings, "Qwen-Image-2.1", "axes_dims_rope", config->head_dim, config->head_dim / 8,
-                             config->head_dim / 16 * 7, DITI_QWENIMAGE21_AXES, config->axes, err);
-}
-
-/* ---- loading ---- */
-
-static void diti_qwenimage21_load_block(diti_loader *loader, diti_qwenimage21_block *block,
-                                        const diti_qwenimage21_config *config, uint32_t index) {
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "img_mlp.gate_layer");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "img_mlp.proj");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "img_mlp.out");
-    diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
-}
-
-static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 *model) {
-    const diti_qwenimage21_config *config = &model->config;
-    uint32_t i, width = config->width;
-    diti_load_bare(loader, &model->patch, width, config->channels, "img_in");
-    diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.text_norm.weight");
-    diti_load_bare(loader, &model->text_in, width, config->text, "txt_in.in_layer");
-    diti_load_bare(loader, &model->text_out, width, width, "txt_in.out_layer");
-    diti_load_bare(loader, &model->time.in, width, 256, "time_text_embed.timestep_embedder.linear_1");
-    diti_load_bare(loader, &model->time.out, width, width, "time_text_embed.timestep_embedder.linear_2");
-    diti_load_bare(loader, &model->modulation, 4 * width, width, "modulation.1");
-    for (i = 0; i < config->blocks; i++) diti_qwenimage21_load_block(loader, &model->blocks[i], config, i);
-    diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
-    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
-}
-
-static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
-    const diti_qwenimage21_config *config = &model->config;
-    diti_model_traits *traits = &model->base.traits;
-    traits->variant = "2.1";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->feed = config->feed;
-    traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
-    traits->default_size = 64;
-    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_21);
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
-    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
-                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
-                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
-    traits->uniform_sigmas = true;
-    traits->default_steps = 50;
-    traits->default_guidance = 1;
-    traits->prefixes = traits->caches_references = true;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_area = traits->shown_area = 1024 * 1024;
-}
-
-static void diti_qwenimage21_load(diti_component *component, diti_loader *loader) {
-    diti_qwenimage21 *model = (diti_qwenimage21 *)(void *)component;
-    model->blocks =
-        (diti_qwenimage21_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
-    diti_qwenimage21_load_weights(loader, model);
-    diti_qwenimage21_set_traits(model);
-}
-
-/* ---- once per picture: everything that does not depend on the latent ---- */
-
-typedef struct diti_qwenimage21_state {       /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                    /* input F32 [steps + 1, 256], the last one of timestep 0 */
-    diti_tensor order;                        /* input U32 [1, prompts * rows in front]: of text and pictures */
-    diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
-    diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
-    diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
-    diti_tensor here_cosines, here_sines, at; /* of the rows at hand */
-    uint32_t table_items;
-    diti_reference_kv front;
-} diti_qwenimage21_state;
-
-static diti_qwenimage21_state *diti_qwenimage21_at(const diti_denoise *denoise) {
-    return (diti_qwenimage21_state *)denoise->family;
-}
-
-/* Rows that a prompt has in front of the image, and tokens of the language model that stand for pictures among them. */
-static uint32_t diti_qwenimage21_front(const diti_denoise *denoise, uint32_t *slots) {
-    uint32_t i;
-    for (i = *slots = 0; i < denoise->reference_count; i++)
-        *slots += denoise->references[i].height * denoise->references[i].width / DITI_QWENIMAGE21_SLOT;
-    return denoise->text_tokens + (DITI_QWENIMAGE21_SLOT - 1) * *slots;
-}
-
-static void diti_qwenimage21_modulate(const diti_pass *p, diti_qwenimage21_state *state) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    diti_tensor active = diti_silu(p->graph, diti_embed(p->graph, &model->time, state->sinusoids, 0), "time_silu");
-    uint32_t rows = p->denoise->steps + 1, width = p->width, i;
-    state->final = diti_layer_f32(p->graph, active, &model->final_scale, DITI_ACTIVATION_NONE, 0, "final_scale");
-    state->modulation = diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->modulation, 0, "modulation");
-    for (i = 1; i < 4; i += 2) {
-        diti_tensor gate = diti_tensor_view(p->graph, state->modulation, 0, rows, i * width, width);
-        diti_copy(p->graph, diti_adaln_tanh(p->graph, gate), gate, "gates");
-    }
-}
-
-/* Rows of text, then of pictures: F32 [any, D]. */
-static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    uint32_t texts = diti_tensor_rows(p->graph, p->denoise->text), lead = p->denoise->lead;
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, texts, 0, model->config.text), all;
-    diti_norm_desc norm = DITI_ZERO;
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = 1e-6f;
-    norm.name = "text_norm";
-    all = diti_tensor_new(p->graph, DITI_F32, texts + lead, p->width, "rows in front");
-    text = diti_layer_run(p->graph, diti_norm(p->graph, text, &norm), &model->text_in, DITI_ACTIVATION_GELU_TANH,
-                          "context_in");
-    diti_layer_f32(p->graph, text, &model->text_out, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
-    if (lead)
-        diti_copy(p->graph, p->denoise->lead_rows, diti_tensor_view(p->graph, all, texts, lead, 0, p->width),
-                  "references");
-    return all;
-}
-
-static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x);
-
-static void diti_qwenimage21_prepare(diti_pass *p) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t half = model->config.head_dim / 2, prompts = denoise->text_batch, slots;
-    uint32_t rows = prompts * diti_qwenimage21_front(denoise, &slots), tokens = denoise->height * denoise->width;
-    diti_qwenimage21_state *state = diti_qwenimage21_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + 1, 256, "timesteps");
-    state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
-    state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
-    state->front_sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
-    state->cosines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "sines");
-    state->front.items =
-        diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
-    state->front.segments =
-        diti_tensor_input(graph, DITI_U32, prompts * (denoise->text_tokens - slots + denoise->reference_count),
-                          DITI_ITEM_WORDS, "segments");
-    diti_qwenimage21_modulate(p, state);
-    diti_reference_lead(p, &model->patch);
-    state->here_cosines = state->front_cosines;
-    state->here_sines = state->front_sines;
-    state->table_items = prompts;
-    state->at = diti_tensor_view(graph, state->modulation, denoise->steps, 1, 0, 4 * p->width);
-    diti_reference_kv_fill(p, &state->front, prompts,
-                           diti_gather_tensor(graph, diti_qwenimage21_rows(p), state->order, "rows in front"),
-                           diti_qwenimage21_run_block);
-}
-
-/* ---- inputs ---- */
-
-typedef struct diti_qwenimage21_tables {
-    float *cosines, *sines, *front_cosines, *front_sines;
-    uint32_t *order, *segments, *keys; /* keys: those of each prompt's rows in front that count */
-} diti_qwenimage21_tables;
-
-/* Lines or columns of a picture are counted from its middle. */
-static void diti_qwenimage21_turn(const diti_qwenimage21_config *config, uint32_t frame, uint32_t height,
-                                  uint32_t width, uint32_t token, float *cosines, float *sines) {
-    int32_t at[DITI_QWENIMAGE21_AXES];
-    at[0] = (int32_t)frame;
-    at[1] = (int32_t)(token / width) - (int32_t)(height - height / 2);
-    at[2] = (int32_t)(token % width) - (int32_t)(width - width / 2);
-    diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, at, cosines, sines);
-}
-
-/* A run of a prompt's rows that attend all up to its end. */
-static void diti_qwenimage21_segment(diti_qwenimage21_tables *out, uint32_t first, uint32_t row, uint32_t count) {
-    out->segments[0] = first + row;
-    out->segments[1] = count;
-    out->segments[2] = first;
-    out->segments[3] = row + count;
-    out->segments += DITI_ITEM_WORDS;
-}
-
-/* Tokens of text go up a diagonal; a picture is a frame of its own, behind which text goes on as far away as its longer
-   side is long. The image stands behind the last token that counts. */
-static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const diti_denoise *denoise, uint32_t prompt,
-                                   uint32_t text_rows, diti_qwenimage21_tables *out) {
-    uint32_t half = config->head_dim / 2, slots, front = diti_qwenimage21_front(denoise, &slots),
-             first = prompt * front;
-    uint32_t length = diti_text_order_length(denoise, prompt, 1), tokens = denoise->height * denoise->width, i;
-    uint32_t text = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * denoise->text_tokens;
-    uint32_t row = 0, token = 0, next = 0, picture = 0, image = 0, seen = 0;
-    while (token < denoise->text_tokens && row < front) {
-        size_t at = (size_t)(first + row) * half;
-        bool shown = picture < denoise->reference_count && denoise->shown_rows[picture] == token;
-        uint32_t height = shown ? denoise->references[picture].height : 0, width = 0, count = 1;
-        int32_t diagonal[DITI_QWENIMAGE21_AXES] = {(int32_t)next, (int32_t)next, (int32_t)next};
-        if (shown) {
-            width = denoise->references[picture++].width;
-            count = height * width;
-            token += count / DITI_QWENIMAGE21_SLOT;
-        } else {
-            diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, diagonal, out->front_cosines + at,
-                             out->front_sines + at);
-            out->order[first + row] =
-                token < length ? text + token : text_rows + DITI_QWENIMAGE21_SLOT * slots; /* zeros */
-            token++;
-        }
-        for (i = 0; i < count && shown; i++, at += half) {
-            diti_qwenimage21_turn(config, next, height, width, i, out->front_cosines + at, out->front_sines + at);
-            out->order[first + row + i] = text_rows + seen++;
-        }
-        diti_qwenimage21_segment(out, first, row, count);
-        row += count;
-        next += !shown ? 1 : height > width ? height : width;
-        if (token <= length) image = next, out->keys[prompt] = row;
-    }
-    for (i = 0; i < tokens; i++)
-        diti_qwenimage21_turn(config, image, denoise->height, denoise->width, i,
-                              out->cosines + ((size_t)prompt * tokens + i) * half,
-                              out->sines + ((size_t)prompt * tokens + i) * half);
-}
-
-static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, diti_plan *plan,
-                                                const diti_denoise *denoise, dit_error *err) {
-    const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)denoise->family;
-    const diti_env *env = &model->base.component.env;
-    uint32_t prompts = denoise->text_batch, rows = plan->tensors[state->order].columns, i;
-    size_t half = model->config.head_dim / 2, front = rows * half, tokens = plan->tensors[state->cosines].rows * half;
-    size_t segments = (size_t)plan->tensors[state->front.segments].rows * DITI_ITEM_WORDS;
-    float *angles = (float *)diti_alloc_array(env, 2 * (front + tokens), sizeof *angles);
-    uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
-    dit_result result = angles && words ? DIT_OK : diti_fail_memory(err, "the rotation of positions");
-    diti_qwenimage21_tables out;
-    if (result == DIT_OK) {
-        out.front_cosines = angles;
-        out.front_sines = angles + front;
-        out.cosines = angles + 2 * front;
-        out.sines = out.cosines + tokens;
-        out.order = words;
-        out.segments = words + rows;
-        out.keys = words + rows + segments;
-        for (i = 0; i < prompts; i++)
-            diti_qwenimage21_place(&model->config, denoise, i, plan->tensors[denoise->text].rows, &out);
-        result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
-    }
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
-    if (result == DIT_OK) result = diti_reference_kv_write(plan, denoise, env, out.keys, err);
-    diti_free(env, angles);
-    diti_free(env, words);
-    return result;
-}
-
-static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    DITI_TRY(diti_qwenimage21_write_tables(diti_qwenimage21_of(transformer), plan, denoise, err));
-    return diti_write_timesteps(plan, ((const diti_qwenimage21_state *)denoise->family)->sinusoids, denoise, timesteps,
-                                err);
-}
-
-/* ---- one evaluation ---- */
-
-static void diti_qwenimage21_begin(diti_pass *p) {
-    diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
-    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
-    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
-    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
-    state->at = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
-}
-
-static diti_tensor diti_qwenimage21_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_qwenimage21_of(p->model)->patch, 0);
-}
-
-/* Chunks of the modulation. */
-enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_SCALE_MLP, DITI_QWENIMAGE21_GATE_MLP };
-
-/* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
-static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
-    const diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
-    diti_tensor h;
-    p->modulation.rows = state->at;
-    p->modulation.chunks = 4;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
-    p->table_items = state->table_items;
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, (diti_modulator)DITI_QWENIMAGE21_GATE_MSA, &w->attention, h);
-    diti_sublayer_feed(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MLP,
-                       (diti_modulator)DITI_QWENIMAGE21_GATE_MLP, &w->feed);
-    return x;
-}
-
-static diti_tensor diti_qwenimage21_final(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    p->modulation.rows =
-        diti_select_row(p->graph, diti_qwenimage21_at(p->denoise)->final, p->denoise->step, "final_scale");
-    p->modulation.chunks = 1;
-    return diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
-}
-
-/* ---- where parts of such models are ---- */
-
-#define DITI_QWENIMAGE21_PLACE "Qwen/Qwen-Image-2.1"
-static const diti_place diti_qwenimage21_places[] = {
-    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE21_PLACE ": transformer/"},
-    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE21_PLACE ": text_encoder/"},
-    {"", DIT_ROLE_VAE, DITI_QWENIMAGE21_PLACE ": vae/"},
-    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE21_PLACE ": processor/"},
-    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE21_PLACE ": scheduler/"},
-    {NULL, DIT_ROLE_NONE, NULL},
-};
-
-DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
-    static const diti_family family = {
-        "qwenimage21",
-        "Qwen-Image-2.1",
-        {"QwenImage21Transformer2DModel",
-         NULL,
-         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
-         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
-         {NULL, NULL}},
-        {"transformer", "transformer", sizeof(diti_qwenimage21), diti_qwenimage21_read, diti_qwenimage21_load, NULL},
-        NULL,
-        {64, 1, 0, false},
-        NULL,
-        {"Qwen3-VL", NULL, NULL},
-        diti_qwenimage21_places,
-        sizeof(diti_qwenimage21_state),
-        diti_qwenimage21_prepare,
-        diti_qwenimage21_begin,
-        diti_qwenimage21_embed,
-        diti_qwenimage21_run_block,
-        diti_qwenimage21_final,
-        diti_qwenimage21_write_inputs};
     return &family;
 }
 
@@ -47274,9 +45969,7 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
-    traits->encoders[1] = DITI_ENCODER_CONDITIONER;
+    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 30;
@@ -47497,10 +46190,6 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
 #define DITI_ANIMA_PLACE "circlestone-labs/Anima"
 static const diti_place diti_anima_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
-    {"", DIT_ROLE_TEXT_1, DITI_ANIMA_PLACE ": split_files/text_encoders/qwen_3_06b_base.safetensors"},
-    {"", DIT_ROLE_TEXT_2, DITI_ANIMA_PLACE ": split_files/diffusion_models/, in the transformer's file"},
-    {"", DIT_ROLE_TOKENIZER_1, "Qwen/Qwen3-0.6B-Base: tokenizer.json"},
-    {"", DIT_ROLE_TOKENIZER_2, "google-t5/t5-base: tokenizer.json"},
     {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
@@ -47520,7 +46209,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", "text conditioner", NULL},
+        {"Qwen3", NULL, NULL},
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,
@@ -48071,7 +46760,6 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
-DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
@@ -48158,7 +46846,6 @@ static const diti_family_row diti_families[] = {
 #endif
 #ifndef DIT_NO_QWENIMAGE
     {diti_qwenimage_family, "Qwen-Image", NULL},
-    {diti_qwenimage21_family, "Qwen-Image-2.1", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
@@ -48443,8 +47130,7 @@ typedef struct diti_vae_traits {
     /* With by_channel each channel has a scale and a shift of its own in place of these. */
     bool by_channel;
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
-    uint32_t colors; /* channels of a pixel: 3, or 4 where the last one is alpha */
-    bool video;      /* frames of a clip are not independent of each other: a latent frame may be several */
+    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
@@ -48476,9 +47162,9 @@ typedef struct diti_colors {
     const float *values;      /* [channels + 1, 3] */
 } diti_colors;
 DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, colors] F32 in about -1..1. tile:
-   longest side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles
-   overlap by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
+   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
+   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
    group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
@@ -48488,9 +47174,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
-/* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
-   mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
-   before scaling. */
+/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
+   scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
 
@@ -50335,8 +49021,7 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
     uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
-    uint32_t columns =
-        clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : clip->vae->traits.colors;
+    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
     diti_graph *graph = clip->graph;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
     diti_vae_chunk chunk;
@@ -51695,12 +50380,11 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
 /* ==== src/vae/wan.c ==== */
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
+   whose frames are not doubled. */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
-    diti_layer time; /* doubles or halves the frames; no parts where the level does not, or of pictures */
-    bool doubles;    /* shortcuts have two frames, of which a picture is the second one */
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
 } diti_wan_vae_level;
 typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
@@ -51714,7 +50398,6 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
-    bool flat;        /* of pictures alone */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -51840,19 +50523,9 @@ static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, 
 static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
                                           const char *name) {
     char full[64], weight[80];
-    const diti_stored_tensor *time;
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
-    time = diti_loader_find(loader, weight);
-    level->doubles = time != NULL;
-    if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
-    if (time && time->rank != 5) { /* a picture's go by */
-        diti_loader_use(loader, time);
-        loader->weights.parameters += diti_stored_tensor_elements(time);
-        diti_format(weight, sizeof weight, "%s.bias", full);
-        time = diti_loader_find(loader, weight);
-        if (time) diti_loader_use(loader, time);
-    }
+    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
     diti_format(full, sizeof full, "%sresample.1", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
     if (!diti_loader_find(loader, weight)) return channels;
@@ -51909,7 +50582,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
-    channels = vae->traits.colors * own->patch * own->patch;
+    channels = 3 * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
     if (decoder) diti_wan_vae_load_mid(loader, half, channels);
@@ -51969,7 +50642,6 @@ static const float diti_wan_vae_deviations[] = {
 static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
-    const diti_stored_tensor *conv;
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -51988,18 +50660,7 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
-    conv = diti_loader_find(loader, "decoder.conv_in.weight");
-    if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
-    own->flat = conv && conv->rank == 4;
-    own->patch = own->residual && !own->flat ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
-    if (own->flat) {
-        vae->traits.colors = diti_loader_dimension(loader, "decoder.conv_out.weight", 0);
-        if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
-    }
-    if (vae->traits.colors != 3 && vae->traits.colors != 4)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
+    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
@@ -52028,7 +50689,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
-        if (half->levels[i].doubles && !vae->wan->flat) vae->frame_factor *= 2;
+        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
     }
     return DIT_OK;
 }
@@ -52037,7 +50698,6 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
 
 static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
-    if (vae->wan->flat) return frames == 1;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
@@ -52147,7 +50807,7 @@ static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae
     if (diti_graph_failed(clip->graph)) return 0;
     block.clip = *from;
     block.columns = out;
-    block.time = level->doubles ? 2 : 1;
+    block.time = level->time.weight.part_count ? 2 : 1;
     block.side = level->level.resample.weight.part_count ? 2 : 1;
     block.channel_step = block.time * block.side * block.side;
     block.time_step = block.side * block.side;
@@ -53563,7 +52223,6 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
-    vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
@@ -59475,7 +58134,6 @@ typedef struct diti_encoder {
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
-    uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -59485,15 +58143,14 @@ typedef struct diti_encoder {
 
 #define DITI_MAX_COMPONENTS 32u
 #define DITI_MAX_LORAS 32u
-#define DITI_LOW_RANKS 2u
 typedef struct diti_model_lora {
     diti_lora *lora; /* NULL: it is merged */
     dit_lora_info info;
 } diti_model_lora;
 /* LoRAs in a plan. */
 typedef struct diti_lora_uses {
-    diti_lora_use list[DITI_MAX_LORAS + DITI_LOW_RANKS];
-    uint32_t numbers[DITI_MAX_LORAS + DITI_LOW_RANKS]; /* numbers in the model's list; UINT32_MAX: a low-rank part */
+    diti_lora_use list[DITI_MAX_LORAS];
+    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
@@ -59528,8 +58185,6 @@ struct dit_model {
     diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
     dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
     uint64_t lora_bytes;                        /* device memory of these files */
-    diti_lora *low_ranks[DITI_LOW_RANKS];       /* of transformer and low; NULL: their files have none */
-    uint64_t low_rank_bytes;                    /* device memory of them, as it was measured */
     diti_lora_merges merges;                    /* as long as weights are read */
 };
 
@@ -59919,8 +58574,6 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
-/* What it makes is no text, but what the encoder behind it reads. */
-DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
@@ -60041,9 +58694,6 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
 DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
 DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
-/* The low-rank parts in the file of a transformer that has been loaded or measured. */
-DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
-                                            dit_error *err);
 DIT_INTERNAL void diti_loras_free(dit_model *model);
 /* Strengths, and which LoRAs are not 0. */
 DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -60065,10 +58715,6 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
                                               const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
-/* The rows of a text at which the tokens of references begin. */
-DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
-                                           dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
@@ -61406,7 +60052,6 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
-    if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -61429,7 +60074,6 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
-    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {
@@ -61521,7 +60165,6 @@ DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
     switch (kind) {
-    case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
@@ -61554,8 +60197,6 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
     if (!encoder->tokenizer && index == 0)
         DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
-    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CONDITIONER)
-        DITI_TRY(diti_model_read_tokenizer(model, package, "t5_tokenizer/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -61626,7 +60267,6 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
-    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -61645,9 +60285,6 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
-#ifndef DIT_NO_ANIMA
-    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
-#endif
     default: return diti_clip_type();
     }
 }
@@ -61660,9 +60297,11 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
+/* The most tokens of a picture, with the text around it. */
+#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
+    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -61702,10 +60341,6 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->self = NULL;
 }
 
-DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
-    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
-}
-
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
 
 /* The states that a repository names: Krea 2's "text_encoder_select_layers". */
@@ -61733,8 +60368,6 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
-    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
-        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -61848,10 +60481,6 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
-    if (diti_encoder_feeds(model, encoder)) {
-        wanted = diti_encoder_get_traits(encoder + 1)->source;
-        good = columns == wanted || !wanted;
-    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -61891,8 +60520,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
-            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
@@ -62123,26 +60751,9 @@ DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
-                                            dit_error *err) {
-    const diti_transformer *transformer = low ? model->low : model->transformer;
-    diti_device *device = diti_model_wants(model, DIT_ROLE_TRANSFORMER) ? model->device : NULL;
-    diti_lora *made = NULL;
-    DITI_TRY(diti_low_rank_load(device, &model->env, checkpoint, &transformer->component.weights, model->measuring,
-                                &made, err));
-    if (!model->measuring) {
-        model->low_ranks[low] = made;
-        return DIT_OK;
-    }
-    model->low_rank_bytes += made ? made->weights.bytes : 0;
-    diti_lora_free(made);
-    return DIT_OK;
-}
-
 DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
     uint64_t bytes = 0;
     uint32_t i;
-    for (i = 0; i < DITI_LOW_RANKS; i++) bytes += model->low_ranks[i] ? model->low_ranks[i]->weights.bytes : 0;
     for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
     return bytes;
 }
@@ -62153,7 +60764,6 @@ DIT_INTERNAL void diti_loras_free(dit_model *model) {
         diti_lora_free(model->loras[i].lora);
         diti_lora_close(model->lora_files[i]);
     }
-    for (i = 0; i < DITI_LOW_RANKS; i++) diti_lora_free(model->low_ranks[i]);
     diti_lora_merges_free(&model->merges);
     model->lora_count = 0;
 }
@@ -62212,20 +60822,17 @@ DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job
     return DIT_OK;
 }
 
-static void diti_loras_emit_one(diti_lora_uses *out, const diti_lora *lora, uint32_t number, uint32_t *columns) {
-    if (!lora) return;
-    out->list[out->count].lora = lora;
-    out->list[out->count].column = *columns;
-    *columns += lora->scale_count;
-    out->numbers[out->count++] = number;
-}
-
 DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
     uint32_t i, columns = 0;
     memset(out, 0, sizeof *out);
-    for (i = 0; i < DITI_LOW_RANKS; i++) diti_loras_emit_one(out, model->low_ranks[i], UINT32_MAX, &columns);
-    for (i = 0; i < model->lora_count; i++)
-        if (which & 1u << i) diti_loras_emit_one(out, model->loras[i].lora, i, &columns);
+    for (i = 0; i < model->lora_count; i++) {
+        diti_lora_use *use = &out->list[out->count];
+        if (!(which & 1u << i) || !model->loras[i].lora) continue;
+        use->lora = model->loras[i].lora;
+        use->column = columns;
+        columns += use->lora->scale_count;
+        out->numbers[out->count++] = i;
+    }
     if (!columns) return;
     out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
     graph->loras = out->list;
@@ -62245,7 +60852,7 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
     for (i = 0; i < uses->count; i++) {
         const diti_lora_use *use = &uses->list[i];
         uint32_t number = uses->numbers[i];
-        float weight = number == UINT32_MAX ? 1 : weights ? weights[number] : model->loras[number].info.weight;
+        float weight = weights ? weights[number] : model->loras[number].info.weight;
         for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
     }
     result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);
@@ -62309,7 +60916,6 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->transformer, err);
-        if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, false, err);
         result = diti_model_name_config(&part, result, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
@@ -62328,7 +60934,6 @@ static dit_result diti_model_load_low(dit_model *model, const dit_model_desc *de
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->low, err);
-        if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, true, err);
         result = diti_model_name_config(&part, result, err);
     }
     diti_json_free(&model->env, part.config);
@@ -62426,7 +61031,6 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
@@ -62772,7 +61376,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = model->lora_bytes + model->low_rank_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -62904,10 +61508,10 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
         dit_type type = desc->types[i].type;
         if (!desc->types[i].tensors)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
-        if (type == DIT_TYPE_STORED || type == DIT_TYPE_I4_GROUP || diti_type_is_i8(type)) continue;
+        if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW, "
-                         "I8_ROW_ROTATED, I4_ROW_ROTATED and I4_GROUP at load, dit-convert makes other types",
+                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
+                         "I8_ROW_ROTATED at load, dit-convert makes other types",
                          i, desc->types[i].tensors, diti_type_name(type));
     }
     return DIT_OK;
@@ -63099,7 +61703,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -63189,28 +61793,6 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
     }
 }
 
-/* A negative prompt is shown the same pictures, in the same places. */
-DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
-                                           dit_error *err) {
-    const diti_encoder *encoder = &model->encoders[0];
-    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
-    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
-    if (!shape->encodes[branch] || !tokens->ids)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references: this model reads them among the tokens of a prompt, and none is given; give "
-                         "dit_job_desc.prompt in place of conditioning");
-    for (i = 0; i < shape->reference_count; i++) {
-        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
-            row++;
-        rows[i] = row - encoder->picture_dropped;
-        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
-    }
-    return row <= tokens->lengths[branch]
-               ? DIT_OK
-               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
-}
-
 #define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
@@ -63263,7 +61845,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -63300,12 +61882,6 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
-        if (diti_encoder_feeds(model, encoder)) {
-            use->encoders[i + 1].source = states;
-            use->encoders[i + 1].source_items = use->encoders[i].items;
-            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
-            continue;
-        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
@@ -64108,9 +62684,7 @@ static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph,
-                           diti_image_in(graph, share->program.start_rgba, diti_vae_get_traits(job->model->vae)->colors,
-                                         shape->start_swap),
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
@@ -65113,7 +63687,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
     diti_tensor all = share->program.given_pixels[index];
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
                          false);
 }
 
@@ -65550,7 +64124,6 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
-    uint32_t least = area ? 2 * unit : 4 * unit; /* of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -65561,12 +64134,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
-    if (image->width < least || image->height < least || image->width > 8 * image->height ||
+    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
         image->height > 8 * image->width)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
-                         (unsigned)index, image->width, image->height, least);
+                         (unsigned)index, image->width, image->height, 4 * unit);
     if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
         (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -65646,9 +64219,7 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph,
-                            diti_image_in(graph, share->program.reference_pixels[index],
-                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
+    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
                             shape->width, shape->height, true);
 }
 
@@ -65672,54 +64243,6 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-/* Bytes times alpha, or divided by it, as Pillow rounds them: colours of pixels that are not seen count for nothing
-   when a picture with alpha is scaled. */
-static void diti_reference_weigh(uint8_t *rgba, size_t pixels, bool back) {
-    size_t i, c;
-    for (i = 0; i < pixels; i++, rgba += 4) {
-        uint32_t alpha = rgba[3];
-        for (c = 0; c < 3; c++) {
-            uint32_t value = rgba[c] * alpha + 128;
-            if (back)
-                value = alpha && alpha < 255 ? 255 * rgba[c] / alpha : rgba[c];
-            else
-                value = (value + (value >> 8)) >> 8;
-            rgba[c] = (uint8_t)(value < 255 ? value : 255);
-        }
-    }
-}
-
-/* over: on white, since the model sees no alpha. */
-static dit_result diti_reference_scale(const diti_env *env, const diti_picture *picture, uint32_t width,
-                                       uint32_t height, bool over, uint8_t **out, dit_error *err) {
-    size_t pixels = (size_t)picture->width * picture->height, i, c;
-    diti_picture weighed = *picture;
-    uint8_t *copy;
-    dit_result result;
-    if (picture->width == width && picture->height == height) { /* Pillow copies it */
-        result = diti_resize(env, picture, width, height, DITI_WINDOW_LANCZOS, out, err);
-    } else {
-        copy = (uint8_t *)diti_alloc_array(env, pixels, 4);
-        if (!copy) return diti_fail_memory(err, "a reference");
-        weighed.rgba = copy;
-        weighed.pitch = (size_t)picture->width * 4;
-        for (i = 0; i < picture->height; i++)
-            memcpy(copy + i * weighed.pitch, picture->rgba + i * picture->pitch, weighed.pitch);
-        diti_reference_weigh(copy, pixels, false);
-        result = diti_resize(env, &weighed, width, height, DITI_WINDOW_LANCZOS, out, err);
-        if (result >= 0) diti_reference_weigh(*out, (size_t)width * height, true);
-        diti_free(env, copy);
-    }
-    for (i = 0; i < (size_t)width * height && over && result >= 0; i++) {
-        uint8_t *rgba = *out + 4 * i;
-        for (c = 0; c < 3; c++) {
-            uint32_t value = rgba[c] * rgba[3] + 255u * (255u - rgba[3]) + 128;
-            rgba[c] = (uint8_t)((value + (value >> 8)) >> 8);
-        }
-    }
-    return result;
-}
-
 static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
@@ -65728,8 +64251,7 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     dit_result result = DIT_OK;
     uint32_t y;
     if (job->model->transformer->traits.reference_area) {
-        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
-                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
+        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
     } else {
         const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
                               (size_t)(picture->width - shape->width) / 2 * 4;
@@ -65752,7 +64274,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     uint8_t *first = NULL, *second = NULL;
     dit_result result;
     diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
+    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
     fitted.rgba = first;
     if (result >= 0)
         result =
@@ -65935,7 +64457,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
             mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
         } else {
             share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, 3, false);
+            rows = diti_image_in(graph, share->program.condition_pixels, false);
         }
         latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
         for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
@@ -65964,7 +64486,7 @@ static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *grap
     } else {
         share->program.net_pixels[net] =
             diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], 3, false),
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
                                   shape->width, shape->height, !model->traits.unshifted_control);
     }
     if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
@@ -66566,9 +65088,6 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
         return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
                "ring and tensor do not";
-    if (traits->prefixes && diti_patches_used(&request->shape))
-        return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
-               "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
@@ -67719,9 +66238,6 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     for (branch = 0; branch < share->assignment.branches; branch++)
         share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
-    if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
-        result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
-                                    share->program.denoise.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.rows = job->request.encoded;
@@ -71916,417 +70432,411 @@ DITI_REGION_END
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/dF)jL>*Hgv@*nnu276WNxt035OZ28.p>B3%,fw;E17;O6+x>Jl]X.o2JVU;*sQplI-,FAltq4R=JQ`QUj3t($<f%DFe3^_EeF$e3xWf_.t8["
-    "v8K_HV,'6WV$EjHx-Hjb=Vj)t9+u1$R4&(U`CU5ygi9(3$w(FKN+->;Bb/FJ=`noG1rGq<cefhD10%C(`nXfF&v:)Y.ql5%1]SIaalmDh@,/URWSVoy2Gw"
-    "rU@+R]7.Z+>;oh$a1*MePYqM<FUkdkCM#`5:r@2><Z^Z:KFRYk<lyef9D3Hm97fXc880EyHw71uu5Kuha#(2,&08;yOc3WR+)L0<j)3b>=o7Xa/)vFA[H1"
-    "&>n<;/n_gckATnZ7ZABT=10-&h*Xu2Sq&$57%(:-Ng(^BJPLOnp<Y6.A1vyHq8(F:p;Bv**+kHWA(Nw7twf5Fr:dlIX()lY[7%:*a[g/963j+KKEff>]3:"
-    ":eC[nfLouJJQd<w@-N$kJ1iCxNDuYWfYq1*]^1V;yEBK2(dF[SS9YlUd0gMso+2-'mhh/.u)Eqdk]$2Slxn;qH=0t#m/3.^x+k]OaqKN`>k;NK-v]iOiU8"
-    "R<,Rq@B;'vQZ2^rmM&C_DY+tmW0Mm;%nvVgR/>m&5sr%4te)bZKxieR.MOo5%mj_C@.4J0S2McDIrL[)'acVtXP@[Un).m_&KHe5/$VF$tcV7jm&jZvky&"
-    "95UuL#KSs4D&q/Qdbap:GG$UuG(:qe',^&J*(SG3>Um_Ty&,$Rg2$Boaau9ZQY5wN@/'oVg[s=^$3[[OZ/Fgxxta&dsC6R(SIrO^6qZwTu[ZnM@k;4&U-M"
-    "$_ZkD#E(%0s+1SA9v=j,7,Z@,C@JeFx'J;k&7j[/3O;9laiXCiVAYsH'k$#VSXfiFQ*Ya`L&&W[MXkuO8aoCNx2x3fIG>,cQmJ/PJ'kqP<`H+U'Uhn<T^0"
-    "ZFiJ;4yLojf`ST_XsSWgP&(ZIG=i^Uc_y9r@MlZ8Uf^sh18TReeLb1&Y(#N1KrFs6=2$(tv`49eP<BiJ@c`a3'Mdhl'YO.]g;@-PO[+92=&J+t3AMU[7#("
-    "T&^Eclwm1H+Uh@uDocWpVC:,4D'Tr$=*7-@Xt#O%(h)f&Lyh8rAgsEMa-oQfs9$,Zk>Vehby>@4Mo%WK-;T<[anSgmuc`j($LEGMcj1^7_F2TyGlr7Cus6"
-    "S#mmVTTTcYbm&ktLeP_EHe9k,T4Wkh=qu%4,U%&0-<^;a/)n2bp2+sgd.EBs.b-/0C[Xdo[1VrXGd0oNy<QV=&<;bg++JPik_i4oVw(V'0TFDX7;VB'@Qn"
-    "'Mhq%X+;r3;XI79g#6FkT,P3BBjwiB_d1dsi6txO3UKhjeL$,,Sv(M(yblbdW:5<.oMbD^tS_P;#rfBI7I_cRfQlmO`XDf@O8dMS+ZmuZ<i+FXE3vy5(-H"
-    "n%1oUwOTkx'BNaMCiwSia)XkDuA2Bp(_cteE<UFcU&A/,,#m:'etB5kdBGXW5_@7Yk8tJt`ZEn[+@DY=rsTGf5xC[1V_b(8mZy]6Op+(#K+I.Lvj@'AR3-"
-    "sb[%9Y^7BlU;96JX9bxR-0p&U:Ge<,]8a.nC06G,N%`_`.#Tg-Eh%82_&/Cj=)e=r5Lrk-Pe+Hk@1N+MUX.:F&t%8h)&,m,Wt&hKbu'FC%UaC+RxJEVs7a"
-    "S&31q-+k%E#67Cj=y&00Yj8Vjet&NN-ir@n`rBiBX1gen]C<qlxG:32/pB6Mu$VxrE;VB&W-8jiG**xmxEa&.xBX9H.v_pL]BG(M-C]ic,oXyL=4fnp/m+"
-    "B[^QrNZd&k1/$l$bU_))Sx.b;BB#OF<cy#^p[/(+>EW;&E9x_5v4%WW[U)-Lp,j91_g@.PFs*OKtAYMNkIg<GX:+>6Hi/8kLcGiXAmjZT'KQjSf&-CqobO"
-    "a[.0Ba2E72^Kw4i`pPd*<e$u-pkY)/0uS#J(Hb_M:C(#aqQ4w;6KoFV$vf9-3PS$OXe2BpQ7bb]iRkU`7p`:3lcs8P56[hvQ0S<PllKR+/eYFkJi4AiKhG"
-    "h;J>9bf0(A]Of&UrvP0@]+)10Q=B4Q_Dk$^=;<$wv9,+4sqe<5s2pb@i+)k%<@HH[UF%pCFOwk,+RQrv:JnQ0IM=k.AAKV0'O&8pCZmXdLIT>AKwWO;dZ6"
-    ">$Bse$iSRuc5[aeEp=mjEh>^9.;[@UVb)g[=LDq>SVnSLrM@GPQ#4@dmen[aBbgY;vbKDG6UM3%^mHQK](^egk8ucYr5,R1(op)mhOGiw;(]9CIUZg`bq'"
-    "_eRH$lY7>YOqoXH=XEQ+Acd,T&utla59KN/LW<a,$;I'P3y$4MkD)Ok/R^yq>BFQ51HP^[^s'VKq2</_>okW`;-lP8AXFgd/+)F(*5$<'u2*0c.A@#yJE:"
-    "j2bYo$1]U+AG$dnI9n<:Osn'Kt;4'*ihZE(4H^X*^6'-Ckf.TEo/p.IvJL7TI6_E;Eu00]Bj:N)9:#WoEDH9Z#3g5IvGsEd.qLMLIm50QPAs6p6R63CTxw"
-    "j(^I^B:X]2K5$W[GYBVa)6:eh#F8Um;TKY-#okCv_ueoaYX4w18(&`XDva*=+UM$f#4@V'ym-(H-3*HCM5aN0ji'CKE+RqeZTju$T]Vk7y*RV9a.UEqprP"
-    "CA4pqjOh;y+1N`WFh[cq/Ns#H&s6-hx$BCU;hZGG+nKUe%+R0`hopd,pDaJJ19u&*AjPGFXn%F<@],e:xf/=O*y8t6WATf/mX@n[IgEDa$b*A6de:gcgw-"
-    "'1:.,5)sY&USbcm7m_KTN,,#C@xE(a)UQX1S%Tm,Gi'BUQ*A;[B%T_Xkw^/42s6RsP0vId:k@dlqGWxPI`*+T4hEyuLGH'5@W`n_gTCnSA95$T66+B%dVo"
-    "J9`2P%A5kFd5846X_J'PD3YI.YV#C8P5BJSia5SxqT,vd4+v(=:0A;k`Z91oDc-al%q;K-.3RLkPo618FahW<Gd%ANkKLeFZv9DG4jgnKm6vb(Sl3R4Rdn"
-    "-'%(fQsc+'aNUB-m&Py(T'ljJ<e#y%O@R3T2sM5YH#U-d(>g6t)293[tpOkEx$oH3I]m'ov;uLA&I7^fb1s;J.+[_(.Sx@vh3B.G&[3Z%rb,g7(N*Y;50]"
-    ">s4rI7OG-DfNrlxx]TCrE,8sKlmM.Aw.`j7Lbhgfqq<c]g[&R@Ompag==l5O%,w7SqS<2S_7]*#%d4I>O7'Zu'Uqui,]D6HgGJ85%u)b)#YyU.FN@Z1$VE"
-    "I)xi(/hmt@).y+d_dH;TK>+K&-,Ie50&d+d>#OQuGQWJY7jbRkkL&w.hX#n#ld[4BT&M]p@3N>'2@HTma(X3fxRGg_NIHBBwYym^TBWFpG5a'7<S_CU$9e"
-    "C#`;GS@b6ZtSO)*7wpemVfXvr98oBQM$+76<wHUf'fKnRad`_1mc:#Z=KO^#l/1y)rY1YIVl;)QunDTIeWt5^[7J2;cVbxR07bfDj,b=y#SkQP(gWXS.o^"
-    "W[s%3kG183Da9GY`TLN6*8PknG[>Bc]nPIX^f$QLe6o,NHrr>5s6$tT<P3'$@%2BBPR]QA^xV5il7l_o6AhwhQ;cKJWu2M&&2&sN4IAba*k#U6+g-Of@nJ"
-    "f+BH7C&hNae&R281ql&BK;y.7`_Bt/S@rn7%.VH*&[-H>:P(sD6kfd,p.::=.XO7jG.vg&u)dkB1SjYF)_W+fs,BIjC9dIF`n/itUARGR5.=IP$5`&Yg,,"
-    "[][[+FWd&s-hKGbM,B,HHul8K6:cQOYR>ivCi]c6.Wn$WxjeJCn`HBo3qNTP'`TN1i)T,0y^w/wRZN</y%JIt5Q;O_HbXD@Ot7X:kkmC=to/vapR^nX^dO"
-    "keA;[urx/wuse-8e30EDfMKiT]9OD*ywtlD.a+(=6)cZY42$p;od=*_wRXf6Ho3#.TaCuvC4f;'KAl)C$Nq>6,+enkAY5YpNU'w0;rraqQ<%(tlKp$P/f8"
-    "rI^DuhnnNZqxTuS4IW4,MWu^Kl:HatZutS`+>OU0ckXe:(DywiBs*V@GdFjFvk:e)P$R2f;b@(xf[$ME0w&3[ie/ksd7fe_CaJGXd1gmTI",
-    "s>>N+&L[C9XAcYXwlEO)gA)>R('S(&]]RVu_Fv;I='__@w#@Bu#5k,RfS:c$a:*f,+RgP`)e7^<6SJshN:H`0aTRw;Jkv>7,96D>m1$.1^X4L:c.$qb3>%"
-    "2*,mMJ'Mqr1mD>Jr2FX/,+S5+p[c1PXmwN:-L:ty80Y574:DYu05^VZ$Kr3GH(Ce7Z)bILIQaiv4L4pUK5s7>]cUenQV;M_x^]#J%GL=NF.7Sp-ct1RX0E"
-    ";6j0&#kX5q#o)(;@#5RP)6im_<T%v[Oa@LXq2'L^hObo#eIqTKbVNWB2Sa82P/03Dh)3K[hPxI$49.8#QT.oUVy^7M5dd0'ZXDt]gFWB=rlpSTe7<<U4&y"
-    "/m4yiIW73v7-UULF57nj-b-RGM>6O-PUrLu.X:OWnq<DW*u3U>Sv.G:UY;9H(,FvgD3eF&L2qE]hl2En:>gn;PUT=WVuKyjHtG&<sxME>F'/t(aR.t'nTL"
-    "ud-$kovm8)7R8qj98Lybcr*sbe-82:taEOFtOl+kNnlI:&I@;&===7#5LmA+h[N,iLl8kb28teOXm)5k49a/t9&7[*8WlmrsgHuo5S:)MvI0IoM/1A@mC#"
-    "$C+hpyEo2YL4iCTc%^baV#97gI`->D$h0.I]'Yu]so#0e&UxF]9Wf+gi4o+'vTjKIm1l[Xl85$rS`8qF.koTKEjpOl/fJ6:,e[Ov`]t0XV=V=Y2aCmeF*f"
-    "/MKI8s)6@tub@n<y<%@l58,858I(Q2h&pvE+HOaj1@`'tA<D-;(UGp8^@q=KJoOQWEhA)976HYJ;&Xda;)/R*hETNSw@MkGH.x0+e=A%4pW-pULQ5nD<.("
-    "phXj2uC6.AZFNlFj#m3yn&__$T'Q7L2e8%Ib<Gi6R2MhgsxJXw]CL4#N4*U7Qw&cjP[%3Egp[(lF99nZFScOTFF0IJAW43lC*YIvFEJJTjZ$;BjjFVtj3>"
-    "s<nS(twh=6]tf'tlbtg8,c<uBD^K8RgH5'iFqg8/t,MeO-oZjMpp[)kG=>vV@rR7]7PW>yXUF2R8Yo3*jG8,`mU#.9U+n3;QZMMn;G=o1Fcvyvj=EPJe2y"
-    "#e60i:'P(8=WbFA8A#ne&KF49[hg7XW9QY&3ac2JseaWF'NmJ8haGd88J_gX1sIN<T)VF0G'89K$`H>Gn`R8->X>#o5',+LbrO6<(k-^$oG8FrG5@mWUZd"
-    ",rXu6aS+O/eUP0lFQWuVfq&Q^$/GDpYh=NjwYgsJjL&.Y@sgY](=4-[4Q31E@DX9FyT2TX[8;'7dQ6F-*W1]Sj5XHL7m:(Z@wTtY7RrSiWqtbNMHPeT02#"
-    "R)=6.5J*H#IYrj@l;2,v=6[kFuV&7A3B.v=h0GZ6CKA1tB.f>RR]B+A+qPW9XD3gIo0R:X-Drfn@s[#WQm_J)>qKHC%..A3r^VnpI_W=jYdaS1=tEnw'T#"
-    ",h_LF7/hT]&BBPND/@r6m@V%5m/.vnRpD_$u`$Ygkgon6FatUNE]<_#5&4S@jBG[eb5+P8UFPox@jAVDnn$Z[tuAS%#3*L<D5:M=K^'c$o[;gu4RoBq%cJ"
-    "G>0R&Vo(3vp^NfFFy:UynpA,%TH$sm13u(v18/AH6$Y'8dOnwbVD>1FX>BR&%o.x;br&UxKSZcGJWnR0-(9&Tbe@41[<RhdD3KIDt>*v_'v]ehuQ>c>mmp"
-    "&#kf8tqOOp,>L*uW^<O6DRmCyQO3dN+s>PcurkSJPe63HE4T)R760ZGAJ2Z8q1]E.oX@xb2'OGqtu7/r4+kbd*bDRcHtA'ODuufMTRBRht086Akp8d:_Ja"
-    "c-cU)3f2vH@WugHW=2XaD>/l3jE&L,#:9g7XC3^9Fsr&*..LpG/hFGAGd3+=R)idcA2/`>T@s)bUu;Ys-A_$Mfqe]KMFTFAy*%k3PYV60vfFkh)OQBc`-o"
-    "d*E9^(#bF-suPl79RT_[Qg#nog`P%&Edw.S94#_S5Xa;#VFP=2Yc&e$YVGA*Wh4%uX[-Q`F34]+g5At*qRAlr1BCLg.nh1iY1Cf%c&;:'Y$GuleQNwpePG"
-    "5YmG^969^[k*t4`gDAD;&n.7v[ot`_tHI4f5^a6)<mQi-MD)lvT^oc5>%Q7]ZUNb6(H)Otb]QgV]i`&VBhsLpGx:__8tu'`pnJq<Y'%i,F>)W#B3=u.7Li"
-    "RyQFfQ-lM);jDT%sIl_8+*'_>FULK$L-UuEr7hDMZ//n@IBvCf-CaU[bj>&LU5OBKbF=0Ns8J;FG$89xIZsyKhgBFdSVKNvGlu]yZMlw3OhF<r.iX^4Yee"
-    "0^8PLn'Sq7SHNVeuf&^jk]Qr$xX.]lO5EQJ+/LqLX'TnU;FNXAvK[W_=2O71NDrw@6V4jcpnim0s*>jpxrp>N2@@(/sX3jIuRk74-WQ879Uii]1OC2v(0i"
-    ",=kTCR`oTYHuKHIMu7sv;q(/dLLZ&#QPJ#Cxp>%'E3-mdW&Zv<)/VFD0Oef%3I2ME(*hO)Cn4w-wCY:5:CD*vMn-m#$>j'#+GK'8UOh$U.w]DbEO65f1vs"
-    "uMsdDZ#Scg=Jen,,_e<;KO-9A`;tdSK;eQ2s6yvrGG1k+^r9xZw8Eb/#EJ&@*Eg2IWsaJQEk/2:1&]9U4o1EoEhAVeN7R&jNV6Y=`OmFWB3+2#mg'%gN_E"
-    "pT5<1V64oJYRkE.+45Q14jJnsYYZ]J%5#;t-tC./TCiB-WY<Vrj*_*uK)JTp%mMo*+lN_g')WgOUxD%)YrGSA=N'sJ9Ff;L'_)B_OhsV;jS>Gh-`sJ=PLJ"
-    "N0i/]L)OxR>1Eflbrc'y;p8DLZiRqi2Ew6wsJ==L_Vs<y`MBs(fRQ`^/CKuZ4Y_91H:ijo+xi]boyEk/MUkTS]vDJuo5abfY1fC#Yd5dtB<G1CNI#_`fZd"
-    "%t,NAfQ,IsOlIQVO@sI:CkAtC(rPqKDl-[2%$9snVrWrckXoGktjSMQyVXe5<PI5mQ[.g<F+h2FyF6>kofY;s1D0Ru.mn+mQ_Jr>I%>D3_`51f<u5)Ii4^"
-    "[Dh]>BO*wl2NsNoAP7Gr,<++])aQW+K_F^c;Q',)Gwfh(59<Cc4Z6$/jg$V`0ptyNdv^ni%cE.QOUw)hj'Ar_w>RVE(o*a>.SJ.orJu#Vc^<:oIrq)N1*g"
-    "KbJ`wqAH'u)8cosV*(cB#'@N+kX=&6&%H>-/Le;@^FceGj%_tp;]Eyb.Ns$XaGD^[;m+Y5.cgx)_15yRk4/^-E)gPCnAgZucJA2#-1rP3_m<w;ogyCUq;="
-    "oO=#QAS/pyM(@q9J0)^(eWQ+4Jfe+;2[3@6GXU.f'Xt`m2.rC1#Do=b5ocDIYAHM9m;jeJ3'BKb&+9Mg,l/N#6`VVAg(7OIE*LUToM>7Vh:Y*PE<ARqyY%"
-    "+PlJpmIWihB8p74+9L]@Yn/nscJ]wl0bBs5eHNkmbr&HROGZ4faiPq.)E;+n[+MZS])XrLFbK9@fpZZFVf6S&Cm^WdUcDOD_CG&D%'POg2JgRV`cRC*sm^"
-    "b)qbVXKD^93wHI%;Q_r,pYvluK5,2#]HrrY0Qfj`ha<Y^Y_<SY'(6$jYr9x'2Hmek8nv0W1q'nO(v6x@%lDlY`CfeScdt_p)p)H30:igqr$-&52gFwW%C:"
-    "'7o.$sEZnK;VFbW941]b(<pNu4b<42&6@n,.Py:nA69O%nY]q%8A(Ju+-H,U:PQ$0`NR3u2IT')qtQZIQFcw.)aPQOW8]a1h9%x+u](5BVoX;#WxVuLMMJ"
-    "jajy1g/sQcRi*YH)gJku:Db``S+iJ7xALBJ<Gt/L00_P(SL-&+Qliav#+.&s%(@OV1OB;T`Alb`1<V]^lDMLJb#mmhQk,7C$)1['7lg%ol-*h@$Pdlpd+n"
-    "H7IgS(nAX_$Op8cth(&6AZ&dl08F#<%ZBg$,N_$/D,t3,L:AVmKL9gB$/y-.;:HRn[+A<*>gSMH/3,6Hw-I.E/aa2W6PWiK5MWHInUo(/RNwpw+UJB/roc"
-    "ajKW;&u@niibf&r]FJpvCpY]1(/;K&SdnA:a)7pZbvMXD_fUQTG=uyYHIBlCc&6R$4_Wi_63Z>O/o+9<JOC+##",
+    "n0C9%1VZI/$l<p7vsH9*@ZH*MIQ:&3@n$EGJvmU#>8+C8suW^aocp0(QytwiE$=7hAp=[Uy*cjQcoMe..&#H>5ayj>8L:$-d6>]<Rj[5o$+T's=DdPZysb"
+    ",ObwcB.(77F2g<.uIm'cYe+@BQ>jG7Fc+.45voFAmK<s<MrOHPeo_'ult7JvV=LwRtu0(uY+<*0J'E)u8>@uICW`j+qF4=L#$La%`Vkaw]hvxM>9$g&ia,"
+    "s_Y:hO5#Sat`i^_'xke_,oi]StAM8$X;_h:ME&s:w'3+Egp8n(kK)Wo'5*#T*`FQRP&`_4B:yTs+cvR$)qb7,bgNAvO*)H;@WOp/r+rd$*X$BE5M]^H]Dt"
+    "<9pRkAjl1s-fF6uW=tKu>L5/L6`iRNDc]'LavsU2OrG;i=WS&>O+T'bh8VisFjDI;f;%`A9tRw7#]ImZ:V1r2LT,ToroR,VOu:d2K:lsx&U.3M>:Hk^G,m"
+    "k/XERJZI0AiW1YSAGPKa:#$P$h(P64-5D&U6/v0BlGssf(TtxH^UDyPb%R_Q5h`MIu*Zx*&qaG[=@&>Arpi2<ZhgVdNXsPGK1n=w+&bK,gVtCO]&m-A>Fd"
+    ";/<3msl/<ThO;34aH[)RgwSe-i$XD<EKhmoJU^,B$':=.U^Pio[T2Y_]GCfoCNj.&xAnI)8s&((cZ>n7@C.ebmfg1FEZM1KfVR=r#faT;W9ph51@CJq&aE"
+    ",QHvk@0:edeDr$QrYQ>P#;$@edX+$<nSM9e>Gn5;h4JL<KoV2TcpNcb$<Aj54e$/6Ds,om(:vBaJdBB0Ol+8F%5m9+j$-Ny'hkHI5AhH6<Z+l*Ig<<,)i]"
+    "`Rc#mWl][u9A(Es>k%mc,3gPCwiJZs%;P7Xut-e)FAl[/,u4;9378#gqcb<YrK4&l&O=pDh.4irRT)kM9i<&*3GsRHWag#MHg@;tf7,wg;5g;7X+6LP/N$"
+    "0r@tBRo6k:mHbWdW:0n$Mn<-d`UV(u6(cm<,i7r'5n4hB%GjK`GUcFWijxC8SxhdaWiVgg8R5/Ee-:b)L*+Ry(Ze4,ijw;(ogA&su3dk4W's<jo(-xr+>w"
+    "ulLnUWTqgSwHBM@yB2p,P:EupeYgBZ2K`.sWDLj$Ob^CiZ&4E39/Ju;=9Zd3e:%F``N^i=#'O$+7deE$f8.kE0COHp&+]4awLB>qV((:YxY&EF=1Y[b#M9"
+    "Kr,Ns$kJX'CUR$Dex8dW$<rL>09p:Pads`13Y;s`)fRW#p/0&gahw.6%VryBo7xI%+PQRZ+rV.;QsNCH=nX=iNR8qu<'y87]WRDgBW$b[LSBN@xdi>$=qO"
+    "_n9O/X2IZ.tr8m:*=%pN+vY9cT;[M(YPXr=qFF7Ux=:vXE(NCS5NeoW`)D2w9]8nue49)5Ntoe*Gtxi:;O/E[_f.EHNnE%B12S_($5F9o2rSyEwaB8_K^s"
+    "q+(#sBAaM4yo,Qp*`wmqeA4J]<XRJ(CwA,gj8U=5CCMXo^OE-fE$9@/=)m6w[JR[*9fxmA8A8RS4Vdi<qjTXDy=.$@yv)6Yn)y_6%(cN`V=r54**kHo=Fo"
+    "tEI<H)BiIXf5Z5Y]kslg>,KkFKd%HXa-ulU%^tf,axIDN;WS$D9UnKEf>(6X8N]kp1,fvuXYpLoarPZduB8YO;CBROJrw5]`*u2<Sgjl474n#oMDhTH*M9"
+    "%LMj,H,j6>t'g/Ee7q6CJBqb82$o/W5(&>Zv5W1q,qnLd6dpq'jLABe4F7'54.LQQ7$8tiPvM=k%wOr*i9e*<D=sou`Nm.I91LdHg8JR9pT'eJ*NM[>3$8"
+    "$ltx/g:QL+5f(ERijmgqyx,%-y>Zk]>+$R_SuB:,fIM@VB.p-#gNq6V5GM_a=EP_:`Yphr-'d/oF&[(%I$ij:K);&8#IR*fl*,Qn%%JG2^h$4AFQ6/F7I5"
+    "%1gFP'gT,7cs/l69A2)-Lq],`g`g4;m7H'8A6k=+M-$AEJ<v]x416+D+3sO3#Z<[MXv^)3;_2d#Ne8=p,F^/h=B8uE1MU&6TT@u<mO^Lv<@>A)L-vTQw$l"
+    "EE&2XvRM@g#h8mrcA-HO2:N8HaQ;LaZHP[/=rN-Ma'hqQLmC%Jt#<':5,QC@L`lq]Ws%Z]Q@<:/]143dtu#0e/xG*0J)%#IFLiB6Q:@l%<M/&+)<W0yx4Y"
+    "`Z%+^S5NfOKH*w+_<L)^]pS>+X,a]Hcs<$Cli+pU>,S8f4d6;;$MB(AU>EUcP]q&_g^RB+knG_](//uyg9ct%#``AL`L/psRwYGLE]e'wN[x*D9O0<AW#$"
+    "FB#,Dqj(#;Q(OnQ4H,@&RO+y`HIu,-:>/]ADdXVU:M.(]i43th*/,5K#T0o^w;)`T_>*ER&$[<h;2HeBr^_md9L=wxFH*vC_BWTuWLc[tkr%S7+OYO^bD."
+    "FGFS4Bh[E%DOAOlE1Udk*ffc=0>5v6cI^sh-;P9=k7ij[R`/G6B:P.@uvu4YH7Np/$W1U$RnSV_[T1d`F1OrL8F^S-x`2j[^B5YL0l(dof<l.nYHysc@'P"
+    "EKqDEqU[_1(+pV5COA50Z95&Q/TPglDC:kCUjQ-*uFK:6$R2(E5I8-dbmE:v0tgp>udMe`O3k8XwXmm=gT*k^lnKMW>I#X0apAO<m,Rg4.SM$L3^5h.WN*"
+    "c/4g)6npWx,B&1xY#:@Zb<R]=23-N#PMPV)6BE[B59Q5^7cHVqOU0,5]^A85oKVIFI&t(l+x2'llU9WNj>qO^^59AttJ8p1Fu,WBo1952b[$`b+hZCgd8j"
+    "1-;Db8#(Pc74L.p:qivLktcwV2M]%3FXB5(T>Q*KJguLf/H@gcZC_a4'J9q2dZ1)UP+ec,<+%#lq$NA(BCHhCfRicNr;_LCE9$k2p+b`GUuL+>pQhhk$b$"
+    "kZ+UO$46G3NAgS($TD)g]O(73+]5R)e#l'A:kNyN8a1>0:m=FeXgkeh$WKVj)K:*FUM#2H/XTQs)y`n[`(k>/78obvo^p_Y;a3fQtb)rFO[V1cFca3j2$7"
+    ",ro,1II,7aX(y.LSmlo6sL8E7C@N/]8#D,lXU>$(%8$n2jq=:ZJ(f'H&$+dk3R'HQ8Jx>N7U(v>g#iNX<uI9#'fLx&jMydS:&phelsfVL3mSv,POkM<OUk"
+    "ABx*P,fKohgaxIA^j^2AL8uEHShyLWxu)x*sXejw/c,yse=EJY&iI#jDh3k'lXuIB+Xmj]QHwpC9ck;Yv`9yX-jwnIi+]),]`Fu_*IbS;Y)twO<&4c2l@a"
+    "X0w->OlOllMey3cx2[qc44[YRi`xJB*]O+ii3,^-5Z&kA4S2@8llLs[7(TYXbS%oS0Z--mV3V_qRyVqbw*t*&svsO%jZ1^Ytcxk'V^#Z4^tvC*[6YM@_+m"
+    "7ZmQ%'aB#c[aAl.*Zr:kUY=ead*OQ@0LOWS5UP1D2hfgT++Nf4T[`UJkW,SoAld&R=kR//#ng'yiy=[.+Z]r8raQpY[x^d0.d/IbB(w)XPX9b8^Pv&oPeN"
+    "P58`*h3i=eO,A^nrDY+:>=sQoblEWW5S;bEeE9Zenr`2$@^R3<eeSbk0%S8$wx9knEH`dkZ`0FmFc-0CA,s]St[tWMgde]iOL'(axX2VYVl4f4Vi_`wfjP"
+    ">>3T:>/3H9i_:2Es>-s%p-3.tux;>Ydd-)<9^Dq5bRKY>nvs<.(]p;b-h/J62Q9JlV+8>=IuLgM6W%.`g)h$l<f^^*;]xel[8**X=1'sWMU#2NKlWw=H*("
+    "/B=Nx%8Bm63lol.P5JVBGDBV11aJ5F.Dd//*PW/6tn:w4W=VCbjH[92HPk[&[Y/qgep$arQ@FP]s(G^RI<IEyr9Mh'KYV(,SN@0]&Xvvl9+_rd6wn;<j-W"
+    "$3H#HE6ggcbJR7-<hH'nG]H$T*Cl86P8(7bq%:Ko,$'D;^n4.MOQyGkg`3&<h:/7L3tg&dVLTOl5])@<4QA58rWR_/5LfY09Pjh+%V/2)bNX#ErqIS`nY)"
+    "(]Q%m%b8)P&_$/v,;**un4OK26iIQFi-M9KYOLfX_&Nr-stv6k>MJv-;DmCjv2R'3hpu#u1<5Pd&/eb+dIk@7(2)k22:`3@LQLc'uc%9:>",
+    ">Rf^7u1&%kE=iM:G)5*w;cloA>-MnI`,&AnRFFS+mVH0W=@T[PUnX2[3PuygYfN+fpbX_ayoI'.@yf1XhamUaIP'x6PA@SY@KB92EOnUIKVvkB6cPC>wtr"
+    "^I>.wx]KHL'M>h7l0DX8W<&M-6[iIwHcU65aiiinm]C`_;1IuW,/hkkRnWylqeJAQfBnm6>tb]%F.S@<,@d8)g<TZGWs:ZaFL=5qS2,YDN`w2ANY:`%%;M"
+    "#7/UXPy^D-JeC<^MyNLZVV9%*_WSNK+DLfd;fIKMA<EG]vNNqZim6Xd1+N0sUWgOJ5bWGI7Qv^>EK;=pvrvMrYTH*7GBg,Wm@dbw]Nti*T-nDpdwEe6OB,"
+    "j,LGuLU@ey%9Fv0MFGGJld*0)8FAW1eLhOA*kGh/hu(gsTbk0e*AV$=i5H6b)IZLo,<knpQhpbrh++j:k[af:n>WQ<9<clut6-j$O(LmgU9g$kqpeo&>&h"
+    "T2N;*Gi5L9Gl9_Pef)y1fF9&E0iO6,)5ScL]`e22y)EJTf/T5CFmX7v*NK#Oqq&Js$m%QnRGTYtH6=Y4Qtqw%#Vgx&7,-ehw7*J]IJc3V<eG2h;rG%H_AG"
+    "(t=6%V7JasVRp;>K%%.3$I)Sq/';HX/%wDr:TI4NK(3Sp)LoK_[guw&C[s'F1RCic1'79+-%XH#'mPAJk#UogvN;CiC3-DQfyRiCQiE/Mf8s(l@:9o'EjA"
+    "/)ORetNONgTaMPa)umxsKf3J:WNTy;Z.oYWAZ5N#_kjJ*ghCbV`uPi4_XB7c-*Rqio(QoGFB)8rp+xdM/93daA2`bj$RwV7Xd:v3Gt9:^rJ<yd%TmEnaT#"
+    "je=`U[m.3LJBa0Y9ho8a@(o5&'6Ypc-d8S+>vFAX3@c2(+Ma[t^PYj_EjqoH@>2GO,0@GjVyLJj+NbvS)5)/T<yL&#<Ure+H%BP`^Eynyi*Q'b%Ux=cR)#"
+    "%k'w;'JSOO,LLJhr-8Be)FUkEuD)yDr;Io(@]a24UBk;6M$,]9Lu>vS_-Sx#_k_j.33jEU;9m5W.EIGFN(7o6VcQdqG=ErtC7_>xM=O3>];p%U<#SFE3Tu"
+    "o;OTx=Yt)wGQ.g^[$ZNZEv`NloOdq4-ApS))TZ2HP7BKS3Sv;3t*TJ1KhZQHI@&dT9i*=,@t>UV9t<(=pZ],u@Gf3qYrUMsMbRE5`VAF=eC$M-7std7;xC"
+    "&[JwB,[:#Y:Fqu3,$(`.v>%4b#[,C#(7r`of)j5%p]/v>0AY;ot3N*@cScB3nyKs(K)fc%]FovSb]G<j##T/&4`GDJ;yo*)'@Uo)sd8J^rM1^I4gaXWQV6"
+    "9FCG,+$Bv^hjb>bws/IB@LA4eZYS:kiAVYPvtUE@ane-d[g+m:%V>/qHQi;kVs)$HW;_ZC[vt'8H9-XtjsG44;YL^Z$wI0H-9qftRQue2R@w&Y&*['KJ-S"
+    "U`WGxI7G^X:Bp:w6y#6a<SRhuX1$Cuc_V/lpVS5_s;<ZENYtD8ZCaM/qNQ51^sF4Lx6O6Y1>M[GNUflVgGqacFCM)h628;*'^y,YHa<mvw8.eYFmT<+L2g"
+    "O5rA/Cr/k#,n2jI%6l`(Zm/:R$7qxkKD.G,]k:i/@jY:=UVtifKY)dn-R1M%$fg`S[0;B3+knReLpxW%O34UaA;(`IEvocB>tfI1d/.bUa56wc=5BH-HHx"
+    "<kH7,@p)RwhWMS'h$W^UQ=>YV,lIDOn'`P6u'_hXU]l((o^2=1BK.BlnG+;3A(*;6N+Xd*C<(.sDi0w8-`5hCqJlXwHZk&758OF+<hPRo.&w;VX2$WR;YX"
+    ">QNY-2tOy_5[+n>IH%R</M'xK,y*qL^9w^R]xBl21t,Sr*`K4M=1HOm:_>Q+5<>qDSWr#e,3O='1R%mSpA=bAGu^632FK/.g+U2RpP3fNP@6f)+;a:s/m7"
+    "#1%8GF*[%vHD/99=JDR(fZ`*jm]8EtCA'd@,eBb$_Pq3-&0$gSuIG-EvJyuu2f/CyvBj)@Zv9og&wgdsvk4sl^=wU[mjK#c0Ct#/n/)wf(mn;T+gSX]i8o"
+    "=*&IL&kde5Z:pYa[@9Z,QYKD.Ng6wuPJk<d4nQ-rZ)_[#&6N(t*@0<Jv%BC6s#V#Gibj'X2%V,./DQ=K/x#D580Uo$b][n_cT`&02%kR*>lmA)hG5^E]qn"
+    "2oGVaBaRyFKTEGNqOnj$e'td1Pe>]1FpCcH9&4Gi2`O4t,E[ymmNoRGen7yVZC+xtq0YgFQQ<ykS#Px^gnIOpq(2/*unBVSke']F8UJF2XZ=54LgxW4Ie'"
+    "%`<O/E])DJ$ks_kJ'B&s$V5<emC5OW7<jJk#l1w#2q=C&t8bBq>51WK>[uGZyK8S1AMQqFI-W21tiLS=<oj0b*wO>XcKHf]OJ'Er';P/KL.E]uI=Afg+5#"
+    "Id$Q4kr;36gAgeI(tbvvIkAf4dBmfpQDfDYAQ0'[MOV%NJL%i&*;_hof%s98a6@W,,cen@Kr[9UIb`JqysjumyIO5tfKkO3#ufg>/dFm56kOERv.PdqRa^"
+    ">j/aMTXQN[F.[y.q9Jq]XT'[eFXjrRdeBb9=LBPuZlHh7Mh1pIghF`i4h[[Z(i$2/&)U141GNhbMV:_y69m8-3G5UAKRejcQNdmR[ZZ#bsjm%,*`(2wg3^"
+    "A=R2@E$86>hO'a=$b2m-0.b;ZJ[#I%A0,fh6[1,iuO3J:=uh,6HB6bYFwv[:(GW:kZY;i>YAP(;q/j9m8*Z2L2GuZR3@#$-(8WU(%m$+(//Un*vQ]dge-,"
+    "d0NiTlD;xAa3G=MA/'E-h2=YXX(WqX)ZA9yX8/l'=%LI[IeZhB_6Wq9ZX6s#AN`@ERX%B-gj'DMRAV6LXis#cT`Q<[5F/2i3dljI7]m.(c#rx>%_89J$/."
+    "CtpYQH]Mn[tA-IXc,0-2NvHsL+3mpOZqkA'158'Z.,o6Hy'A/dHxj`5sjsY7W-X(W`f@&MxEUT5>#F&B]V]`':P0^yb,2TKV9gqpsDf@@9wm@NaO^W0yoF"
+    "iLaZ(#aFn),l+qqotY>n-da#G#fy+#[QnUmaQA1%N@EYc72Ne:Njs1PI_NMI@4gIGi(ZX^bR8mSnWEguebl(AJ#SPN]rfhE>$ml]O`7B$Yt'95$ob%fa<t"
+    "HH8E3X[#WlHM*jl6$8>;mP)F:d]Xiq#q5ROOf%AHvtg=Uk&,XD$6@Ji#fmokx:f`WD4l_E1oA.67(s<qgL]^)_+V>E]ZZq:quDSR#_VoE7RjF:7(^N:d;%"
+    "r$iFh<QdL96&NSyyI/AEgn21njuKfb#Hkqf5UkOpR,^4,mL*0qp5AHAPkfRwxOcb58.F@HNI<VqVWSf4hUbkPR`Q&ab9j(X+w/:;kHK8PM6fu;3Mx_pEju"
+    "H6TW#tg.lRYPVK$`+k`S`B@TRXAgB2C6y7'Vt)F0qZB-G)`qqv=C^@,um_c*;Xi8&^$F%`H>&JqrANHXL_VEeR9C]Fn[YW$rqb%sbB/*9NEli'00h<[_OT"
+    "C'ouBTd,=UdDkj_csYqY.@7j2d/2h84O_liEEd*s+O:KwHBu]ijfv'_%<G4MH,[`58L;fWaG:jcZj`3`AwTS9+_tb^9'aXP%SYK`6o`^;<57:ZP.7)vcG$"
+    "Odn,c+r/`>w@_0Boq5%%E6P_v*M+FIV7Xbpe+TiQ,fIV$nL)xqM)^<#0qw-b$H8@O]6y[oO:,,;hsCQ:xE&HYWWYL7%et%;]hQ>Nv5S27f+:%W8/<.P%i]"
+    "@`6jR^;*Xx_Tp=cx)*Utc.u,9E<ex=f.L[N/UuB2G<c[1E93`wi4xyA1V$xg0vu7A*h)IJ'QtL$E2ELf]Qr9^hSD,HZ%jlN5AveX[WYk&=-oy[`F`#0w2i"
+    "6Q7/n3I9_U[S99h;Zp%Zknb>uDURj]U->aQpTEU<36t(",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6787u, 13261u
+#define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/0-7(X$_^kvR(wtMqepA^K:/sTm$GP7Pvf1Z'*B*VYm4f@kL&LiMSwqT9l2d@:GukeJ7B@=H8<EML*PO(<ri2S+-Atb>urPHlr<81`]HuqyT5"
-    "wT`0m58X:ix`fq_3H_rVo')xBP91G(dBX'm^tFo`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
-    "n8b<2P<aga%@F.mCT]ml7YLM^]h%e6(=`$ygYU>e%&8`@cV-v>cBs'^[L:EpvtAvku3m_9A*ND5:d(cv7k`'3WM<A/L$IZ`joU@Zb&yUZm>m[8vn59P'<V"
-    "#76c77y]IRWDpO<RHEQ;i3r1%)6x)bq$OUYl>3;V:qoM>p.f>/Qn^4YlZBd6FxsW7HA;WOoJ#$ik1j>XAB3>d/e<t%M(MFx5,:U;#7>s7=)8l66pt(9AQ2"
-    "#0U(_JsB=HiNE289$>QQkjo7WQql(U+t&Vr9B[p$aY>':iaI_dqt^TKrFC@qY]bUF(oSI@Lkh9ipbKu_baeu]]_YEh^r6P+`.BY8e6P)d-xo.Q[F_'2EvT"
-    "HwG`W#s&-3^G3$[WmnTV6H4SS,N8)NT]JRvZEwIu>N@V_wQ;J'HFv`aRmds1=oBWkb$LpNMj-%ZH.[sr36;M4r1`B>eHjBCyIXV.UC-7_`Pm8J:]uH3M+^"
-    "AQNc)_[VE44c4([sm$_GMs4D8&6PSU%#4&Pk/K#QL9shDI=2,gS%/H*,^+<f1<k^m-vem/aRp%C'Xwk6LSFsY5;W+-Ziq,MCCpxZ(&3/B7-$9KA3v)S/OS"
-    "Dn7OPsdp)mKFjgJC;+AtrRpD'-QKQcU<O-oN`K)HVKE;ntQZP<Y&Y&ZRHjgJ'Lw41MVe2cMI&#XtDNT1ApQo^0KG7T^3A1Ggd%3+><Wm5o$W9/AQ%`ShVx"
-    ".$aeyeH;c'/UYFGbwwYpf&otwB^-Jy0,ZL[qX`uYU*K%a%CBpBsw4cMSXpG]^YU0_a^CV*qC]HWUfQ#jkyw#ktAUE[r3:9Qu:4a&`FV<hfSs=l)fatv-O*"
-    "s6X1RC=X*aveDIwBiRMy^n,Ea$`7/-x+Bu(C`n>+oCTy$ba#,x_r&T]i[6hJbMggfcgOH;t_$k[1/I3,RA7OH7g@Pf>8u(b)x<qb129;.@f;s5Cb_dH;;1"
-    "KiR0&h.==++uC=n'`eG3>:D]s*0qjH^ZhlrnBEyGVS2,8=m(c[1M=SGiqH=8am:tCjETV/jdDNNIZY.%RXf+G]-Myt.EMesBac*LnB+1L62S>5A.+ThVs]"
-    "IvdRX:`l>g]WJtR8Sc.<=3BiAL@3nVCDw@EP:4#49>*P*<o=#3$eeB.Mg1]-#Myt:6'KgdDM)J4Zj[r(b1PiLP:1D[C9O8.dW3gTP%K-)yI1Rs+6lxEt#_"
-    "k8L(tI7/BQNoQmg[2Gu<A+gLDJ(n/q2v2:pKkf%&'<atHy:yTlXDjGb%kp]e]CK5x[gW/[P5#Ap@@OZ/:>-T3H*MZ`@<@,R5]RGvKN;OOurF^9e2+`<4=L"
-    "&/[@C7u<boT2QS4TKiK^fb&Xi$_.=&<O%-xDg$C)%/7A`.4ZvP0y;S/^k<am/*852HP&9%v;grdS5IhQFNKJ,mN5(,+hR2aR8d[udd/P7Kq5o(Y]`2av6C"
-    "^Dm+RcJ]@W-S;pI=P0;<i'Np#*3+RXmNV$vMEj>GuEZUB;`p<Uk@=RMGHXcssPjZ(5H.PBJvZf#K&&yZ'[I1viwoP0_6'3O4S54`xF.0,SBBO&q#&_kYj8"
-    ";RiX4&*:Z0+Dim@XU;m;%-r'&kIQ70Wo,Q=wLJWp0jtKdvuCwecw/Uch;%f^Ct,;Q;G&L5D;UdXYyK]V^j[.T>U2C[a-7[>00y8iWV9FJ6UJ`#-R'YLv]B"
-    "VA-_T=9x$(EEev>36]wqP:_)h(n6H+VgL(842,iTYX_o<jmP*tqvg7cY]K$$PBW'=(A.k*IiTxbl+YeaqXD=LF^5sI.pY412aPVU9i1+)Y%o-wa98OGy$T"
-    "UqeC@WPTEUrqd=XkB<*>Y5t7KerQ%Rrc>%$s`Lob%F$^4JCV+5x5M@pkYRH_'1w5<Hy-OCf[BT*dN1s7tBP:/1eO4X=DN]M(HAkD>v4j#i4FM-H<C4#u]p"
-    "^+iF%>S%IHOA=dQiMkIKuYxNI8ZqZJo-#W94vt%21Hy7`_RM==XnH^FW+uZOY3'hHP=Fmh_E2W.>OPxIGnJLv&7>*/7>uB0J=0vFC#k9teWZFY=>NJnZJy"
-    "%)G;:^L7sDY)e<dp`M]9e<r^yX$*d:Wej<(si;w*'HVxWY(1%okAli6lWe@4')4Sl<]&d%3&D9oG@MGnmu`itYClDRX`9r2,O+[mEYR[JCHvEUp@2gS+g#"
-    "[-X),A>lqkNV%o6ENWd3B_V^tc'>Ih;rt($ENrSeR1B)mYhx_)Kl<CLS%)[E6`#G`uN_GOJtJZuGWgh&DuJ:8c)GPH.mF9R,fL#D[G0F-e^bxT8@($f%kN"
-    "dA-];u7lmc9Tk7t>0bLp>6F4Gl_&BALXv+#*&M:jyJSp,KP'(LB:u8t)']vVtKt$7$-wBQx#Qln#lYTZ;:U[E<=Tc44eoe4q`o7@%/cukgH6H8@SbIXQ#Q"
-    "`i38c-NDpEW1tqb8^lBR7Omrr9,5+x0F<@4uv_1Q]R^Rv'/iVjh,R+l/GVB_9]d_%5/9><J`HVq1-+aWtDVA$pJXpdtvv_lkxsjt/Q^@qmG%`2S0J=/dt7"
-    ",ln&c'KPbEZi_iIn<.w-WDlkZLM_(^CpvH5pHHOuPb.kevfm.rs@l,x6^yGQsc/u6Z67-jOdk.B0]L$^M/D/_]O[J2erf&*/$%@GCU`,:)Y5wdQxF@*g1O"
-    "VWI4yuB-WM@q]eGsYFi]r8%gx+%5NJ&SPkm6k'BsQh:yl$Rb)gB;Ks==R#S/v2';SUM(mmFfHcdt]iK@6ZEb_#P5K,-y3M,8sdYyn8&T7c;A&v0^O:x'1u"
-    "i/xgAW##SC[47^5/2&b1,:x]I:pOylm/^;,`vv03qXB2s(tCTSVVR7n@2%&UR'Bjh)%)EEjT@F[08oh$4l(%idn^Ms4YsW7[&+&l,E%nl0=fyoKP(@d:2T"
-    "Um%;/itj&h.mO#DP53mBa=>_u`bEJPY[$)e@r:XWIfDBVo]7w.@<x/y[A1/@o/tRmMEOqlA@kT&yiBv.$w-=[FM]UrxDZ;b.7w<FIim4UAcMdb_<a@_G5>"
-    "HT6aUp8GuPDw#tmce38-2u[r-o(]SGX/pP+v3y,Gf[w@2r^4TV1wPj2aW6Fy^]49cDXN:/b7f7g#/p^u`<8gu]Q>K#WB@++_Fd%mVp2@H-v<q.4tD>RmVR"
-    "hNsd6_wm#KL):^-*HM&`5:&MslbnleV`TG3h<MZa3sTYMQuK'Q33M50XmCX'LSMl;D<BH.Z-sQ,wsQhXmfpd1wn-(OP1mG_'dw5:d]%mw3`J#ZWu^y&#N7"
-    "$)fHRFxR^S0^CLr)IS<p>9V%Dv@Or>P,:Lmoo6<`o-s_(da)2=P*@6Ho$Pa<mga9dE*V*e*o/X2UvE+_`*J[u_-D^Eiiu0jjN@FSKY8sb&0wtI/*-Vf7s`"
-    "iR.TC=`FEAh7m<RJSqK%eDp;d%B@r8Bn=m:[Yjh+fgi-mJoINM&,(j)O&^[.ou,(`y>:2C;+fnJI]=v<>A=mTY4AS-^8VV403igmBcg6=7&V$.PMD/bR9P"
-    "ssV/H3Ad#+V+AOafAQcZsYPqa7pPo(jtohC,tdMuQuNsSR<_'-x[HdjfS9X__0WLj(ELucSEPO#_etsWju4P,a[+EBSGuYu*m453[$,Iub_RkXell0kK(P"
-    "qM^_HdZd8]Tc+hTcsAsw66&.:VPMg(@;xJUuJ(a>eJfKC[Mh@:3<9mHH^X#H%%QRa12Z$&JE'hXrXj6pKFFC1rR9^5r:9ixcU/%F-#mqC$.uWhTxfTAZ(t"
-    ";fPMF2o[dov@HeynndKAXxDMC:@X7fV6*i::/*.-WB])ufpP$G9PfU;+KV/UZ]u)M#OLGqu[Z$<1]B)k%j`pWL>wtQR&NmB__w9o_UfX@U",
-    "9[R+v;[8b5Fe(I9f(CYNEu8Dn$`L#l)=D6]Q.WjqS&%Ur8a6^Rs)2x_]1<xBJClP95#I`t[Y`,o7D^*uhL8pDIuW*)Y&H`TXO)=p0a6^5:#UoOUm^3vcZ]"
-    "4QSN2-WJ/q(aM'D,kBSmw/Mt6$(DM(e+*eM^/<C<*20P(mLQ3UxG2oAs>aQuRl<TtbgA6i8F2/QTUT0_-;L/8.n6`wm#bi[S^c33HO:E$QL;rxYlP&=RW8"
-    "XwMgSR8)^)-)DCUGgNJ.0/BaXe-ebDNeL2&h;x)lE(6*EIL1r$h=Z0kl88mNtjIVqiF8tJ)7ZcHN^H.BTpf4,,1.jU4A6Xk/#>]hOD-N]o<XPem7JFBQBp"
-    "I0@[0v)<(rDj$1Li1GfDiOmryhx:O)-6hIopDp/ub6F06di7X[UAGu#cX*26hn0H'%j1B_f;UcNDgj>GaRSPY)MF25dBnltl%;<M-MRQjN.0FTQIx.+Oei"
-    ">Z/iA-t:8m/OABw4@GaON]ZR,4S][#FbFR_s]Qpd19P8TE$]xw+(QV>>dqiFk;).aiFLBP=#S7X/`TO:AIPv1u9np*LDJ`*3flI7Vo>$_U%AJava9)fU4'"
-    "5yt+)2B8,cl]k[2VYv;L,B++[fVkXE)wlg8mlj=p]w*m=4@+#M4j1sdG(A*>f64YbLn=-h(k9_Nq#5Dslc4&]u#+30akWcl8e7)7'):lZ[$H;3lFdjFf.]"
-    "3:./kN(trSLC3xgje[A-yIk6h:^dL;x.W$YN5,f&C-op8fCtf/[KywFWMSO;=T>5Z4wIn]ieu2i2#s+Y;mu8V_bs=MQR[R2cR=:B#U#th1Hq@PHoZ9x;uR"
-    "8bOn=X,$IF]Q8X$W;EO'E^Q,CvhYmHVi[Z7nDVp0V8KaoMV;id5lGq7*J1,Q;y=%_G+eJRhSQfgGhnY.,aO*hIcZ5mw8MV`P=.BB*lS@*89H7h;2a@mtDh"
-    "]yFwuET'g$i%FZCH>/Q`->-I6DCENu9obZTZs'mFOE$kd8Ll+l;FVq3It8.$S_]+w6qe(I%5XfZOjwO/L,[w/6iD=-s'xhwYo42:h'&MOaP>O-8QdXjc-#"
-    "e*W,m'&9FeB7l63xVDI(@NP6A0UGYb(Br_;M_R0pYYql]ULWSJXs^&691JOTj.&J)XE&=G;j1LnuV@&LBgjj,THQx/=6vQ*AVujFhH_^bKAGV]'P3aDs<M"
-    "57(R-dDM63Jo)QJn7uj4[:_=SsXEAl/5v`0t4l'6@eic_l+'p%EJBXTs*4aVp+Qj_9EfiA2#KWYROGmdw>-lpJC](v5KWV`tUXw_@q@&Bs-^R(r6*9r0M6"
-    "EE=Uti0YA90-'kJE][iZTusL`RdV)>gvk*Q*i7bQ*^]^jc)8d'#9)mx`Ey=OT=VmLWUR>ApJ[R**%x',<tpUghp4<7@Vn;2*r)0TY7-+x3#@XtGvua7wX*"
-    "3PpnSX<Q3xkj[7wWSKG@lG+iDKP7/vB9KEc^BVE'OZbd>FhN_0+>bK3.cHp5,PqpKi&#v.g$gThcp2VKk>&4Dm4ei(pG$`3<#1`O1'o2W=b<Qq]P*P843U"
-    "hIZVp`JVwEAhk3kN+K[sU#w2wZskGC;3Hmr(YX.X^eLX0hit#8mcD&C,m.5:$noH:$mLxW21;6_H(RgO;kG5=SE=cSC2ha$OGg7Fjqx7E3eB]G8(Dht$F)"
-    "wX3NOid@d=lYX5gb.8IF4JtYDSZJBI]oa4)(K_J7HmH*DlkXs*/b/Jy+#i:=VHnXV/@3`CJZjS,Vl+os.^FTh6=82+MJ'j<vKl1PA6m1&-[eZ3.X)6WQ6T"
-    "@qui#*b<C7CDq)8.7r&u@)'aKOsW-8qpsxtPTMQ6^@9LUDETKf6pf'j`n7@Bgo=M^hopvVkJ/]D&EGBAko1JCOD]ifqr4mDZ[cQmsD^pH#_Za.L'aQtf)U"
-    "(motj`oHIId8V9F;@HRQZ*8gnY#<16)`h5T5J$x+nn0csXEAVyQm5K-T>79oS/[]w5:bNh;f>BSvVL`m<d18)loC+24Ng8,e#yI+(2CGMKqp#,rd(#o%7L"
-    "7g-L4+1,v-rV&Sh*uSbFd@EnUN.,4oSmca[;c#K>YF:[OUf2V#Z)i6p_bLD>6ww$VDf''=jt7>EASV@jVW,Yf+We+Z$_nue,JxH+3^mGwOemI]ql>8&Q$C"
-    "4xQ/Noy+1Gaq3UF)4FoIQZ%it_(y6G]$^-N'PLadKgUx#l0*$=mLVVOg;<@7YZ@VSirG>s_#-&OV`PIjLEG>k%R+Ag);qV3A*qT,/M')D6#D_X%8l.VClV"
-    "Md0iV`<Mo;6@l2.V=$V)-'`MdB-a<P)tU-4:sXY3M-H'_ebBZF55A5J5UsCjq:m4<`VPt09#.QZ0IT]Gq8Sx,Kam_A9=-@#,R'G$WwX9c0a,x+lC5WwkRb"
-    "[j=7H`1ip=,L3^`.AOv(c(F9.6oT<Z@=lLTdp*sU'=wL&hE;_AnwLc9].qVD$Byvp0W/dJ:<xR$:GyE.rWjr0*CXL[R0mkN4MfmTXewXhn1MHKpWfM4]X5"
-    "WXv9sB=i(b;sEGkS;GwMU)eABL^MW*TIC2`ElN,ZO.j[+NM]_/J/Ofk=nO,K;h[..E#OU_+2N][tPS]N)oxb&]np;$q80+QvL@KE1Zm>(I+wcL@diDl_,h"
-    "Hh-mZ4fS1gZ]PYlZv4Kb3Sh,5ku1ebY$-H)>i<8_oWlnIGVwrl,2wvu/0oF>[EJ([hj>C/B*#AGEN6nH/(/9DDks^A*i#43c*UDST4j`TGCNt()K$g;_1E"
-    "nH-_1pI1;G^%CggCFqX,fI;BB8PdT@UrlhfJP@ljiQ0nj-MO=2M;s:+MWeRoZ<34DI[xi'%pCdEVNsV2]mUe^9R8/$.'hwd30EM[l2#^rY,+F'5OycHlYh"
-    "qomMHd/SFKWX*wA'bTchjr[A1X8h<c__hh'='eIn=8s*>tJKE>w0r#d]u<o8=5MCOPy9D/RZ>GKmq;Y)SWrdDlS/wf4XV-e&*<5Hq3LkKkq>1&%F$.f`Q="
-    ",R9>)T;^K:)7u:[8xvL@sx-C63ye3Pv*i'Q:[G<12/w5IMpi%_7Bsj-h;nqC$tL6eJ]_o=5F<qif(3*T*X)<YT1oZMl';q+o)[n87Tgw4askcT(Xif31wS"
-    "Pd])e<9s)S:Q=mqWF.g0OTW-p8@Dw]c&31](@EleijHMqy`p$iYD7oDPQG:(TY1bbdeI*d%IGCo/FRtl8aI/w#ng#MJ9iPrl+1J#`01XKV_`R(Z@L.8gGx"
-    "^M3Yj4&Q(in(Lja<1Mv-A05)DM3HDJ=V0aua24HyCjHWf7Q8=TZtJ2*bOqY[j`Z%>m5uDWmNe$#9w3Dl;6mie9C3Bbth@6mds7PmX/*LW9a#ecKLJ%q;qy"
-    "k[&0SJ5ie7RRWxLTAK:Oc_7GJM-$`F>aw>=F.hk]SIiN$a_Q^m&wu48oUnc:gXt1:vUt.G4=<@Xl_**,J:Z-yQ@JMelZG,:$Tg9$bHptu1O./ks4Tb)k]q"
-    "CFJ&]6u>FLiLep4j$EUB3-/rOSaHY%:Eqi^.R<%@%_//,L0`HJJAk4_l9)rZw.0WoS+Tv*=8Yq^v<]+8nv/4O(el0hbScjW2TMb-x0CL/a:_&6okIM))B1"
-    ".e,h5Nm5`-W#k,Ij(ynoIb%#jllkEn&NXb>)ydFKN]]bZ&Gr^aba#'cExqVXTII=6,Q<2WBdJQPp,0,iF%;oXwOX#akthJdTc:s_4cEIA3KS0oLAZoVn-&"
-    "=&M^=tE8Lsl8QRU@QUTB_M7kc7#x%Xk6vmtQ500'2S9%)[$xK=&Pp5X)M[Jqp99;8hjD@dG$)'<n1uV@IN+<3l,PML0L,-#c#tYd3R0lB7#oXJy+QLryX."
-    "@AaFU8#s5h#rH-SiN3R5&@kkc/:SQ09D'4s*fb<p'hCP_:YfA7g_EBSb[[K5C`JDd]]aEABOBgJ%-$rlO^wN9c]n:qGr%4N1@D+,EK#o/I%M>mh4qp%lgw"
-    "LFHKXV,xTsYK5IKob:NKOW)`I_=,@v5:N0ds-HP`F'ox)^kuq]QS[q6.8<gX>yVCtufEH2MSp:8>wb<dbjQ@$N2Jewq;UPWdRgUMRUZHH$",
-    "):'`gJwXs&Tw%s8RIJVl)n`w-[u7H1.$>9E_V56nI,MjURxs$F_5Vx/IC/$N-&:wDIg>K3C8Hd7;Jr_nTn.$cvCUso)4ih*]hpuB't4q%Z0_@@Car&P(F*"
-    "vU5xGTr[NV_3Ob,k%u]kxsf$pPr==G@Y6OB.`g6<hn-k;-<ZZcGBj`^c[p$Z*7cnenb;QY,J6QtM;dbxUDuF4KV=N+4U[2SPNrG9b9T-N_;g-`H>+h(0_r"
-    "5#3^>LDPeV-i#d*__1cW5[4m#SJ<<F%E8EJe%&in#^tA7<KoL7FM8Bv]]/q,3aJnD%K@mTK/D]f`Kl)&'YS9/dC/rEdj3ecyyk62m+F@ArSBdW94j.6_Jx"
-    "&tYCR(BRQ]o)I;/jk[KX&ORG`h_^nclq#FtM<n.Z2.CD-e#^h6@gQ*F&`uF+q$[aQu6>&M6;3s1Nihy#q5%HkK61FH0'^T/[<vCm>y6WtOOMy,BfG/r_C<"
-    "PO:7K'$Qmvum+v@g9(C[jCIJH=Og3@%i0CS(M@Z=QaWCo61709g&j_f]bnf,S8sv^/LEYU([r=eMM@k;$Yo;Rod,-7s]Evwv5DxBhK/oa=)Z]g&]7Zl9j'"
-    ",xhqZum2-$6SED[]iDWdEj/x/#T']OM4FCT9ebw&Nsj,N-0i'trgq=R9bD`>V#l2L5eNf;#)&w(3A.U#QD'G81aG_nyw8<H6qe:$_(&Ev(Vgg4GLt4pG6m"
-    "Q8[8LHYE8^WJ.2]kUdvM+.6YKt8$Cl$RD$bs/8xJ`'I-dwn[rTY]k;0%N>u#E04V4nBCj0,1,cd-Q-AYsN%UxG0lR=q3TFnjL[^U3`8YlPpDwOEo_,RN;;"
-    ">-rJN<(KK3_.3ecTDYl%%c&;J=DgOj$K(^)OMade9CO+e,TClg6m2^.1R;t^wa_;Va8HfV$jWe4:xH>IVOWd[DPNW:h3%K%5ns[%JTk[@m<J3@7`Yu9#J&"
-    "(u9`&dpn3Gb1vm-$8>]KsG+'l)52<+4)$lN4W2TWg/-j4.CF2bXfs=++:VkR%M2U'P[^0Dt0CtvqGN-FL2k8UdJU:r2^MFW[qU4pPr=i2YU'u_I:.cYNd+"
-    ">([7TxhbOr;7vkHenlp+7;;a4>j5E9C<H^+M0I9Ef;Z=tUUnvhpeheOZ8I^6>SWh<)1Km^rO_x<u:0:'1`90YxiEXfQn:;8lk2>hynf%ZGA9IDOm>HiyX."
-    "DnJ0dEuZ)YNX(/jfp-`ao(is<)nnK3M&Vxo_6KUl%GbiKHAq;;IWudR6V4sF2I$bp_`Q0KgB@>sv&t&E&En=N-`)1kT0F.[[S(x/OOmld%l'y8:po28Ec`"
-    "K^:bIw6:GDO>IFR&G=2_<+B]nDYI7&#WV3S203uNF-Fy3RLmRB>(VyF2$SS67cy]sw98hBn$_L]#8fWnvc7%HvhlccUa+jHn@W^dUrEfLprhx'3Zb(Kfs_"
-    "4qU8K8Wcv3^*T`dtVx5@-Z78y9vF9RnDi,#j$`XnqrV5c13v:PsOsZ^u:>8o9c2WX%#g;A/^abG%OEVy-t=]Z@BT5ZbvBX4LjeE+&`2/RJj$U4K][9#94A"
-    "^;8agZaYdqHt-'#Ow8Mc5%kdTe$wuR>U2<bmrV5hmMc^O<TxTiAu^CwGc8r3qy+e[Bug/IOATUsT%6ah-v;6>)xJ=8W%mGlKUy/s1158BRV;Q4g88(i2Q'"
-    "uL@sRX`SeDR<9wBK1s6A#6M(RB]l;_6KeH7r''Gpw:`OMsE,v$&pMsj$/A#hJ+aRrBj,C4>cg1+2V3eB1XWAFSxN8P>^3BCbpH9RuQlyj%YHv[S4CwR0Kt"
-    "O3jK;cDdb.[SvAgPON%7-/534(mQbeq@GGQ6a6i%gqtJtY7JL/r;CT_H&nG;XAJL,l8Q4&`c6=3Tac6c&wC);'RV<VnwC[K#l_hea4MDc&W*s*N#,Xre-/"
-    "7F0%y1R7yTF>En*0<UN0Ru0A%C<0a6'iw*AoKIOe=[[,_2NxYp#FOZaa6VxJ$/M_^:%k#2'_,mYi<vk7M3#+_wLSs'S)fBd->7M4#dV:_*W87)C2tC7kcR"
-    "M[Hq_+a/iS'9,%F27Zg(B1IH'l1-g+O_Ad6q(#[&(y4V:R8P4+25C#vWxC(rt[=dI<U',p%i2'Q2[iRRPw;qYS4EH^@jkK5^ged&<@'<b8lgeHa@oW5CWO"
-    "1k8qkfq32#<UwoKc68b[at)7hMZa(=33&03S-n3_5+YE3F6iVKaB'TbG*kKd7,#sS9rsEaQ6$9U$Bxf0cV:Je/2<PNtU#J;aYwPB)xoWTGRW=ILP<['4-("
-    "hGBf9;LGRv=Dh9k*s'tt'wk03gkT&#RvZk9'_3jU*7%fCu]Yls&j<D4(u/.l>SVpsCmQ@&I'uEIT/KQ'wgtg,D78<o7##u7s9gnQs/p$R(v1*8]P>g:.QT"
-    "_:Q@XRBuhHQQj9lb/%g<kZ9fV5Nn`XyPqishid;%*LBKcUw5x(7$`=h6YGx4uE1A/EJ:fLkMgh:L#6qVK93@K0JUpHu,Zf6B%Ch#N2r8(B'BZ9=S8u>uyc"
-    "YANnfZ:V+@'$=f4-q4.i#dd7+ZmJJdBPOguX*V2XeeEU.fJ<u7x+`0]xSHvrw,Zl<iDSQu;Kcfu@lRUGQA8L@W_2Nr0Ti&:Wb+mbO;J3oyQ9$[)AHS:kuY"
-    "PERYCS7i_]HK]qKMS(hj&PoknM#>I+9Cu.Sr#24=@]Y`7,=Y`BW_o2qtwWp@wMGW*GJl$kR<PC)tj.:uwl%O7vt.,D)QR8(FZW@K3g[d8iy/,F5VoLqsap"
-    "cm)T3fw()L8Q]QHP@e^/:0*=8Z,*@IH;aDl9grZb;Uci:Tp1=6:cc1>5y=ed59KL5>wUipi1M0,aA$'1daY/go.8YIE=2p.1S#E%$OO=21A_6r%hv@gW>o"
-    "@+7Omlyb'7&xg=[^dZ=Q9Nr]c1)WXSy&&TqXB=RLad0kmVD^VaPYCu*i:[7ExX<Q#SP_Z1']U$GWJ999X`t`Ix'Zl]dUCKQWq/5CtnWVsRfEmIH*o$bo=K"
-    "0)/@g#[v,[0f_=/38:T4ajxbNpJi3p->:,09v_^e&M]ANYv*K62VNn*Ls0fE']>i<dsx#o5-etk[e^vbuVIf:hX3CR*]k#&IBn^jn^OXWw=jWe:$aj]fJ+"
-    "(]bS^EOU*GVs;yEhAC8e9O%k9OuDNhF4n3ASY[b'jK/b+w.a-D.jO<U+iPu8q]6jpSl:a[k0/7@h+Kw$G7Q3W#&y=91u@BMTA_Uh&.C$Sfc8T&*Hw_ca5c"
-    "2e,..bo[@S9spd7vM7F0_jbI;$Z]3QD,9gG*+j+Au/x/CD_]Nb%pbp'QTN;yl@RhOr'uYl@=Z=)h$s0qu<2G`'ZX3Z8Em,8iP#<H+KypoI)qY#o$_.ejA*"
-    "%AXM$UkN6X49[pB/k1A>qRJAkK66c),Em($wF,jt%@].Re#)P$q4CY46FM4iv%[+jk5hC)]f:3T0'+u@uq'*S7To+Aot<.wH7/aE;chA>plN-[/UO#O.)O"
-    "<No84y&eE;x`;2gVA87MO7t(DO4XIa$c@)3iw1xEsB+w/fiQWs;Xl#3F.qbkloJ0-H#Po;.+<6)*#(JiaP:$d@s&OggD:y>Z=ZHRj0_B5tjaW50e0s)=6E"
-    "t6n+S0=Gmj4QfQSn7o)>%AL6wJf2U[etH>2WK9MIjc(%tXbsl/N7vEkJCkyo;A6P4oeo>ZY+>$e,U'nKpW$n6nZyD8]c:P4X/^5LCIOYEC4hr&fX>x(xg4"
-    "=i-2$'/UkDq2J>SXGfB#yF&jqUDPUXbQ5MhQ`Dqa=AU@1tLvj75X'0;oGj-/y#i6pU[E`Ke,w*qSf5C,CopA2ci]e9#n[U[#B::Ml-vXo,cy1g(e^oJYB`"
-    "'KNB;T#n@Ly6R-Ax7Z2&J$m>)vEhkm>oAPGXxZd``bMg^SZ:<vyfi@Yw-$u&AO'TI['@W(s[]uV9M(>knJ&kP%#:U&bMMh9@/;es:1=0*^hF-ht;Z(AnoV"
-    "EP+33qW^=Si&G2j7`+mG,j9iFSbaOq_eBR:dDhp$&I-c^=RdeVPLhDNE<WF:dto[]N3*vTW%sOv8YYsO3Im`R7Y`2#hkP884&52)>6XS#X",
-    "^MIuFTcKY*nrj><H>(xa^g_atcBy/V^PFNT*B59974Re9&U>M]I:iY=_S74C'nwqkf36T>674w%+-cQZ%PpKPts@nIIkC7'Id(O<$qZ&/*G[nhs)]uF:DX"
-    "5]T)OOpnfXH]s>^]VL%qcUUOw4I*#HX,N(sig`>_2Y[Xu6h6`e9jv#gk>NxN3R:BlPo3QVsoamD^]uYt<eZ:85AB=2;b<1hc0kSI1L[/1Df7_ka]v*pT=y"
-    "Y-j.P;&7mJ[jq>$uF1Hn^t_b2KN``CDp%2<^_;8)K4_G_3]&E*;Zo>A4S4=t(dq*dt^$J#'6m_JuvILGNZa6]klJam`jx_TxP.<%Yf.B]R4,H(fr5p=sAg"
-    "V)gyRog3,vu]uTx2LUeeJemDmc=J*9=Hf9X_f*Nv4x2JKtIPkfhkU%WMIAr.&8l#Lh.n6NK0&20;+m%P4)q40jBJ7GovJw%0ArW6h$OU9B[s/^Yi`5F&i["
-    "ePt^c%Pn;**.bwy)M2@`:slH9I4^_%###",
+    "n0C9%1VZI/<DvV@XN@Qgryx+0lm[1<Q[a(RMJ]rpi>*RT(OHd^po@f$WhMjPk_22DQOHo)N:Q*6Jhvbt2cWr71X`xa=)dHfP@3Ts@F%n]KNng4y74(0kAn"
+    "v;oh2yeMDcyHk$0LR5NF2G:K0WrJ<IuKFdC9u[Nfo1x4JkY&-9W@:RPA4I4&-Il+V7vFU*qtg'`P5k+S'F]U-*T)Gg75<2>-tUmOC']#oC6q/p;8G&DyB;"
+    "xe6FneUuTdyoOt>ZGbWsgLboJ09r=x@V>/oQ,3[n>h,7C9ic7%G6HqZZ.h+n]LJ1s'$bKEV<fu1vOh;l$Rthct0EBEwNg/pKntJ.AsMlW,>[75g^rJ%=9-"
+    "+K:D3DMnH^5o<bMZTDnVh.pEH`VL@UarTPA9/:naZR<:hB3K[Hi=$,F-gtSecqt8vjlSpaoqOrA@kjc/Q[-%:QL;oFM%.$];&6_JMo]Sl0*hYJ&6bIUph["
+    "h'>trdUnZfinJe%fR4_MYS5+/6>NwbLmtr%IBY_M5V;ROeW(KS<u`e8=rcET&mrxCBGWP[e%Z5@`f2RFgaN-DmW)6<nq[GK@kNSN5SnFgO5jmFm>Jce4Tn"
+    "FxKutF*FcK^Tc/r4lX:G+K9-cFxw-;QVsZUQ%1-':A=N+3.I$DNQ:G^E,u&M'9>rjysxa'2bH+8J'7R`@YAB3xX2w9wnig))7;8gV=H4C3=yWF3DXGH%n1"
+    "e)&Z1mro];tGc[xR[%_v&PQEeobC5NtX0/&3j*1-&*ka=n8O:KF%#mj#()(x%NaZMDplK8U93OedkG$ie13]&o+=m1G.s8av9f9g7I+XgJ)Ev6aMI=H:I3"
+    "O3>8%CiuB5N[f6xX_efjpo:^Jx-J()0BtpMqjul%oHw*Y7XC1N'eN&C3=Z-D>6taDfg3^R`Er`sJemIEBo-L77rCOOSlF>We-WdjtHs620>=U&=Rt+F7cq"
+    "MMn<e^%-pqmu,'7]PcLI--4NE.sCY@ggx`m48QOS]$=T<D.,*^.B<kV20c==tDr/T:]HaaW+Gq,#*7pLB_+'<hxZom^mpRm2;2ISo1I;$FHgb%,W^ahZN)"
+    "9k46(0mm4:Z@v]wcNoj@p3(413<aH2<7Q#ZJCb8H#w$y3$xfv9S.ff.ndc,h]O])*vlR&lDaT:;k>sY$7B@l-@OTWpGJ#wSKE;1^l7^9w_$gHpHaW3$gB-"
+    "oVr%wd^3/97ccADH<2W:7LBq+_'PLtRrmXAKNR6fnG`rXnP7F2GS2-pXdP_[0C-u0^b#=HJs]8@iyf=ELfN.o_K<b-*o[G>y&)8[Re&KfE@u<6O1@88);8"
+    ",r=r'%ZttVG'#,5x37,9N$uN^.*H$c1LnU.G45fJt.K@%NeolOs`OiOG67V3hO^Z,0,eOdcpwsHBo3gC(6U2R(P5,R@_W5cJmq6`.$3H/jUG]tbvNLDe9h"
+    "-/jqEp:j^p2@wksBo>VByFX,]PY]%H+w7E>AM)V/Bc%7en<r'L>lK6f*N8Y-4Zy@s/.vSi<mo+@U5ylX^3q2yrMp^okY8Bl2nud$j``['VE`UV[YwqZmF)"
+    "+-h:ULWyo.j[TeI83i/Ih==LHi8[qitAYKpWYv,Kc6AlRGb552IS`gCN`mMK(Cs<U1m'<%aEG&O>*W.0nQcW^$ET*Zimx<rgF%HVgUL`9:O8l&5X3XQlCD"
+    "f)8JA]^5a(y6nOL1ZKDSXdRf$/O]IgLrWY^%^EOxoIHiYcR2-R5ecW'4,2EQkEJj,xkEiB6^Fjw1x0='mQA#WLTdYx/=4mYUI-oiV4gagf#PLsxrhp1u0j"
+    "od*`DbJK%MVibAPR[JmKs*w1'XrwX,lTQLFwmvJZE1(T)%VTjFXEn8^XTgwlPg2:9[0Lp/`gG*(K;H^5OGqU-yI%,JmlF<>VOA2EjClnjl-oPDK[m$`_Ss"
+    "DQo%Vi<qWNDAZPwG(Fu9+>/&bWpGW'QoapQu8g_TauD>hL,T*BaO]e6OK=-9;_cu5PUov^bYg.FONqis0&8QM@^l;Wn*fw0A&H'Qer:Yerm'K^0j_Q6nkN"
+    "$6)<Uw6RO'5R'upI43)bdE8t/U'cu@dg4br$>^@d*m)[*YZ3*M(;>%;s==L,3@nMHCkUgB)T>q;H<[NU=do'_GSo$(CZvKMtwW4a]'u$p/$')1e3wl8O7d"
+    "NT5C,LTL%SC/RE_1[S4@R-ssSTumxdsr$vD.6n2o4Jp@gp@RlPj6lEKFKd<4jA_Z:]WML>(-PG$m0%#]k&.CAm/J9G%9$p_8dnZO-00T%]@OP4Easop>9T"
+    "Atel14#fWf*S$a9vgZk'WOhgajHdPI2j#R03r>d&ph&[81yj+8'MJydMW3ExSYp(o;5>b[Sk5I(:e9/ApbW28Z6DxTJvicj7(>xcYm9G(sKqFk@<g8m+Fi"
+    "_]@=-,2uAH0yVslm/fm@wR'BQWvj56<#6-L]pDe;c4`HH&$+6MXPW2R/J4eGe9'w3cP8x[T<%Gvs3cZXkuU.Q3Q&<bq3bcK[+e'N]H4F1AsJ0(ym$=Z@py"
+    "ATshmmZspyvO`,'T+rW*ms4l5@T1&'>BlA$:B7fCGj[A[>EIRL9ovA(&o7=KVny-jg_a#wWXtTk^5faJd<3v#ePe4gW&sp';/x_*3bmB.;Y>s%JroO'ud7"
+    "[wcdRL0+a`agy_xjN<RVC#XQuAO+WF=8v-w<X]1`eudC4I2xZ-.'m[P-^/(]9(`lxTqdmS*^XHQ@W5_3hS&EZkKcaZ)Y#:/)'C]L$ncG6B>M@brEC95,v#"
+    "&pj=viT(Sjr/C.K#MGO>WV2535i2R8K]MVCo6mb&%*$Sf0eRD;6<NA=&Kj<;8u9KYLyR&Od6^Kd8e><s+Ig(E)*2yr2M4#<g^xPn$VHLnAw70'/@[<DMdR"
+    "[4qs>QS.<rEuH[#X-nbf)h9wh8xvPoFUp7*u:uB]FRI@mpY5F<Lo]t*UT9(Nno-FG'4i6CM]J.[AVj:sI9)2m23hCDX+S^4.GMEn4iR:c%rhC=x+L<mk9O"
+    "MmQhoJuXS#=]uT&vN-.CPUZlkR*-l*3#(Y;Sl+5Z5RyP9(l@(ov#73>Xpgo=cApJ6jSuC-_q3jmF*X6dO(&x<duxOcwy72kEw1B#G'FjpQ/v2saysurYpP"
+    "l.vuI$wk90'VD+0J+@#OMVvebqA[v's@n:hi,/OT:02qUkQfTTQ;Mw05]/V[.$JMt0)=l8B_/&4_I'Op:vTpSPI/WumXBQ(Y`.0t`@69,Xv44pB6#d*S-7"
+    "YTa)/Y#o8T-=;3=j<$%tVu,<9yIxU`9kSb`e0Y_]3_$84-,O6,Nvc6#gf>mJnloPLEth+$[]%di%&rl+s1>dP(g%>3AHM$h5^R)WOJa&4acX&*pua'$oMj"
+    "0E`wYH8MJq[+_/[12N0viHeSh9kyR:/Fvn:DA.xB_FA=WV/6sg[wQ[sTW`6'VL&>cFtgiRkALY,]<FFhXI*[7`=_iX69c(pUMAFkZrXfk-/[bMC5GdG._["
+    "ySj+POXa9WE6uA(9-q@kfQ6uk&5^kWT$:W.lJQLK@6JG]J;]Nnbsm3lFJ,K_ot_,n7C'A2UuMkg_VA8xu-ZNs0`jh$DbSryCT0@J<cBq1DB._=*6$SFCTP"
+    "2K<(D%cS8lG`6:f<ZDoS0@q.[V/.^0$wtX9U=5qtlGym7t*FC9=Cb;EV)QZSTfqMa<ix-rvT#*N/-ccPwYK_HG^>9RR8gm>I#kF=&kje`QpdTFcWEX9m($"
+    "539ywpHGremHqj[T4C<lrTDD*UX$N8Npfxk9@d,x;tDw0Jbw_It;=ca.#U<3>[oiKG^E[<eBOa>jk2KwmG%$ol=pHJW`Y#G,t4SSMV.,1v0*DYl`4iR6M@"
+    "MSh[6SyiPRS6WcbND.1D%(wiO]m7b'%_J;$pIW%R5*>v%RLy=XRA$DQqrB+3YA(@)#tM*`Ds-7d)tZnEtu)KMTo[e/Or/wk<f$tyAd`p`@1/FL:_SdhKL5"
+    "X%:UYVq8i.X/Tyg['(^Qohutv@$vy,&nJoA2WupGLVn6t:.EVVXBE8$F+]%)kx8Herl*2Kl1Y;maXMg/iOR/7@8k8Y;#'$L#Be;#Ax+'K3",
+    "&]_aHnfBPDEu>qsBuPR6]/,vCrW2SDd;<,ErbeZ2YME1K_03F>vGX/s=NiG5;-K]^`V8`G_#+Wl&F`3Pqu5F-0ZMqf2G]K6E[uk;xH&X75=M9sutHT-7qv"
+    "at'l_JooAGKlCBXp-lW'2ZRV-`7u:vH56cb6W0qd_b'#c<k_9A8PKpx'$.(4H$=au_Zh(/nYHl:3IR5NH#w7r^bd&QpF_TOHA8+iA(xxI_4'tF;Y1uyt30"
+    "pD&BJ-XHPKs0nI@mgPlh4Ra4%M9*E8NeT:>Oy<`h8-B`d>&K7UBWwln6LY*ZrZ@2+H^lt;*anosbb^e4t$tQ'X$'r0PS3jTK^Xg[EWk<oo9;7GVCD)in6#"
+    "#`(:B.l+G[GC:xyX2D,Fh.vRRUeYbNbe/E`5,y+C0<S[JBO-0)Wj2xifMIp:r-DC3`-VEgANAOY)$UY>p;_P%ask:Vqry8dS2R;l(I`-[In;9uUJ`xS4PR"
+    "H(4Jo4Jh''Rvvfi@#-0XQrq(]yR-92:ivi%>`@x8<dQmgFoOvI21uY,8$p.E2%55b>hs*R0$rgkJ;q+j;lQ*usa)S.:R<$rDq]O0GFg<9u/>Fd_W4OUUo0"
+    "Nm:eF+&8,54K+w':P;M@5b8[>hiO=gG9__rrH2-u$a2>eEbA2&P<5pI/6E@-FAG7a9tt''dUxuXGEYdHi+Nj#29cv/Q$gwJ`5cOvGf9E66+cx(rtojTBws"
+    "kN&ck1UXl%nFjI5jfx8gj=_Ls<GUS23+ot-S=sid#jM,VKItmeB*m_Tm=^P1p@v(-ZFrL]I/fNiqAX`Hw=2adI`](re)('X`@DA=AXKrlcqK@qf[CSgJ]G"
+    ":T3FQpcic^u7;Nn[*yRMv=6[@EyZNy)(YF/-.6_ub=&2L:Q,Fg-Oh4/qUl#uK);qA]'&>*c4$ny;L5>lXln;]T8F[+K@@<%]n1Qatquf661'=RB=FOf6.;"
+    "kuuVLKP+b&s4e;U'B,+qgDr$(Hfa3SZ:d38i&EXMW2HBmFx2aG;S*J<v).BA(^rVeHH8L=Olc1Hq[WlHNnak-QJ$B]5>cBI7p_IPSR.o,K5:f/Ju*l0<9T"
+    "bwpXQIhg5Y#3Qn>C*mAE;P)7XBN;&eRPbdXjR7[`xeT=E+[vn3pb03K6*aMCNtTpPx+Hjchn`1p::ELWbU]$m26'5^WhrluSV0gDfwkELBPA*<Su<KRZ;6"
+    "67hs:4oGscqcf_e,479TQx(CrD3A^VhZI])>/iLk=5L%H)pi=sx`fW99[2$'pkmu2h6kknxJ*)H=n*O`JlH`3E+VW_v9Olc$h.`Bbmfh3MBCyWyFu;rhc6"
+    "$Z04:SEy,s`7#T^/'WJLu-=2(7lGT_rmv`V)im_r`rW,%gsa0oKpP_JV>I`)vR@/[_^F(tq1Z6>MPQw;R26(@2cMD;'6(;kPryu#N_-%YQ<;MDBP/YssM<"
+    "HQO@%_PI=x5Muk/bmHCDfvC]T>=W%Vag0a-6dhUX0=Z*th.k,P1nJWTbVp-ci3]'VOwO3pE6626Gh9/R&NW$UKh-,J#S][.N;C$:7R0`-4I[3$)<dUK8ZY"
+    "m/ADq[L@uoSOjY=h6E1gfSxoY9u&mMLy.Do+B^&st(FB9%LN-LAQ8l1_m/mN8Fng9$&gmVn(V2pS<[$UJNGxs(MmNAX;<>+J'ZgWXGc:9o'+_n->2N1ZST"
+    "T;gV<%qWGh6ueguqs,)LxpGilk(9hq#'PMRV#$Vi,IcKY$6G@w_wa7YmeTbLjQo(GLf`c;G/KboNJVUA#4DG*Q#E3Tn'6V,T2V6,K`GIb][s_Tr^h1`/S:"
+    "G/ubVSe4ecy':oH_u7e(bgu+Fm>[TO$w;X,Pw3YaPqe>B)QRBuSygIbt7OFsV(-McnCK21F%[3`v<BH`]b#Z[3EC71bHn46e0E0YUI-]TmjowL0PXUvYKA"
+    "XulNa3jW`X@adSNd]Nt1iB&tT@n('[lWVx<,HpMxKA<1u7bF:Sx/+<9uEME^NP@GR@&9Jgnpw_Eg2CjWOq[GuEW7[c$KSHyk<7+firCV#bevwondLlZi-b"
+    "Ohx)h$+:dX9(4MB,tt7tW.Rj^6M8^kX6+c#aD4=3hV_eSMJ5B2TRsc+MFXt$y#M.$jX*@PA_oe,6$e(I^c#7k>(<qia67)FAN)MQI(dI(hA1+FW@#Ij%2H"
+    "8WZZC>['N&`hIWZ9qPDN'o[$&Sm'/*8Ae$ti2yn%I*u=JJ.Kq:;1e_9Eh`X'raw.$pSrTD[(-6V3@5/C@'aD$;vxv4%[V<7<oS;iS.N7uv1FwS_+7/iFB`"
+    "L93BY]<rb_-j<Kc3]``9(t*=hwVt7*qp2)#NX11VOYT7+Xe_Oj+oLnjO)`)5k*8iJ^gs_pPHt(K%9*,X>@lO2#wlE)*FqLPp5^0]mq5d.%.m.ECsnZcTKT"
+    "Xk9#%+82>U2.HNPCru1ONhjJO&d1t,wS(/o[%MaLdtn*lX0T<cV&Y3_Y7wY4rf%=p['>er5,fIgOcZGmb8pyD>4dn51:SFU%e>b:<4)sWP-;x0Vd[A#99q"
+    "M;E]/%p[_22/y-M+a0k>v9Db5@=FKMol(wIGXMmy3#eU#(d_45SWvw<$v:j5i/9#'*&67*,4$tF:5w^a2#T5@e-52,%Sq67)tAJV2.UmXB3RF5w]p^2,:;"
+    "rq(K23=x9xUjFQ%5gpZg$(C#J46U5(na/s`n0fko@&%m#iv@4][6A9@*2A$&9Y>=o1T5EPR+pqa9_RuKKLeu$RBa]QcF`oPNjFVCPAqRG'I.;6)Bn8y2t("
+    "`lQjXd@Wm]mjus/p9b<72QrYGD$CWnpPce1XX8Cj=my;2wXGQT<+c-wLy,Q1J54,ubQw11**wJOe,7n1[B:)2s[pHM;T)QjIg;M`bB.c5<7,R1Ri57P%t3"
+    "+jZAcPfSKE$:I'rm1rJmExR,ddi^1&eH$//msi+A6x>rANt'8&w2NTo:lPgy5w^F)#X^*M9ybdgX2hosi7.#LA4,2SYsVd;%a<OUx)45*<X]))YmXn:Vc]"
+    "<]fVi1f.$=[NWLv*HpGoDeeeNp58%YT]:F.w/,J+54C27weG[TGINGv)fGs[,[(5fnfyEh/%NwQV/Jo1KXIIUNF5$XI'ni$-&,#Q+tb;5uFuhBe1Cg:u#]"
+    "nst5l3.D-5Z&'8.uUK'Uq]kuLU-wac&CQqw/ha0&>*yciB'P'k5eQqcqh2XP`S'8yB#Y-]kLD-bVU97]UUmr.aXT:)>ow'B4U92H-):Sl]`aJvnh*Rq$]Y"
+    ":1ev='*y$.u6whAj8+j8s3+SD]m*q_(+jVIq_]SaO;*kOGJA^BXa#BXt-yBdk0MYeSS:Q/acST;>xnPvoZ8B4R/F@llopHZ:YLW7c,PoQ@9W<_#]0<t6a["
+    "+'/3/@]dZOQKqS&aZ-E>>v`:>@SA$Q_FAk;--i6I0UY,VpxXds=unt]Ix7lKK`VysD#wboFOsPpdCRZ(uo$Sc//a4^uMhL/r@[>A0*R%1K_V2sv5.vjF@7"
+    "9::+8fs`#IiGD5(YVB/[UH=`%4ir2_<HNg#])B&xI8ZRya>dQ,0'esu=^tM(D:A.R'RMwR),mQGSMF-X4s4^u3=oSddDnGZ)qZo44TF`fCjmW=t1sy5+:E"
+    "(KPY9.;q)gUL')o.qZNRu.-[d;nu:_QHxBB]K&dP7$Dt4ZZ8#PGB2,>%8feNp=#[>@uoAQcKW#,Og8$f=wbKMDF<PS8fOKcjpx31;&fVrtxQF51bURa4e8"
+    "VBDca3.a/9P3Mf=2cg(2T;0F//f3Fd2o&]yad@,a<LZP;cd;t]MJ_vVUNJ$iu$Y3<M@DI2fjFogv,/8nLApZ8wf(31pJ3>V,V&O(U-7@pp0@@As*4lM0DV"
+    "]`_*;YP32:nXM]EXWDsm'a(**y_hDu=;p.j6pqsA&`^c2<r@miZXy5xFZgnqM<g6CeOm;dnmQ_JTK:<tjJR`5L5.o<S-t2*t[9japAD1*5RY]rCIBeUoPH"
+    "G7dnO7#vuYq_8G.CG4,t-CrQ=uICYp,QUhVfgN=OiVD#T,.-oB=aZ/<8Q)vxgmj43hQM(_)#lx4lys0=>P[i]1x_6EZ61a['28J%<4ay@(",
+    "A)Cll/u)2h^yDGrS@@B`g^EF#tAf=g5xG99/2HK0C.fnZjJhL*(d.0Ppq0^$ZYpZG)tdSk3CMhD=(X^9s3hA0m@_MDpMUw+X1n[K3*ThEGCrCps0kbD9C_"
+    "3ZoY>+AB<A]q)]22Xonq>Ygg,gFF6823*k@_Z0EPu@J[Rlr$N[XhXuViI52J,jw^`LfB,c#:AG0I.G`]hny(P87F)[lSrwjTg/^#]0*C[W*6-g5_1Gh,d>"
+    "lxuTOZIb87)])7or33YVv.d^>&$N:LJnm@@;Yb2rA@Z^dD&u;,U_*/I@#BrDf@2.::y6vmxb+*/l8F*ca0wuMaZPrlrWVk9kdA^,P_A]vmBID,x2I8K(k("
+    "lQnwUNC)=LccqL2,syI.9po'E)@5KCQHIYjf.5RxE8WXLfsj;k&8,eyYvd8fp`K<3':DekM1FJn>$Ub76xQYctJqfa%X:`3Qk#Lv771N(hJ%A&164>yHir"
+    "J+>M;@BEdsjdrf8rM<DTZ1=eO.qD0ArDG$^KEK8_);%('HA-5_xY/u=>7ZCdAHjNv_W1NsOlr:UKBH.TJX;)bZ,I%DmiatM%yilyC1*LuL8M+OY[&OURYn"
+    "QpXoP8@RBm3br#^^Kg16+U/#O]bp.Om08eFRFLlh2:B#voee,/xkn8bf<c8FLDCN5IB4qtB)/s#W%_f98K:LYEWn_=RQ[X2@9Ovps7RBiNCS,m2Z>'$mW["
+    "(N^7cVvhdq'6GN]1C#g04%`%bemv.mA%iG>AXUNF:UB`m@H4V.j'oV99HYuBB/r8U-L>rEMa(EN(nl$Cs/e58:ZK`#<<[Ue1O]&amPEgO7-<MB`tvnNFei"
+    "gJki[IJ^2I9/Eovj5`r&4YW*C#<mgb1l[q3AOk'x=30/]F/BX26vha_4/]8FswRF9*wqhmXC]/Hx$`#fkAP>FlT[l&dkgH0+89:(.(wO04B1,kUu&BbP_%"
+    "9cu`XXnoUdDN0Y8MBt5F[V,8kLcc]:S1&[NWPtJC(@c_(ik/AB<r)LxlEIt4GKvmg+J,(dnLF%ERBt7Ylj7yrcZ_-Dnu`_+2t(mpi[7f0eo555>&eya0VA"
+    "DL(aQh1>J&QK);ZLEDG@^^p(F3knj'^+.=5oGg,A-PSAI8SeRn32PIrWi^Z2Y2#rT=`@Psb:WBP2]&GB9<$%w@6q]]e`#RFobI%Cxg<EL)@oTUfF(;aT^m"
+    "9%9^=hgjg[ag&ITjoY52[oxw`DX-oZw]pl4t(3a,0ZmG;<K:(e4BDn%aBa;p/7'jL:8AaTS6bpsPo1gthP;2d9lK7%@PlLJm48N#91kjK_WbHlCnM=i,Qc"
+    "e*5ni/E]9=if#(<r=#&eZo4xFo=%e&LO$IJqFGP1;3y((LK48uFbDiql:SqG29K9uo291=*v&%tA@[>06t8qX,.N;gN$N78N61va+WE7r[0=q8R<5;E6/3"
+    "Fq:]^/5/D,EW7ZukV4(H_Hvu9.ARuL=Hnc=[JncjR;->&]rC>c@mH2B3DRh3qxPHK[&C<6*2DWk-*NQL970]F*4P0nSZ3AIdFLdGvPejpD@0B:3@>eCH._"
+    "Cpr^A_4,EF]R,_Y'&=8_.]>5fW&'t;BF)d0A>'>_0c^yGP[,g;&_H#[.F_:r7Xu'LQ,$nFT+T^+<Em'`*C0^69`;@ed(&nq]rdUt'9ghblm.BG+y5_VaR^"
+    "pv0ySm)NN*m893i.NVE[m*1qp,K5nEQbc--g$ho=`=*e,pTW$lI<0f0v7w>;3ZZ$hMtm>7X6X@dm]K=%8PQ9[6ht4D8L_qqrg[vp0kM[-iA&Eg*8ZrTyLB"
+    ":/30N,;VJr;<CU3uET^UHEE$&d.UM_.`eZ2C#w9k;$kC'I$bZk+($I]TDj3qoKN=.&I.2V<>9QL;H5Nj._S'R3mvdRe;2lLR*L#Kpn8=o(Ub'R-G2''=K:"
+    "4LN[Ykp,7]bvGa@65NvEC*_LaDG-'Z;>)D(L&/J/U9`tw%[$,lJB/v0wBi8ii9.aEpOm]6.W[Qk[g+p7B-n[2]HgXsGkJ]3NtsEn(<v_Hve#qUgUsxcp(K"
+    "jd]ghI]^a-SocBwI8mV-Zbdsxjiwfk';T[i1],)3p#:6ZIhafpx&WX1D5()y`U@7c(s];@h>7t8Znqn4,7;+_M-j'l&TF@lNF#o:)`Vr4mN%K@8ik6k>-v"
+    ",8#.45J0WT6&(K[8i+;;<RxSm7GbFQQr7_m@$Z^sXr0p4.)ZsNqJQo6$hp.9*wr.wt-Zm8)X-QkSu@j5GY=Gv&_Q#43H8t+NYb2IX.<5]7,;3ls7aD3jU0"
+    "_H=_u`k'm(I$`q6OQ&n^&`Eg$]vJs2Lu)eI;Q<f+T'0r^SeG-C)`sZS`)q[$R9DJxX6R5fgdE^io&ld6<P`pQM(fSVCyR8>PkM)Wr^]Xw$8XZKOf<b-tY:"
+    "6f4S%$B/`--#/IkdFNS,l]s[<#lyh=+Kt;0kPOIJ[2ua7wjuXr1T0(gnQghNo'S3(gg8NJ-<9q30$:.TZeT2+oteGuGJ,94=^;9(D7l@Z<2VWP/3f=aKxq"
+    "h`JuF-=4TZE_nxBZ4PSVuSkeEsvOYX_=:]D<)mys96,qqYf6]+_#LGj`]#Xs;/jc62H5GhYgs2(LC,BVtIDD;[^C[W9:RSQp,>w$)s4DRZ%Sb2GIeD0Q1K"
+    "YNFnuJ$BV&O>8fR1a1Rf-hY2t3s3USnjPpb[Gw,h'up*M`hU0hY+@^5bQ[e^4g<hfeTUZ(Bb,bfQZES^H57;7.2[kLd)JJb`RTaK]vW4Nt(%qxM,#]x3dQ"
+    "s3n]Cu#<8dDm](hkf:W6-P,pabUO(&2hhjJKo4h)c(an8NpqY;X37eh1IgvW#M+iB*6/L1]*q`-.YK%uE>OOl/snJ2(&jhgmc'/[BTTU<6LeX;,i>dlqF&"
+    "I69tj-_*(;<bmb:<-1Xb.Hp.=`cE/DUdYfy/S[@^XZNU.K/h3kon/cq+aRs&D=A4),@CfUBKMZk9v)PqWbbbRjg=0E;ISW5kLuJ(s8^-Uo`T=q6J-)uVsP"
+    "v/)rYnOvHuCW(eq&)fqF`MONV[diY<40nUbSm`XON(`KP2I/tZ^^q&Pf&QiUa'7Ke@xAqMoDsZA230c89HS`MaeAas<b9L]+h(Ut714BOTN)43%Zsh@,lp"
+    "TM@d>;2cH<i;A<J<o>Sa+gWbk-6[ZF0kAPD;.@=#-hC,5@)%>+(Cm&k5q&ZQ=^Vpel<7C5,.NscegMUNX='QR0h;+Sk<pI5nc.A12AU,vJ)A2;iZfb8mgN"
+    "e75:rcm0l_`3h#WqV1BFdfl@1-R2t0GQ;i36$ZN=3'cIN`dHd/)O(kjOm<,9;jSS_u;P9%l-&kLZTlid&[s&qm`'mCA@mFBB.cqncwYTaM>6S82CW4^0.o"
+    "ldN;O)MKTWnA)1A>5dJg6k%PmBJ2+OqW[I6m;ZUt;;iX7nT5qqQv>e[KG3ti;a82@.8jT0,UC%@VeK+7LISIWmpU7'vWll'Unc6mM4+sp$P*)<B(c%,j%^"
+    "/ms#8W'[7l6(i'mdCTklU.`XZXXg9Mj.d-,E@mCsk4w@npSuV1Qr$aENuMuFqlaH#s2lTdY5K]0GCgKCe8P>L5stXkt>bS(KRdx(X[:qaGpex8VoJ4+@_,"
+    "Wtb,uA5OLewlP#;et9D&]$es&>up4mGbL65'f)K8wNNy]N+kdfreDy%jXgbZ*SsV2n`70=&iVF%#l9+[ylt&%3I9]Y+>pn=5)fm[a1M*,n33Pu2JoRf:Z:"
+    "3l[:<j&<@2CaEakAIb#A$EAAjm/IC]<D87[_Aw->J#7vqVje@+_WK-sikJH.&1Es>J^qs8a9N+uq.'xH[<5/)6NVxJt1&<GnMnsbT/u]5e3-X4V>XE8;EC"
+    "V>>Y<Fyj@msfC4WDh7`l(9%oCNEHNbgd,3yKlq[W1E,5X;FdEP`SERmU@/NZ9D^@hj-@qQey=a9I:1L#U_NAp[aG4jr^7Y-(&A-W_s>u+EEF472Fy6O.`."
+    "-G/tpXFioQd&'L<C$:3M]]9f,J6f[gFTX5fQVi=xB5lMxYF4iGFE6ON'dFOep7f8&[]-3*XX+l,dwukX*t^$$`LiVmi00<1X0#BvpG5ABG",
+    "eeF@e&xu1FY4%>:blEKTA^7&.WHG;nC)sqR=HHFO9(r`7SJNt@x:$aBoUL`LAeT#E,[Tm$uyCM/AV]sS*MIE'5<nSP49]s-71I`jXdGR3[5m';+;HQ:5='"
+    "O(K1&O$;pu;k$WA'eK)jH;3o_7OT)/%Pi%t[0ex&0QGUBYPtN#a%/98.^72q``P'IcJ,l(#BOZ^mDlR*'(*`1_SP1ZR-fuO#f5&dLR[vrxK#EZvh/nAlt#"
+    "xIuPC(yBIF3O/p9J@BTt)5St-c#b-H]U9UA5F/ePq'NiJi%T^dA(8/0+:y1)/QyM)7(mmC74&U_].OL4Xe7G#####",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10980u, 21629u
+#define DITI_SPIRV_SIZES_gemm_gpu 10780u, 21222u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/ZK=7fS]moS^Y1A`9yE`Hj8GjhHd:(DKZ&rZ5CFD;K)HdZhPnPD6FoLGp6'aDx$20jPLsJ/w0LhS)s&vR9B:`+,kat8SMNLh)x3NZkn3+b3(Q"
+    "n0C9%1VZI/]^uofWjjoS^Y1A`9yE`Hj8GjhHd:(DKZ&rZ5CFD;K)HdZhPnPD6FoLGp6'aDx$20jPLsJ/w0LhS)s&vR9B:`+,kat8SMNLh)x3NZkn3+b3(Q"
     "puRn_$f[#MYC)=R6I9kRNKh&fG@sdg2vJLRN13k^,,ChPk*-6al]*+Al(DA<7Mc.I2.(t8,LwUs_JRo8$nJpp<1:xqv>FWthWITJhG@x&<htc6bA[7xmB="
-    "uws%H0Sk4#HO&)gCpB`jOu+^X5+,IP&]'i*CbT'$mKkn(aNBleR[hnd6ommfJG0+>-mvS>]'fWRN6%d3SWZCB(,A1'B3P'yN@7C7cZp]D3:.bCcK7gM1,7"
-    "U(:XOui=/4jbG]HN^,wO4E(=hbI.O/6FB[wmTSRCb&Q=vWKx`dmCN%xuElRpc@h>vusYkM-0n))NkX-MIP5g5&J7=upqGG%TtX613wPLx3;WNk`5]61^6m"
-    ":IVj1er.)*<L]F.KN.]sYk/2GM'euod$6vf;$-Ti'E5lfDvFA1e6>ih/=BbNI:Prk2BI2rOQ.2_ZAs*2:V@1jF/)R=umK-Gp64[IwdIqK8T<8cyKQimo2J"
-    "yU5*um5TsEAgn#X0H$7nyyDSoB4PP''3,D_e;rytrreRIOMQvh8QsJcN=Z;[=3wh=PE8]:r$gksIx77U%g4fQ&D*-+iEe-`)YN3,raXv7E)T9p'oWAdw,Q"
-    "46-$0(47I+I5anTA),$7Vf=ASEeq%h'^wr20lF=Rp8iAslV+woOVvy&](H&#YPK_%ZkL(>7r68]lC.9Q^pO$hZ&-tYl;+LGI'<j#d,=Ms5X[NlsTuZ;fV+"
-    "BIq&2`vx4Dm;p_j94cbOD,0'tHmwG'.*Kh)e>#B&Aku_U+1>ENkYJ/[13tV95d[qR[Cv)+JU<+DucAg94shi3/7n07fjL>9+p0rS--v1n^mc)^Hk7>_jAd"
-    "$lVqy<_848EipCcZQ=cZZTv^3<GpdLlAksp7UY0jMw-]+M==l=V6o]5m]5rd*Wtt4gQmAS0GH-KB7uI4RTyclFx;y;9WJ],krti#w6G$8sMh;-B-]Z-UG)"
-    "v6RuOp2=B*cp6QH[-&^lN4@sBVntqw@BB;eX5j/5K^ljlyf+619Udo:S7IWB:0pnM=FBQ7eW2)9xYa(fnU;OSf99]]A0UW@']ORFZmh(=<(LTT$9I6U`rk"
-    "fXN309A_nh*68ZqWa`nH*.4<gZ@&*,.Mtm;<HEY+eorom<ZI]`0F:x/Hg5BE/]>AmdBn3b)XV$u-S&O_5Kx=VZ52L;GJ1lO^9BY^TWXQt4,t&Z@4d_B4sy"
-    "2NBsqE@;$2sbS;:7,LFH.U3/sK_^_g=1oV3<ah3B$6up>Q(m11kJ0^K1DXF5W4&><X`->IOB]TZ%.w;.y:DV1W9aFgsC[57J3ma1gekvH2[COm*NN.N$6Z"
-    "<>'edtOuRdlM4<^QQA8k#jQkP_RQMY+F0X]ptu-EhMj2'F/Dh@oPm23Vt%cAt9uQD4#^6`#++46DYS12r,.Wh0UCNrWS0ma[B]n[3c)/1-x+ak/Q2<-w%x"
-    "s)`d'>y=lf.5`5[9qdCRcyVau[(LPx)OQ^K6)eS@1.M/'-%IqCaFYE<&oewr6DMC'c686G%M<dNa(fI1b]>g'nU&A1:OU3%a=+PW<IZ(tCg&LZAmJ6`qs["
-    "t1'@fP6dq.qOP>A8XF79O=4W,#%EC[>UV=/>qdIWNeeFcGiR7hFCj+;qS7enI086(^UtN9=+k73Z]YI+P6.LGYRWhS1=c@sr;(D)=-mNh<x5yCVi3cx<7*"
-    "733`qpq>eiY^tv7PY0s7A(%CI@fg/3PLK@%$p*`t7q[<XM0,ntelo;(IwFA,RD-VNe10$]H@G<-`GA%&=2UTU797W7q3$hvlAMy^cqu:Y38HN.$)4jjS5*"
-    "_PQA``/Z%[4wtn8uKQ@3X6q`Wlb+9McZUP&9=$HMY#cf_ueR&.12PR<[@fIZ3oEhA8lM0xo7^:8IDIFJWFm`1t=H8/L2xFxuOXk-`aL>7=T-.)Ff5J7`Io"
-    "jw`B<aX]UMgK<c%DFfX&D`)b@aPXKi]UUM4H`I5Oy$p&j_OPI)e]O-D);&t+C_hr_Xb2oy7H[C7VMw;42baq1SXXW+H=a5JaEZb`@P'Ay1@w#5oVh>SftI"
-    "ZP]8E#LAj2pJ*-BPBTYXpy:p+J%pGtLAKVFsQux0Cq'S(T=e(OW1>$C&WQ[;2T1:b1:l6P4dk(._4,Un45Yb)JJ_*8GuRVS(uQXT8Jxeb/CjGkc`8S&#%V"
-    "r[@[^n_peP,&qJ_fdLmo9[r)p;gRng9.7]<@]jscuY@tiY,cMlnd04[L-G5ij5D(FV(-q&kB'*0o%v>Wt.w*DQOJFh:dtx3T%5L9XZvjJX@jI4=ilvZAXW"
-    "Y)X,;:F+WJhp]PA*NqMH(4`8+wxL#%-r+=$35kpn2qLSZ>tE<Mm6[j2'2*3',-)xSF[>IQlmRaBb@3/l]oxkVoWd1vSD71>a#D`omnAGlOiVCk)PZ](<h7"
-    "[Jh$s0D4x.wJ%JEG6q>;RY1[HW[wVw.UFv-ccUyv$r/+^l0#NwJV1`:wTZJ$dG:[yNC/:PX-Up`n,,EVNI7@^E`KTXT<V+[j:veKmS1D.Dq8.H4Q>/>hva"
-    "KHTb6)lrQX`$:_a=gvtKj7C#V&scG4u(KeUheWM^p'M,ZW*y@Tdj*'Epcd=X3Y8+E.3UQx_$9:WFq#%'APiq8s9YZv*p:QdVHCE,b<)L1vZ>d$%0&f.lq%"
-    "GP^v'.[WEgh$0TQY7@d,IYSjc#ZvVL,dAVeoD3Yh:x:'$Le,OP[D%2njX&E/-b'mn&Gi#L#iWDjD*4E#v8x-,O$aM9Mdy'Wj_JuGSdka;J-M26@P25y,ca"
-    "L7ZIJm+E.EcD`fOx2k-o_i6jJrSJBDX$PB@)nTgW)v^$.8nF`_]@DnrRx(anmv/k:bs2VuVbUjo8%gJ_hw6BUcQ@DR_C)`so[X.Qrll5)ehcoN$ssLHMK-"
-    "2y-BPx;jaJ7,b&_HP[O[Ce<#Z<3D[6,#FNibGa_mo.a`#Iy>T,0U82<`Q;T9QO$RqHZ^%-jRZ:#t4fT[(k:&uI:eRb<$%:74Tok9yWh#L'kGVI]RsI*mj="
-    "=tUPUUNha+t'./#_6@VGO2[(HLY>X`oS>TUt]^^t6b-n&Z1,9Y6G&mpWf<tv^Vv:HHiMf$+hBuh=&CnV6j%+W''aFg_MaYRMdhB3k/KACB7xNtpId&tn_O"
-    "ISh'1Z)T.1l&Tqe1Q0C%`Dg`L[,&BcCI&_I>S'P$VlxZ59kCrJt3_:Qs]A/sxe%od<[pbtnP.DqYpwqAfd8%usJ1BGc4IU3-_`m8L=bHfb'>q$218Ylc.0"
-    "S<;]M#.t`Q-Tnlb:vaw.P`uCu&M8UH^/$RtMNt.KdZ57jFtm_+YgPp.L#rAN`BtK/n=^-wc+q9'5+xC%)&Nm[t0cc#.u2s'MM^8EjG`6.'o#+).(Al;lM3"
-    "BwR)-QE&$;JDt4Uw8csh1Rds2%J2kauJcA)>W;c7hibU,HgXt@pOCn+Ri_54,L_`g]$7w@yLNx0__bTudU:GBh)Ae;RaZl#xK2f1Jv[fdlf$(J]'[`Uf^H"
-    "Q[c+7J,K&G8TRWg5w1Ng=g>(k)71mUP6WuF/F5_na(Gw'GDvgQ&0XAAxfyVJTQB+].+SCLIP)Z46r1)^VF5Q_>Ch'3BBwocQlHVVcYGZe1f)Rr8HYWsT[1"
-    "-oiM5v&nMM4Dwqy3SVZxoaaJuDb4d*onsTfFjnh@;lD__,-gJuNN/)(dIs6[$YdV=2f-K%][%5olvs@TaQqQK_kM*/37ya%8Qs>xLf>L)Jhdl@.#Q@@7(G"
-    "SYDpHuI46kem9)U9Hv@9UN.aW+7(fGbE0_K9%>I4E(B=Ad[T07oi#k2WH$_MtWgnO^rQWj3uJ9oqfht$*DmBJe5s(YB8EMa$KqcO'DEfkY-H28<ODbQAfu"
-    "to@BDuq:Iv7F%7'#qni_0=;sf9NQ$/DTkBg)D5rjm0dU-GIqWZN2pR`-U=G%vN*-YBR0+k,b;gHe1T<1C$-N0'k@*bu$)cn68lsEO#J=(.",
-    "<y:o90&_8e=EjWa5$@<WpL^^NctI7jHLn5pdAlG:8_hqr'X+1ufVEr)nxlDG#*V#iavP/wv:ncEa52uXV>cOIcf<UAH_@nD]%7XNqa_oQg_<<eS/u64oB1"
-    "jdbCt-@*='k<OH%dU4CW1Q%)AA8@LLc<X5]L4@EN<*2V,s:<&GI&:vGn0IRZE2@'=_Py<9e]fCQWE@+`'CENYOqe_RB3(k_cNS)>>ZJ0D@q=7NneWTY^aj"
-    "8j)[y$WWil8MHj:Va_^)9*8d[NqFmp`2s'MGM.bK+uV2:,C<Nl06UB-T#Ajc>J`Jm0;sO0MqP)YippQl]x8c3QK4HbsSx9ae.O]C^8fV,LhQo`e7d-Viu#"
-    "<4B(Wo=3i9b'#Pe$[lQZ7sDHMQb+2fcA^JC.'oQn$j8'8Oyo79Hf=u@Can8EYRTWcTprynOy<>I/$w^f`Kh[m':a0a;qE3tWIGQs<<*`[GhTF2)3]JUtJF"
-    "2WrdKi*6w#wmjH5S@K9&1`b'P-r2H6lE.:O.LFH^8F%Rtg.<e$6]SI;qsJCo4TZ]6_TM6m=&X-5<i+r36^c0nLig4n*6i*xmCsPUSO_OhYd,i<dM6aYp,g"
-    "=/-JMmYQhoS^IEtEDxG=7P_&''+1F%HODN$GW9yZ+kNn8($uBpO<`E9TRe0>S^V,ABY/y,ponUA`asV:>6nKM$`+2*SjSt=suDV55Z%$C;;v4+c$irREOM"
-    "<PBjYPG(0bhm%d-#'/0)kDmdvJBh(ifQ1-Q[tPqdZKPRE*>g`&WC/E[wE.jMIWyPXt^.q64(ad(@K.dj3VdfDd1:Pl7jnGf;`oI-g8rA`dQkY/sSv9EnB="
-    "(.A[CYTROp*1jd5X])[^%A2FOmn^X(Wt')AquIPy(2tXoad+b([r5F`X[=17KaH#b=JAbCGI+ZU2g$dn3[5m=E(n]6CuE;^4IEL5XJd<T<((LQoF5eD@h:"
-    "4#&`6.u)u0qfv>kOAW:A..jqi,9u:54bh<^lor$AvLIvM-3ug,P<]ge8r(KWQDh00Rl]VV-9PAMAQDBM=X_A[+,8(t8]7/*ZT3wjKB:_I&rsuM8gZA)Z]^"
-    "c3nB:S5#BQgPI'>UNX*>][-x>F_eB:E[SfFuUp(V/>bQvxnYpcwD)n%igF`DD71H*CWmms.IBAi7H&,Q[=Q33LP7qw8=<L1iyovo2[kJggB5Xt<7J]y:0^"
-    "o2=w]ihQ_%Z*;5O=bWd)d0]H=_xi%d05'XjDny*wwK;DVEs;dO(8vogV53D:U1MPBnwyYvxr#X)@^=]*4]0'cf8(uOUv7EThuo*P@#^7t=D'dZ.yU&lur2"
-    "I8%qio;j>V%n*mjCRmZHI3@8C)_cM$N<Lu7$w0,yj(VYgwVRwW;):gPhe@uCag[g_H[un1kt`P:IVVlT-[oex@YFYX%bKxNSE&_X=im)y8;h:KA=DfX@QD"
-    "8Pm)5=]blaOP0Tq]+'hhQ@ZIKnv.brAb#I#>hR=/FZ6j4#X=`=^LD-0XXI=qG&7$y8fRsMYf.2/J#'hu)^@&;Euc'xP6iXorqd.k,3gX=7VYH'@k#.$@kh"
-    "6vpxi,3YHgktwpwGFop7.qw8)7NS=:P@l37^kbZ>4xT;IZ6qvGUeJ,/YFwN94Lh1ftT54/5eW$&n.iJ_p@c$8CF7F#+^#Xvj.xwv/Ea<q,v<`(7iB9UPqG"
-    "A4_q8C03)#l[-^%qL>H&#)4j#srR#fmi5^j-xhqSk+A_kb%9=%mwtfRolTu^jj020[KKT.<k38W>TFO$N)9;k#8#*&cT_WBmU2l6;;8aI`Qnq/VfJ'lVy="
-    "b4wbcX%D6:&NZsSWSHFbycI*`uv_gd$R3#P2Mx;QZw%q.cVlwSr<G[HtLTl/]n1I`IZ@Y&uJmj*%dCn]OC6R#gC's2%RPdiSiB:O%vND*=6k+gwtUH'](L"
-    ">J;=.$b-1m>LWg$7tH1n+^.D%(Kg)BW3ZJ7G'Y#$;k7ZAGHSlgf25w1L`7`1%FIgco-c:]`OgjBx9V_Re*@tnK.ur:a$J7IDdWh4scX)-WuAp'hj`Sm1jw"
-    "xE<iXnK/GaRMfBaAfN8n#OZkn.3'ThYo8,#Gq4i6Tx0lW[qQCfy;'+pd=]tI_%j5Q+$DQwl/fK;@MOn(4YdF62l#>j)'yVS>_HB'.*Y3-psY<.xyI-1]^M"
-    "k-Rs$&'Px#%qyuD>IQ>bF)yx@7MXT/],/dJnOwks&yFBd`8`:<U73W4VFXM$@h@#piZCndYRZUKWyu.H<t.<Z;I,.sIO,w8oBK]yqsFFbaIHk/as,Eh<3_"
-    "Ho,v7NsrfCSiH@7sM#Hve*B60,=HGS[tv./Du91P>oK-1AV/>.T38EpyyM2OSnpZnfX--eI`[X7Vd:oGmNOMOS:br&i5EODKuJdHh#,B8;uI#ho#O2*]wR"
-    "qsYs&)05ce6-YMs;GcT;g`mdF`rHDN5]4X*15<U*ul%mBV0in&w.d4%2J,IvwMCV#:;eP,cU5&KS=$F28j71(CSL=5(#PR-J.=ej-mK2cl%FhAE`W[J(Dm"
-    "F]kkFGDxh:)a#Au<js^Tgubf#pKTfaQH,Z+V=*meGY@y@h<IcbmMAXXQQ]MD.s%EYR.HH>.ke#:[EprE8oC:h@:D4BY^4LPaMl@bXndL$eFV<#%`$H4J7R"
-    "dngB<i>2Op<0K$8Xtft&G3VkmIN_MWmWP.cgX>%BV,r%,y`te+OJfHaM>H)vJ[=$@hQ9(kpxE#ENS['^wMh)[VrsrPxsDe;7Qulh<7jAdSJc(6h@1P<<6A"
-    "ZNyb&Vl_Age*8I.u5Lo2NX0e48o9`6#1f>K05ufvq&;B9[EmO2%PCD3cK;:(O,5gK+Q5WxoL39b;rKtoC,GaqSE>Odopx'Ljj9+4hCwemk-[-OODDAh5LW"
-    "*4v#a4st50Q-F6@RE_jE@bP@OIg6NR@RTTM`+-/yYN:'g&[E5)Juj9TGKKk4q9N;=]YA8mSIs6XCh+E-GY;(8@[YO_Ow;563wq/lOO)T`oAWVQ#TI[`%AX"
-    "0kt>X>&JVo(-u%AiYb:$tC;-HO^c*8'KfB0t`Y5L66`9Fi,_UFG>e6MYuxp(qa7y0'(pMl@OjD.niFPOj;5`Wvwe.#Q%T5^>dd5X$6^FUCtq-g3txs_>^&"
-    "2Nq/DRucE(4@sVE^9P4dF]bkcO*b[.S-s0)hNAFt@a]8''TdpNXutQf9Uq7b*d19=Qt24;9J8H-RXb/S6QR1fsH'e2skxDQLpR,q8Zh/_W[c'YnF(D;XRw"
-    "dPSt;fKE=6K#4w6HNm:sE)uK/K@pI-Z(sPea'sF9a4HPGi<kbviH-gFoi8D.VdJYtwTFd4u)8a%K=CVuJfvqSi$RMUFsHQK(=sNV:B1H`2c64Qy3jAcw+y"
-    "E-Uh^B;$Wh*gNu@'kEa_T9HgK'mZDIiX;X2Oefk@R<:_[K0b1X:m(()wJihSp]dk86/FZ+;*QGL-'.uJS8>yB.afQBBPdV(+1XX]bx/k8aSm5ZtW+o^tT["
-    "8ETS4py47;6csKGG9XlS]dX=RDfXN.kT(FgV,H#Mj_-J)liQb]9&CiM.4to9)p,JpjY/&_(tm9l2[nXI&<'tp=K,.)ZBW+fpE(M-ycNPOqm<K]/M0$Z`XE"
-    "3c#n&O$oHpe5R84Y;lKlPX@BXy:#Zgj%B0Xkk-iVqAw%XZmofW8iF_`HP/H&g4vnr9q9fpt-qaEvZYq##Hl)SRoFvY30y=`93kBI]Qv+h`'3Rnsq=Oc0YY"
-    "F/y/h>rvb-dFpwcYMhsn#4WKbQ<RGf5S3Wp-Nd3;%8<Ei)7Ipu[.&YGY&k2T/W^I,/K-a')Fow(Pl'*ou,R<uS8/Tip+CV9C)=E#_FEIfieAsydv$ra.LB"
-    "*#QU[AIG^w2tIXW8e#XMU7Ln@%W]'b#6gEd#[dtBhQqd7)1(/(ahv*e>ZkW[a&JWlYUHg1MP&B+%G*12O):S:+s*ZS`PK4eYkhrV-Wyb&I3KD`7AM)N/o#"
-    "e6W=nglmKwKijC14ljJH=kCfnW&$aakqRMD/m+vNHPBNW/Py;=:P%jO#2VuRjY2^.VSu4p<_#[sBd]A4w4XieXXb>#KV&T(>_K.UM0T#[;",
-    "4_,k4C/<S<R^u88[unYQuIvO.UdGjg.+p<5V`itH)[GCJxyhoJFh5OVjOW9)[i`qsDJGeHtxNH[bLZ,escd6&PIQptFIR]tiyPY5+5+<P]`j[%UHq.L01u"
-    "W%=_`lU*6C<rHfJY]@i<y2G+1olVV@g2dIOT'_Y-SYjPH_#jRsd9u0R)U80>aEly7X8:^c%@upGum2fBpP^;R,8A8k]sq-pQC.^;O2d7AB]$&FduJ.f^v&"
-    "Dfs;3mAd2+e9S#&2y-j#$mV9Y'sN5P<NR#R62,Ea&b^[B.ufS=D]fC'QV61Uv-r=@4D7PCEEvgWmI0=.4c^[A.lGpJGDqJq@.+a:^_I86C`aM:k4^)^jLm"
-    "U&^w<=L^[gruHjb8RK.S%w8`Yn'3sC37_)<'N7*3u$Ja%W8nGb<'6/PH]L:wLHq=m*hMQN=GpHJV'clW&$*LvUwDB5w.6cqmoS7wa^ETJ`cAk=fByt*8n&"
-    "-FmL(HvVB;Jslp<^PnqU@+#sj3u%Y;#<L5#jZ:*tUOrGEcZF>m&E4^+^pGVa+rDb3'j/nEU[+6k/$]&<@E#qhLL&'HhP;[:nsql1$rG0U@&f@c%**s6h]9"
-    "%]E6A9HJOlRmw.s'^I*Io7$]cdv$;@%)ft&Sy>+vVJ+QYD2+9VVp9VesL1@AhPe+FVt=UrLo7gVpOQn'jG/7(Otlq)gcYA)CbtdU64DLf3frxiyA(Ub:m'"
-    "#N876h57=1hXtrHYqGHQU&oA9`I$xSX3M(w&vX`6ZQE-a3b'_)J6n*Uu-V.J''vB34'.mJ=E_x+.I-cRqtY;dn)N_Gr*K[uVrN:G_ony$);D[_]/:P/[A9"
-    "<S+GVT49HIy@<JRT]I*;55c/UUY2;N.Bnff,F,9(*L:CuAwO2X`yaLn=8rV<e^'()_GJcD^^XR$MnLmG/j-_^'Z%#(`rs.A4V<hh@%8P&XWAut@JUb-Ja["
-    "BGD1(IZZR:+]Ygd,y4mEp&m'nmmF2G8%x8MDkw(f&5,GKGMgH`;':a&wD%RJ6J@i.FWjLK.pDFO9SA[`CYNML(JLEkS1RhuD`LWTXdv_P<Ebh8Yyg.EcgH"
-    "q2M:m2=lc.A3QrxSHr<]xt8Gpv=s+X1F/9wq7CBlVmOWBtCIJb^&STTg3m0+wxhAYC)9hQSK3+KFMTocTBWcIU^,8E'jr7).^(.yoMHx'L/he5hw_4*T#_"
-    "q5';l;%Odri[ok$fol/e]h&fLGyIJ)n9BU&ktWN1G*r@lDT=[@wTcwBsS7/<h-7^1R^TYenR)d)Bx./s]srD.ndA+>5xG5VycC%Dq&NGma>A4QA-#+PUck"
-    "ePh(N(3xVKf^.,0k`v=3>']aT.eqaorA2Am2.+=BtR]L;iYc4%eP]U_c[,1#(&db;Z&*M#Fce6_`5IA5HR-<<pN`9rGDvd8esHh<@*Tni9c^q*KPwRTNsp"
-    "ADVS-9&CFwR7y2^i>6<k>4yNFfHFDfdfVc]Jl$XedmLDx.0Cb6(,9ty/eD<W%Tbm)O%-d'c0wa;(2.o<ppS6s//Q@`'Zh,^UgXVsr+.JUHh*/E17HMt%b/"
-    "/6mBcF@auUg<L1_P`mjld(5d-%ak)cd;X_]Y-RBU`3COJNISfPC)bHZOTjX-Tk&7%gw-q=aKCRalK^g9g[-E@,7>YcoIP6VRKMH[YWaSge>p_cL=V,%WG^"
-    "N+(3m-Bn>nv@p[1hWUv,y%EgIMZfn57ASwjh^3CKJHsvI`yf6-/8RM`6DCn3HUkhB8REOx7qquI6[Bc@]cc`_[beann:#9BBToevHe%AP9T.w7V%N`x>+3"
-    "GyGW(-[V&/JZZPFG'c8p(0qV2JN8A[^J%B(_ypyc0un:fSuLNn,RMPSF<=K[WN_@^=^'yD#(oC<#9)8'PIwS`VM8DHv1(+7ag6Em&L=fGQW&k.Kl5((bE]"
-    "9.EE5uHCL81GGM)dY#I$7^=4T3Ao,vE.Kq[KmBuWur[W;l>_r>3@*@emWZ_93R*)]Guw7='ibKY*`neWV_J^$uSf4ds83#iv<g1(:skI2GJ59YU=F7$8.M"
-    "XsRM&GpD=M<,0@f<$ye73ul%1F4FSa^5_^PRbsTK@AT>.YaOK$4;.F#)+D/gR2nLSmg(R*CV>SOwD'l3<090fZ)eM[yc$_#:7h:BSV=*qt$VZp1Bv/fd/R"
-    "DidP45,OIvM.VP2c/f'<LZ;v$KAY-$gML_8M_n-f**V2@mjfn4E%ym6Bp3Ppcf3%G(c[&fTFV-njPdVW5&i$g%4C%.JU[*^Gx8jRmPoqSn+yYiFr85H-qn"
-    "3:)qum@)H'tB;/`(;R'1$Jr<*sSJ4^VP4(%ull)KjE'Tnwd1_/NlNkAlI#bo<@<9`l8^0]3w`F<dZ%](TEm,8R]S5dw-qhA462GPo,%(4cMmu,fZXm<Q8M"
-    "uQ&O/BLE0_QgQykh'WWq<c^XjXRDFaVFexFVlWXuf6FMOu70=n2eOe;@Y5+aH9es0l*9B0Pl^%c.&E)V;<P8Xup)Oid-qrs6yi/.9vP.cbE)jM5UQuLw$#"
-    "WDkgk^_wvv(J^#vE_Kx9u6`^0;p%]LDc&h(_,0TAWEh1xv10KHy71qyHm,/28^,#F=gIdT02#bk&Y/tX/3ViEymk_6oRki59C2as&+_9)6Cf,%l1WJA0Uf"
-    "'/ft>NmVBQ(3*-F&x=Ie#E9qO_8njFc@,1n$1a=`fWvs^pmIO,xsJ05&6'Jm-7nu8m:C'dXA=dm/ukl,v^sWu]+G%C-#kg.U.Bsrll%C]kH]E6fTtesqr4"
-    "LAB-wFlV]MGed',t_L`;odMCqtBuk@llAB@5#2bAm,4<C-<L3A#TUMvJacqp1BqFDdf`#7<Rp5;&UV--G1pb5n&7=_mgqYvI(9Y*RLsSM=ZJD<Q`F=lImj"
-    ";WMU$8n3fBnCD[SBF$M[nY([l3.Aw(I_J&FW1_1L_j5RZwS.Mq:xY%F>h*D13kLFdG/FtB[ioOdm6wl98OBH+':,pQ5[dfOwjf#HH&8/q%1_R&aT]pe[fc"
-    "j42OLhu6eH6C#GgeEZx&u$SWbQ&h/bsk(y@UL)=SSEV4kH<i.]umycY3oRoZ,++InEM;sP'Kb(^T7tPpa8#S2SHTM4ALJO^5JKa<eS;[by,%fW1J$##",
+    "uws%H0Sk4#HO&)gCpB`jOu+^X5+,IP&]'i*CbT'$mKkn(aNBleR[hnd6omm0-#_oD0:D-JFB@7^l'aBU^kJEV$ss//-Cj$07[6r64Cc1mSd#HyhVIo)moR"
+    "7'EOtC6Mf_6b<9`76Qk'Y<f_#Ye7b_u<+FAG`UcMmuXs<^E4=sZ.dP;)YMY:#N0_m*dwpOEm2,']J,%aitT.UTecf1;pkmeTi^,aUBb#6)skFu1&]rr1Fj"
+    "$uAj06I@rtDfkGc`v&9Q3MWR9BL;@Y'8F5ZLx66q``H)CF_tmuCJk<^OWp21`T@rA5YQyk-4S,E@Ts:L#C&:Tg0*nxq6HeA_BK/#OnPK0ky'9/9H2^6XAn"
+    "E[s_%OJ6KSl1-_+m-vxGthLg*Kj&g'xIdE8dBg$m0*<5vDar>%WSxd,%b<w^quCN;;$.0dINUgac57v:aP2cN:0wv2X5)DQ/e^o1cjh.4FWjcl^woJTe8p"
+    "yO1eFl*x@0Bj_+8YAuRB4Ox)7e^NR4Ko/BVp:tfEeb)'9'^`,t<70;G@tq5E5a%0)9=e3$k9CoN$R7LQuMjB5*@eP_+NO&nY2FerL,Uh,&sKr#jn+#Jf4f"
+    "eZChGh+$p]6Z'SS.R]^2dDoksHRDOLL(xjEsqTDa1#Rc4G<+md/EQQ^[6M,vd.O6dW<#*Kg4YE5pdiBmh]2;b-LN2>&9cjG6O+SI.h6:w'DCR/wa@S[8(:"
+    "prxs/%lny)3ZYu<*,vU&VMT(GZL^2Y7m0&F8'o1xCV;&.Ha_R^]7JJ33)e9lq6dn#c:K+Bua<[0A]v`.;M5B4VSMH`)By+rEEy632Hes2vxFf[CFJA<UZI"
+    "x'd@[Q9_#Xr:&OHX0,)1lp6sZ8T$Gv4UC%1A3s,,i[*CblWA(B1Fq6v@WV_euSN.CDHqFEyg;]u[8tRZ0+rd^WVp_m8++6.Q9JZ5/t#OPaHgK:C-U;6Q(j"
+    "6@M6/0J]n9-w'BM$=q6[IYaf;_Ba%aa4<4Y++gTA`1%v#g4i34;g8%;[u)HAPD3)Tk>eZV'A))ijtw+.eUb[g^A]1wswv/d7Fb-+N3r0/[9Jw/CgrNsG0b"
+    "B6HG*ap=nnV/tuqclf.],v12(R)wb9>q5&mQ8O*Db'JecNQbP0DqXp4;Rb1jm3ULD=DR^0bJh-H(_K2Teo40lEag9[yYkQ/$(A)%5>RCrgO7UL;>dd/lA^"
+    ">Vy]21EvHD5+URIb:i>_^De>_66D(lyCW4Z2@o_gE['J`X6C$xj9rF[Z%w4)Q@P:Cmy4+2As*t.cr5IYk];j2ZCo.(@tcj`XZUjEEvVEH@=6SC<<)Yi/W]"
+    ":pEQ-9q-wZ0=GE#LQ_3+2[uhq+EGYb@2>:5O4U4_i->Z0C+yU]bI:N@k@7KTD8Vuag_=*vYd/@>tVnK_(rO2#LoFHi$Zdhs**J[Pf$<W*^_eFytmb@jZas"
+    "iAW4da14rFdEFvaXgQQK^3QTR+o#<.DjHIkmv3A'KW%]qkS=s&YcdD`M$3G.VA<fLB<18`S$CJ(D*Rlyey]-4'I0ddK<n;02L)[9$(.>jNe_c8RLe'Y@/:"
+    "gy+Cv&>&o[U<^-PeAeS[h1KIf#G;C0vZjM`:EGPrtn@72D,Q>s*$(gF,6H7Mt[<<<knWQp(7EXpUS9J)[Zm^bq:wP9qaC2DSB<.2yJjb&AWCNV1N>[lM(`"
+    "L^=j*UDwN<W:dYRbQYW.F$VY%2An3u)(Ly$7Z-a/.ad6os0O)ac$NB=M$pcBSnm;=_B5IF/h')#0$Tl@M<-hgSOne[DYg6Jh*<T'7[ZY.Yv^b(GHmmBoNA"
+    "Y%v)B[n9#XykD<_YvXa*Yyv*I]kPAThu)l8livs_Ur1#4*mD=2_(&994Bv>-Ht`IK]-S4aE,ic;HV.WTlIFU]^RvQw21MSP%w7:nLpDK-nR5YOWYktBSOW"
+    "SV5RDiysDj>I2t$A-,Jh9A&7)'$c8IYie9Mme[3tqT6LWYUYC>V_G)Mg>pI%dZZ^yrGj0B%Ud9G7)D];TQMnN[5M^5bL*Vq@BO9#_`tQ'3U&J14pQ<&.GP"
+    "T_B@.FlUxwO0+fN9lDOg&=Hr&>HXV<Qtg]$^+L*$k1o:i)Rmk@0E)B<.VKQ+=1@2Lm<ZHNZIJB0F[a7+y1THR16JWI3pHk;RU4Z)_HkJ'egL)kFG1CL12P"
+    ".N4IikkE'_Bq2+*jX-MtM%RiZHMos,nk<tfpUBl.rU[k-ow/Nl@Ne&2x/)shk<)S(PL3X,*x_KAYS%:hiB,['65'3MG]G*q1@#x#Q++nr+87X.<7m&eCQZ"
+    ",w>ZK+vYwKZj*^JxXQI>b(0)V:q<WkmLarw+MSh0$3F;;GBKa/2)$CFkvywfbm%/kUHk65G:b#qiKMTCANq;+p2wP_PfyObfL&wfP,5V^6M^7YNS>F3d]C"
+    "OaHe$Zd7FIp>=vLP4O*yP&iux1@[_sKBaS9$;7tkLhcTZZ[+$oviAmx>:BO`tAu0O4DajI7adfSW-kL5S%6$/t24%[.ll]36D'NYAe/'i-wOKmnf;gcL$a"
+    "$bjOkT`7pP)XHZG(xI/ASV%A5L'UODWRJ-TmW.Ldh4`^ap^wK)iSU9GT*47BB<T_1/^'Nu_#JmU:'*Uo<jWQ[gG6t'W:,koJy85VjXgQNuv:7dRfoJ/s3%"
+    "4Hkd4-[Wau_:dPjEEN#p^v9%B$,fT>SBo&W*U0tog0:uhH(Y.n7V8WAh,Ym6Bk2m&/-[[E.orlK#gOTC*vC]5`g0sOfdPe@-1nRZOB;H3=p@4#)UsA>wx>"
+    "`^pZStZu'#A#co=yk4CY^Q3rs,P;pk=M:A/PbSI5R,7V@gr,n+_rLe1%I4>0n6F:fixi-sd^XhRD4:@)Y3QWZNx2r):&Sqm@(*N257RkBcXAY*K_;2$XmI"
+    "YIpJLyD9EE+Trnt,$JcY3p+qf^l@b^d&8Dq^+1(%YnLEj=:J%h`Ny3KI:b9><ZT]5v:[VOBrB.tOHxJ2%jZNL&M;7=)h29Tcj>FqM1P4e:qs`<8n9SO'ec"
+    "idC0m7#<YSx626X.K;#YKpA6np.L(0qRj;H(1+P:;:fdEqS6#&ofn0UwsEC-D2jX0oKp#^xhBZw@u:Nxnaqr&i1kQlSw#qk[c#XjadTqDEhql_I'aMjUXn"
+    "e&)p`m60&tmy1ZFj<(h*,ef'b)p+ocPYCVKJpP$Hi_9cYoyV9[u&4/Ws$6w9<3VcdTb]1%ET3yw-t=>6-/HM1JhChaR`0h&-X@B;5%Ud(8-#O8KrgK&7>w"
+    "w^3kn:b.iAke-d'&cGYjU@vr]06+dyim[A=yOIq=idl%Fp>aQn+gFYcT9B4E<#Tyw_<7M&MpQ[USY._AZ7vW$'U4aMW=47jfR8G93]9TC(1rLrlPI5D_Fo"
+    "`,CY<$I#U&Be;.AVO)x)J]V0W,kEPCj:`5.OxG,u,C_/V5g,qJV#-yjEtWs)9MIO0uv^u/$Hj5uVq[g*yL%JW@ntG/OvHu#6Ll_mk*r;4xhd]<W`<1K4IB"
+    "Au`pg'ArO5f.b@&k]dNJy@sL&,b9p^;+)epNfu*:t^3*4nZVYQj;$F#qoPq@1AfUs+:;])pM<A+]<r+H*mDsw;1d(O%-p#]XaTiqi]X_UG/N].l[^[bqs;"
+    "bC9KZo(h@<QK$SI1R/X/&cL/lLUALGGP=VWwb#dPGJPIKN+<J/NFWb'Dl@*Z8p<U)P6ccYYx]cm3m+b#19k<S.8o>4g&FN5Z[Y)uGGuO3y*L2m6mOsOqr&"
+    "_r*=7HFyCNt;6R.m69XSgE]Kj*,ehsaE&bJS&sm0JM@H9fuU`:(FeY,wl7uV6nb)CNmvahdnrW_`I1bqf([y*f)=iZhcIEQ'M+el+Siqcn",
+    "^E@0Q>8pidXmsPUTve=/`]LYhvcmAs@OZ*]:CB4=xVa4TaQn+-44kq5.;[,A;7y&ce]XsCeS3Xa5).vUuYUM1C[[<clP])_`X9x'EiKm2&=T>CloXN+8J#"
+    "YOZv,+IgNsu@<Ry6.@lAIra^3&`4jZ'-/fE]u7k>B%8u]R9#<yamInNa$=yHa_FyT'Z][3goD*VaDD20cVTN2ni[SH%=Ngb:8at5v#pU3d5^T7DN6.>o7Z"
+    "eCUWH7@2A4>axlXR.dPSa)c7[8'g6^-cVeGN;=m=Z(nrPJC;jh&;UuZg-LcnY]9m>_u;1nfhJUg:*`T3qdmkFi*@lla-<$'IWa:(q%hY:F$Q'p)j-YJ3r9"
+    "&29)Ml1:v&e3gWI_hSuu>7kuM6nBJ%<4bVIM;.I:Iv[idoX,Q6CelTN)_Z_-7TcP,RG=ic]JsWsoZXxSoTX7K-gc.C@w/vP=8kNLoqPdX+dL@q>CmURZ#_"
+    "T^``0,q.9t15dq':q%MFk.`q'eD-vtogggY)Vu,+gx%2aNP8QUq,hF&d^cOGm<aoeX.GthHZ4$=SSH6`$3$ZOUWlq)w_OOt^;($8M/F9rqDZ`:V$D$fK6g"
+    "RpNsTMxuMs9:Lv*w8nWEW(-FU@RN`ip=Wnp_FKXpnMo1AW;)#%UV7iBj@7OIOVX,i1O1/*e,'ZFtr-Z8oBH4tn4<VQ)Nx*13C;q-ngXqLyo=nn5;b<G/<O"
+    "pc-&@R3MbtmVqd<<t7ub0j;+clQ%50q5*u5Y64;`(HwmV;BI-h2rJ0Ts8,hQ7a@gg7%[5odl`9hvO0kl/4F7&@4/yyQQ/O]-4sThOmw5HV]/ZPTF2iGMkH"
+    "fI+1JFuOrj<U<`D*X1Y[BBZ`;tr1n0`LnaYA=2OFU<Y$nJGbYNdHR=UBw+ojEy<ELmG2+$R3M4iV>ZmE>%57EG9t%0pC&5ZmEenJ)IoY+o%2[)$OkoQ(Ok"
+    "IvB4%4,'.OMW%(B_wQ34lP<Rk:+p]6f+CsQdg__di))Z454^qh7,KGJ*A@s[B`UVF3##wyi][sISGakeqyENy-Hh'bEu=Qg-:dS[Y8N[EF71^IG_*XwJer"
+    "oUNQ(W^tK5mDQOs#FK;JJD';<-fM:@WdVijHjn^ApX]8wAto5dy96Do7<_inRX_YB.10le8;vq=lDlhe;bFuRCx]aH6.Psr@9DRn#_r.a;3t>cJ4t<orZ("
+    "ZIZTQ05,`_oNGfEMG)I-Xm#Tt>/[9Mt<#R,79Fnfnw$BJO;V2EKw<YSl&M64TJYf$p^wXMbr32HUSQIUdsw5.5PbQ%nfa^qLot1kG1N2mH36cWH>-+$<J'"
+    "1>WXvK-'Snf3UuCK%gDw&DHR8C@'1[_^$'6BAb.nk6>Y%v][=<B/;qX3gHyKVd0Ka'Ea.F)v05Qx=v^h3W]G`l^4E'eXXlB]1ZLw--0e#:FMy`^XN%.9P%"
+    "B/e5(dxO'#@iG/bAKQn-$B^,E`*qQ05jYT55@d&Y#Mn7]97cm;PoxO'tP/T56eQXHyB(-O6.,dEY,NuG^ArnSvMy[Ci.4cnOI0/^QIcFYLDGWIe0ki)Sj*"
+    "MG6dG=Z$gXK,uNt&*bb&Y][(25/O.:wRqcmL<1s6o%oYR%Rs+JjbhHs0stZ;mY1*QqJasoQ>Rfs8r'6F(]YH#[<DU0Ar1_[=NISRN+'t5#Y0nFjHTCUO_q"
+    "iq,=ZypW;><pp+bn@8@/,#TgMq(pU$81)Z2fVpQ&jpYD[XJIc.wA>*h>prA7p#l4oFCYLpY0JD0oj$bmxTYMD+#,xkR-sog*VP;lE[#t'EN;wDUb&WRVIh"
+    "O3@MlcX3+@/Y@s6ywG$Vm'(qO]B0f+a9OUgVec&1*xV(b9pV]PDofF8/#&IG7((YGFdRy--W*kJ52U+gbx:45HMP/TPcC&F>DC@:I&,KTM#xdB[Ks7=ADh"
+    "`mFiDL.&&x6AfeHAg/gF&f%G)N(lb[9ft89HK`>/lmrXg]@D%E/IywvIqeyc,.n<iZo#`)AXXa.2LvvPcdmbPnI:c2ZJiE:+t,a:8G#IXRD``q<t4i'YPf"
+    "i.+.Sm9E_Bfxm.:^NP)hI(pnm'yrXyqC.)RM^-n:ikwR_9:(Uf:p:5aYQfDG<9.ldl_KX=:=X_n*vWNIMj$T6V8CrJjaa.6&Np8R8W7niysVFOX'hQpp[o"
+    "$,*J`%L/(4):<:;Z+P4_uK4ZL3Dg'1bq[GNBE%6SlMc`7]4-@w8.[vMauOBROe<nYo_vffatfxDP6B3%nE/$fVS5(2J*;$-O2B%m<U0FnQX]0hIY@=Y)mH"
+    "T6%G0il-Kc5L[u&dxK]W6@X>`/yQsAentdkJgM_pI-Bi:[f<grx13rEF>*s_R&wOoNGK7]r[h14TrF>s:3vU-&9#DG6jHB9`FrTi$C,s=m0GKRMb0'X0DB"
+    "px+cNlXI6KM'R%TgjcyrIYM+M`vtNAq1D<tgKuQo.j+#ZwfReauS3eI5*EEX$bmhqu0Ok)q37*E6yn-+ck^,35#.eR('mVYBi;AB6<Jvp5v[3`;a1R(2K5"
+    "jAx&ZbV@20<MGq<mbV4kF+t#dF8`w08]>*yO*eQDWd>Xgol)lnpj</;Hc0ghl:OhMuf8)T.ltLeQ'jp>_6*lnYYafF)8iF=>lBlq9JqZVhkbC^V*Z/s87Q"
+    "BZ/6fNry-4Ph:4,K#T6Wlb,fhLUZsc^/hIp+i5p,2DpDkTX+1She/U__F0_95ld9LA$N$TTl0,C@Y;<uPIc6Zqr4t_NA0.av->'1PqwFgJYs`O<DX]kqgM"
+    "Y0p0$['YgpelFXbujMK@gROa;:0k<,Q9FxLUeUG/97tV^Ydr4KdZi7JWa0>m=>m]LX3h%6r3<Twkq(8QPBF-0UHy+a8Y'V3XY6VpJ0VsO*y0D7:_qkQBpv"
+    "PRl..Hi^g%9fZ)f:VIR,uk3BO=)VD;HF+Z7W'R7Krn:J]mf,<IlY60b2YDVLkR^7DR#/OuQ)F_eN;75HEo^llvi&cx9f=P*/Y7`VW7vJePNu9E1f:d*;TH"
+    "U8*UvHDu+++$9xM)FoX9hwU-G8niUHg#tc[40a*8+<IO$<xaP)_QbLIo6V,@VD:J$rZ']hf^&L.DaXg,:t+Y[wIf'%OKmTOD&nc%>Zgkmxj4m29E*Uen]y"
+    "C&t,RrtR.HGEYSwO53Qr(q0Seja0'[E(r#ocYJ0wa34H)4_(Pa3dsui-giS/C;q.A3X0D.meI]G.$+kHAETXYd(B)+9v#;J6ry#_q,Pwl/51HR7:wBb<lg"
+    "Fu3M+=^xD6JZDS^;qS:0$*@FWogG_=]M;12E=a5gfK=3,)k)=PImmc>dQ>WFe[VF$Q@5wI*=<vRIgEX4m9:f>^q&_cYe(Qs`hJAI_6r:d'fY+8UHw5$#o+"
+    "G7jBj>pZW:AdBL*6=,G`<3@%cXGVM,+W;e)w]9<aXp[[o`(<&@cdAPWYJq8P`^;VaS<m`>2l>L3`NLggftOU^4#:yB'D`k_fOx`uo<@7)rX<^`-$/6dW0#"
+    "./7LFYykcmyY<XY2hkbNSjNR&v-$,qO)Dar<hP7)%_BYOR#t:%Km<5<r>E'D7TUeF'$d]Oau:w>Cu]ncH2koeSajb,X^*bWex)u<kf>Gg#%YmJ_cOg18=S"
+    "1WY1IdXx[kJBp)_r%R.eK7(T&S2jHkh,61@lK_h0,f0W+U/U,s1%if#O8]xe5UGUAfob9XW9XJTn:S[Qoy=T]PlwANW5:gVRt]=8ek7&IuxyaH@86Y8pB;"
+    "LH'A`P[QIWBun+iiYIH(]B=v33*,cplGMIJTlQFa-XoaY6V.SI;5Xvk*nXwLT3wYAt:rAvs:_lBB.]t[&p0sDrp*L9#^wms'h731PBg`#S6>U*gK.8O+I:"
+    "<O0XQ2M_kTm@.lN,j)W8<s_mVwqh^w,lG(,cO$P#32bOJlJK:.x$jg$r%-Ym/.q,;0#PJJHr-g'MM3HQBm&TWO(wA-/'[o8RkPsGQ5M&[`I`cjHKidDqLm"
+    "H94d]YeykA(4Ode2V'=YKB_mh`9,ncJ#0NV*%0Do&ewX1YocqEnhdbqG_F/`cW9jXWKAg:;`^lwH#_ocrIbUV@,;5k7Xrvp)yTriaiSk11",
+    "g>bOVSao;+AjgDeSf:/C%^B(7sOYqAw)N8JD<.xfwKdG.<wM_m=;LJ-f:SV/H]'[[]kgGJ@;pb964v_^gvyJKdc+QA=@n#WS6:W,S6u2>e0`84<eXy'=q0"
+    "_$`9VTMN7BXEXb+pb/y2Pi.&T4auBB[_KZ1)/]$q>)l4,TdyU3PMND1e(l7rKb<By-gu7HRD]=(0ULQ5hk%5QB8esIOVXGGN&B4(q@oX#tW#Qp[.n.`Nax"
+    "(hE>X+YG-Zp6>5;qt:Axv,mL.T]h'7/Oc)]Q>J^kJkB=gf*<LY7;($hqxX#*$%hUx2'$PY)_YT/f*MPATJwAVIqbni9+Q+lP+l1Ll:l3GMA'n/A6QXYKw]"
+    "hy=9]AR,`3CdAP)ihea5e'B*WM>Xs2i]iI+2y3UMZ*R-4&;D&;V(^_Io@%WS3:O%rgeT*fY:OxQhWC-m5tx>hAI*E9LUY[MuGL9@I2%TC^h#[vb)>:a/Pk"
+    "6G&6JKOB]0%oh+On#@Sf_bQLF<kDn5O2K2BuB$ZTk8vLZ)7q+2asoD9Q2('iOP#;Ll'wMi3rkHTkm/_fd[c`K';kbu>hnxuw>N*t-`H^6$qI`^cpV_UAWs"
+    "V&:/D_:cbBOSkh/%2o@s'h$NB<#l9XP7I*#.RLf3fcj[lfa>b)9PbyK)JO'4C_5Z19w_@KE&`v+WS:h23[*`*@IYRFfE`,PmMfI-V4k=+yZ>M4Y1M4O%X>"
+    "2pO3H/Lw[V`d1^#_:;&pgW1Ai(myx<*94_;&'u4)n=i[Abcn/ko*]e^Wq[+HeBeim*FVZr@ISKYXZX%Z',iai<gR.`Dp2b_49cnB4U.vokF4Rr0M/EX^9k"
+    "o]S;7aoJM$0q:_LJEq8>Mu.KUYHT`+edY+8+<&8o<jFcTbVA_=6o1wc0N43Y+52Iu+bY*$mvw4Ii-SQLT'KKsv=8#yydrq464a7A5ZN,a3_8LhB(K[*;sy"
+    "@OZm'72;]K2XR6r1>h-tb-hO3bk`g@d6ZuZC#ckj%N*G7%158f84(oJ$'G%aJxuFX8;q3kTWjCr;#=%vut0>`Ln%Kw-[8$o#RCmA2q/yrQW_e*u<gQ['A;"
+    "B*sv*ffhFbmOPI,FC)OvYk5.BP0,7n)U/.^aehqLL'=6;eq<(#5%&Jpox-.LIOv*.x_Pw=>T=rPtsWI^:gU[PI9=AAZVms1@q&pku-%%%wRdkFEkJ8rp<p"
+    ":)WHWS-5AU;T&r<#kJWYXfSdif7x>jaAu8h-2.aNn.4j@vjJhQuTx'HJfEs6[pc]oYR[g1sus(ePIN4N*DF4_A^e2l3clxBrs:UEwLkqi*K0t;-3Ac3FYw"
+    ":5Wb*1m$A(NL:oAD[_8lw3;Y8RKqQ``0kUYwAjZxlZ=tym,cZe=Y=0pgkPQ7SG@hlo'e>Q=tjkqYvVMVZrD316cnc^x=yUPTlY3UvjUjnR;n,:tW5Z;*X>"
+    "1qY1H6LL7YgSvj9RNJFAy@9]y*uMI.xlWCFL`YF>4,Y+49%;[e37vpJD2tOulINQaKM&LJ_JA-Q-a)+B4i*fa$+[Bf%^+ku^u:QUMCR)B&T>L6JliO*mF3"
+    "'L++=o(a#67k*:/dFxsJ:I[_$n]tNl8(,`oTGIy'kIp9=HSH.4&P^YVGIH1BAqg<W8796(Q=%qbY9ViU+o9r1k57>y1uYVZA7kQl1I:7Tck[j7K(_%/f2k"
+    "A#hgVdQlC0tt^CtA&Dmhm*pGQ0ocB3O6au,0GX7j1RR^ob7_qEMMCwbA])kx[s`*Oq6%aK`kc+(_;[(&d<*irS7=@uAO4cLZJZlAo1:5+v(vn7Bi(6p_PO"
+    "+f;=O%NMk.5_hmpHF7b;unh/]C)CDR,H^8SZDHL/WcF<gZ4E):/qXjmLB`'Y=#Y4fA(.1+j*(gVEbW@.rq>o,sc'n52a@=2Be_yNldXiRQ^(+G*M,DTMg`"
+    "4*PfWfKv7`x/+`wD#]tFS@07@v`f^lf=N;*o$6LU&jNP[2/pbK)TJJ4)%VYE#:qxOJ;x7IdFfvG;vT,;h5ql=58X=RU&+JxDcYTd8Q6W_VRa_G$Ti0tT8*"
+    "u93j%[ldkb_>P<TG$NU<rH:Ip`6srXLlOL7C>lf9&LTXBy`dB(a'W2x2E;PLPdxn>G8F`OKX:lO7nCt6%MHucKT(gb=t,v'^])GFU58T>U8B'HR+sUxD-$"
+    "m3),(M4SDNMhpYJE'Hx>Xud_4vVm:bQn@03%$c%FO92smcE5CcB[q/s_;XrNVH9E5gZy(g_$hijR4TbhI-m1[Q@3M;Y8_o(bLjacFmB[PD#.xFjaTdYSoH"
+    "tFrESH/#-wo)pftHkWTs'#G=`b*;%KIgt%yVVU(^PD8vJ/'vqoPlj'8_G=^6.^.k+(UMdwmIk@AS5s#@3=Hlp[x[13M$Fl4+9V0oDxQ`SMB],68%fVsTR["
+    "J9vO:QC4GiSNP%@ZjNF`ih@>(O)SmI]E1c7N,Aq^o8P82VUW;c]J7R=4[@ok=I0$/`9TGaT%yf)BFX9lt@hnTN.uJm:eG2F4uZf9+/lXIf(OSIidb^17ad"
+    "A>:r/Ho*mIthibAT_KVcX3qid'C`;_tYi6%20T6Ln`*V=D`L<$M#q.,giC.N*&5KN5ht6Fi^LMN9NOe,rq6NB^D=FxGHq)(wVR)<c`]=gj0<v]6CdX=n,-"
+    "nhL4PM[,j_S0756%C4RBN=.1GB`N1HoHC&ucW`]%5N8lmCe<NrWSo6e^cA9wj.pi,(@ScbWh`0tPBoi/[ABGbS2i8^E/B[@s*N]XlaDj4:p>cv/4<T(;RE"
+    "gbs9e,pE+R>jo-+TDwJ/Qu1)Q`*v'mfX,:V&lC]R9=+&dRIKPwe%*sG#[I=.do0b%6UyuO%c+(*B&BCUkhX,xjOM(t%CgG#ao;TW7/sb-:0)lXI]Y7u6f>"
+    "*au6L_]=GaEIeaLSNqdu>Z^n^Rb0rmu&9#W=tTwZej@P503C_dd0+X0*Q/+-msmE%1b$'xa6gMsfciw%G.(r9Jx9u1<Z:'6NBOb@oC-LrlitN4VWb+N^#/"
+    "[Yv9-wdaM(,.6xm0iJ;*7%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9737u, 19220u
+#define DITI_SPIRV_SIZES_gemm_half 9742u, 19228u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "n0C9%1VZI/6f8=v'HojZcM@n-6b0dEVWt^$H,DXgQ/5B.cHZj1hXgWbkIE,8nmtiVe,IKWMHS^t])(W8=kLxcK+(#YQ^ZOp5jZvh#Q5cBVov[TXHLQWQV*"
-    "Ph_M9-/=y>sFx7P-Mo]03847(bSI9.%#:f=8q[UZ_0;h8#e)u`rVA26wNLSEPAe8Ja<PO_G(_Cb4Rkv.[ClWtA7Gi*)l9;O@O^2k@CxQqM##s'*:6y*W2I"
-    "3^N2nd*-5k@F.:(a&^^2e+3snLI]rLjFoq=fv45@^@u;.I'JG<p(QEkGPj6q7eeRXjSfeC]xBA1k/Ssn7Rt]Y3x>_R1vGOL&P]:b]u)=[[=5%+79w;mKYr"
-    "TRQA.;HVf1.FH`qIaW1xm[WW&2D3Is1H1DQjg7Yw+OX37kEjC@(;:Dr;G]QkZ_s&'&r'p8+bR;L4Fv6^]Djd=%xIGuW9-yMEF&-k,Eh<g1kKU*Ar%'83I,"
-    "Ho5mO1l9xWQPIXonIQxql,[,tp-c&u04LArrFr'70.XSYW5m'E%wj6MKpnW3.oTu%hGDO&]4&ZKj>+ZOTfAOtyg0MsUQW6y/PkkC`8qm2,=#c&ay25v>x#"
-    "LFP7lT2pqQo^R+0ba%JFqEkN@Z6C<<TrMwr_.lIqwV:HsW:(Bu53m;Npda#suIP[uTL1M2*5cP$eCr>s[`QSa>t#^82>o8G.uZ'Fcn,'R$h.-)Z%YAa^[b"
-    "bJ+2:la<:#'Xfk<Ua=4t3D6URkH;r[N*8G]-Sgir,5Nd8t_=c]o5U-KDI=^FMa@iYpiTvFHl#BE+0:uJo;6$L_iim1X-Wq*^6B`[Et]_.f;Z-Tt&j4S'8."
-    "LRJsU-]fTJn/>lc$[K*oq9'$8X6MUo9$a4<M&r,r5p;Ru0NGcm))3d#_9-Cld*`9$*]5UwEWw:eTceu_Y/jVl(asU8J0k8dXFgdsi2^&N;eom$'hhcT*pu"
-    "-M3,:I2<c;v`^hAWhmcOEFO=-w1a>]LD_duKhM4O=e'RA2[dctf79n(_mbH*)VNC.:%WUEIUesTWP25+:_^&thY4PP'lLsp<Pv:eq4nJl3R<h0mfO,&ilZ"
-    "BYm'eBeZ&]A[Vc1_Hr6h4:dMR0j&,R:w#6*):DBI3wa(S65B'%8p2#C5AdrR)76_jL.jVjoZf&+KkhM+]*_b9jgKb1Vc@=/>;9.sEZ'ED>==B(VDAbX:q4"
-    "^;cR>O'^E0uAr7+ac22LVWuQYK'6UT.R8sZYCv8A0s[pV^=)Kjp&sP^MLBm(5(@+-XxR.M4G`$V<66dkI-@j//D-5/7,(/E0RmSE]*f@P6#u#VB#+O`w10"
-    "5h[]6X#Sk@r>g,62MyZrCej/8A8$7I>`]N9m(P+jNev:Sr`7Vw9rKneN5/#M2NSE77HlLZZmjr5Q<T_@D*7&UdvfQP5;&OI6.KPIUB)jwWa7O_k1p[IIIj"
-    "uZbfTIP48Ot`3u;3'7RnRLSCC_3Shp6TGcTjWbKuFK/5b-XJ%IwNi0URuoM:>W-SIS95qvK-wF1@0qr-,i<EF'Z_e#CgNnHc<Y[wy>r3Hyg_Vrt=D+a=LE"
-    "HKIty17oFlq=-'j)3^^y5T=aFHb9X.GGj;xj5bONnN^3lk[,GY83SsYFj#(Dr@D8#BQ3rD:*Q)HO4>4h=WY,[U&#L>CH+lW<oy9lr:5H`NxtPCTfTge2^i"
-    "YRspH^vOvStoJVOZUTAt(&P^(d$^/_c&]L2mq2ElE/iE8BJ#=V1`]m7yF^Wc<G90E@,m0Z9hVF7(aNLG%sS;:XOVOAO@;Gd1(TZs>H[u2lv,(('eDIPk1+"
-    "A4br**4KuS2(BoDg'Ses.:RVutaF0pyos7Llqmj0C7I3GVPbPbu<aB8B^dek&SA#Mjg_T<Y#efXDgK#]GvJbfVTZI.8pNS<_g4'<iuOw/C&4>0I'DNPaMd"
-    "SbYoG6(ow<wFm#s8@#KF0iy$_sD:1St6iukZKC#Z=-RHRUYM$nh--/<^,u4a[HrAi#b#&f@suso:Ggo:y[UQ%R(rRmgC^8]u7=;-';oJ76dIDnYBUNHOsN"
-    "eYkC095,I[<9uc^GFXePF]+jE)%husTG*.al&d(feZ1lMXWP0LK97;,Ob=)&Zh,,vPflO>ZHQgPNAy.I=dBe3DEsP0t057Yy+a4=iThCE4Uqb>S<)I.Jao"
-    "LQ46D(,k=-(NoqLBIZeUQgWX-[.DUs;Ym^+GyUt<^(vG:wiW<4VXy(sR3K5Z)&;HJ]14gUmDSGW&]15_KQf+05dF6JTK75I$dA:IqG7T@KvHW;R_QXwl0O"
-    "eGd^1l7>NXMI`C6xHby3%ZQy+Wf@3MIg$U-RCtnDrF0q^[T2;WBvmndGpn)piqj7/O50iUAD+Df)=DoywI(]&(=Rg,=a2m0k)sdu_u,dt0]vB87gkp.3dN"
-    "hk/*2PbwGlZ7KZD>0-TAc6R)T^o^ABjRwZs5ZnV.d7IN+$Y/a-Gr]SCOR.6t;RK9p([VNvgJBna:upde/NK.wG@6rnZOy'81)DB%@O.5w>ak+,=x]/)u=["
-    "O;e<]=F2n.T[niF&=o^06F'G%aeG7aFm4Zw7*%fiM5pojQts$(&QY9wi*Q3OCFI-@TZSqiiK29hAJ<TtjjnC(nh#K1Yk0f2dvWmUAWGdo:452jx+wpLmS["
-    "x@Po.tCx2L-X%S#8g:GkC.Y:teQ&(]0*a[KMX34H$-H=[K)31tp7]J=.$D+:Pm6a#%&v#)Ka-@pX1Hs,Be70oPf:Jq0X(QOcy_kt*eCGxi@*)O70hbEmg7"
-    "INWt9_0C6o''SRiSHm^GTbWhL8+0YQXrVW65=RUW7wTInC3:QgC)q^nBgWk`gVEnN`Q:F-XXFHROj&UH9-xV`%`H$ao^[fFa2RT^%>L;vBiw+iK-YD)2;V"
-    "xO8/(n-Z7e:7aSf<s0Mbs[GsFF@gi('ZoXkA8r,<3/9Q)ASf0-P<i2Nt(&h,=6b58(@EISY`otZGngomX)/_-N(=]*m$i;s[,#S-HXMJQG=nUb*=DEQgq:"
-    "KKI&O+Z;]VP;%'kG4aXmyt,/9DKpCuho6mT5YeAZA.TU1a>7*AW.84@DP5W_1,vnh8kd^H/&J<OdD8qh;RWm29:]W83y&IiAgf[-Ru6vWr#d[a>Yvt=3Ag"
-    "iRR2*J:/.QyRt&8]W>m<f9GN&AfYKPE8I)T@l=eVa70sF-_G4YC2gksM:Q=&0@,x@AV0iG=VFyP;V<F+:''7o)oF_bPc.aG0G1:vHe)sB(')TI25KG;QoI"
-    "Js=.Z#4(P>1S>iDow>A6.p273NipO#jfS6<59U`p[i19%I/GTW``)3<<RE6=^y3A]FP;oR.eo5^s6fPXDF(Zda/2IQNaTP2v#Tet#.@Mefv=jdEhNYGyH$"
-    "eorXt6>6SO@sxOaR&:Q;QjKtgmjZp]HpjY@R2e(ogD[[me_&_R7Mp8dKN#JY.$6EG[1Lqw(lh]0&WCku(jg53V*>Flt$6s5GVat27GMq)%qPqV8La=<fI["
-    "rU9QcPqqOO5G3Q:F%gS_XAbU=Uw.YuZf)*/T%plM@[VZ&hB`xxN<bIqtpav&;g'po%)`K0<b-oUB'4$%)C91S$tKrip,]U'C_*I]J:CHqeZJNdktJB+)$#"
-    "--BTnqYvVpxkZRT#^hXSbDf8q5#g]p/.0yQ`gE/mOl#)-Y3K1J7PM^P5#F%>j[C]#li$AYbQ,ooW4Wr%kWWKL/>e<3;sW;KUk3_/wTfrojinT7r];mO_%u"
-    "F`)]age_/5^#]5M]QYVEhQWYju-wZkn(-cOxg,JG99E/,9E8Y4Hs$=nysW7WyguFPa5/'mfM;od`-`O**kL4%c&qqN,Keg[%mlI*FJ'sw/5-sXHNa.ppD/"
-    "IjW39xN42Jjl>];xsxNj6FWkpaY,LZZCZQK6f(D*,q',XFAt+nBi@%J:iRDgbjpu77ar)Hs>^D*/dj^f8a],^2H`gSMKvej`9P-](t%QbO@Fc;(=]KI2s)"
-    "=ii292i>R,5u$63q=OLYkiYArJPu68@D%*m`syTG$7l8DBMoft=X+;K:^Ta'sgFCRi7#CZMNItg-1ce%i)pm[4>-v@Gw(Bl5*Xt1nsF(Xs",
-    "jZX6&@/[_[CF2yP/*[Luhx#+[XM*BHRlK'/U@AE6J35SSZ6eylQFa>1HYZL6KEd`WfWO/:M2QeI0u+b-Dlqt;jX0YtJ$9]Ov/OLCj'5y,=Wsa2ZZf^]ekH"
-    "m1pf%;EC@;Wmo.I=*dP2CJ;KefdX,^1:4X8flnRJQF6AipNm0>]I-v&JZ*s-p9[C>JIGZa(l)GQZ&s@v:7eA]nHC'vOA.Eo;;QMm54]),x22i:D@Kbw_P^"
-    "=kJ%b#3&=Z*)7Ovjw0=u=X-MS+dn[F#&7GoH`>M;m/PEvLMd[E]f5XeNqu%:GB:HsJ:02PvR`tr7m5N>vdOdu_wj83;Ug6KSw-c-0R):O-j9-SlF5iKtEW"
-    "L*FNPg=)c#5s0iLMs.]NPIeb9oGs2W4<Rtq.cA*&D$DX7MFGN'[Q2n__P6BCJ9ba%qwn1$r%I>1>=G)ML#FK0DWaLIH]i^K='<d8VdW*l7[)V@*oX*Pj08"
-    "YCElk@Osv^0$O'u1vS];O(kQ%g3>O:[e6ArOF5j#ngJ:+<a=$k0BOTjilBq';@PT>8l@<;$MNw7#;LFp(GWkfnCQaM[wU/N22F:,xa4Zvhqpbe=H^%tF/,"
-    "`-IMLj0>K'c&K_/Sw+a<0M:cJy7)DdpC(U&+/cwTPqUS%x*[c#MS^,i+VSOhrkH16)B:VYR4mD/K&Eb&#&<dV;CK#&l5+6pa4&mn._]+cTK,LSj0*esKRf"
-    "wU0e][Hlcgk.2(fC.nK*Q@yeOeiDSe@EMNf`ga[)`ps'#>>)#(Z>OoofvPcnx=@K:Dk&Gyj:kATQB_rlVb$n`AW<+xa^J,r.=,sS#0[@A8gDLY#<xMxkH@"
-    "(Xrp@_kBZ$I;l.E36B;&-elr:RSxB$_p=L/Ae]dtpHY2VmI]s.P^GShoF'#wo4qZ-E90,Yy4'+fU0id:Xex;k]xIZ-IQNY<4vEn3@4K#>dl&L'#$t]qtMk"
-    "/S]sJ26a<+^,fnb0MIy;rKh7l#RY8_>E4kb^4f%*O,^jnC+'Y_mb2hX]d68<ZVO4UKbF:a*DMkOsM4J9S[U+LOrwNl1@ef7&yv5/S=8AC@)pajtZ0>t<k="
-    "V,KZGP;#",
+    "n0C9%1VZI/Aj@4^5GqjZcM@n-6b0dEVWt^$H,DXguIt)R&-6/N6gPL7&S-J=H#Nd[Y)t[VPkCjr'In:$xdrvj6HWZVKQ/=W.0X=:Z.8-Q(6>0+yR7/i`)t"
+    "3gZv8*]&@PkPiCLGH[d+Yvp07tZ;lEX7$Ak:O`GNY=Si.G5Rt7q8%WQ#Fr^#7r;(,ltca5Eg-_#7up.1I0g6QknY[,iO/k+Ua=<HYG7%#'@yZJv>ECM,qq"
+    "M)I3sNDj^F%XD@1@R;4Ui5@f,s+yj,;[+7y_4y6L6h1-/]kXOE*aod)sn<v9aAg5eEiphR/m(cqSo2]qQ_XkQn1M(Rr,7#VgxSm;C-Fq@[vnSPM^aAMgE*"
+    "F/7OboJGSd^#ky9w2[FLmV5yRB&F<aQ]nbn=>*BJ'WRsvq)JrJ>18R]9$)44&&Cn#pS*yKnJ4Wr7aw&];:]Gis9+b3A7QZRO0p@w#6k(P#&v*$V9TPq@&U"
+    "kO6nw5,b_%jVQOMwM5;]3waB(4G=+<xtZkar8Y<EHTGrk2YVn$vW:Z10y1(-WT02fEyRFI7AC'wLGDA2d=R$^@9i^F&Cb/U8]RC$L7V/)Vs*jN_+hlm2pS"
+    "bLYj5Qo;KPMncOS9He=Rm^9J)UFqq]Naa0KDOo_WBR.Tll76:k*qP'@vMa7rg@E+`f9'uKhprkix^+1#l9+T9]a]=XU@slRu_e_)Vvc/NGAD6]M$0&r>)]"
+    "1.5Gy19rWd>MMWI0lZ9bV;;Lu0+:;y6=f<m8r.+PJB,AwJcpT8ScivVCN)]b&Fso4Tdibv^#INbT%8.*(hEL`+,h&P8M^_+#jC7XCZU&.BIjEGt+9rS'h5"
+    "]';jELVvA:)C,<qv[KN<+0oC;#7RYdR]9e=Mcl@Y]&l/:TBn9J.,k4cbxSiy3yt15Q^rJoBZwAjCs)%hpFq#8]2h9A[S>Q]kt]XgFT$KjkrrO0eqruBwOx"
+    "2d)>B'1H3q=%B86[$qkc;^[5d[0*SG#'S,T);S'D@Xi^e/:iM4BM3SGeLMit<^=GZ7Cd,r1pT7nb^NYG+dCDIgXf+Vsc+sSZkfYLkaWrLl]skQKFGy@YXy"
+    "7g>Z:Lsl#n=$w)bWxLeyJxK_H)j)hXPp]jFAb3E@g[hgp&m0;omR6(l-QgWFjdkT8p2R_RT,2suXx[$hK5Wey2*<hUY9(ocb7Ec(yA5O&l*'rnIZD^1#yj"
+    "Rf.iv%9bAo)6vvh^O4LW)Fbxb0GyA#SWY:h`A_]i&b(]X*g7)5e-tjH>0UJm4qP[q@rTmQ/d[]I`x1MahTFYIL=<^W9Hb($<gM7ZIN/jLjL*e=6gK;G$^@"
+    "E=bUFG`8Ek,bPha.//JuXhFDp,Bt$6dFgE1L4TCc.O[BD7o<O#*;FtB]uJ[QE04C0J.ErcRX9XSs8MZ7a#uGpKKver$0#0Zc'2DTPSS8mx`m,4+IGinY-^"
+    "`ZcFx@W_JlGfHODa=x<`Geq62gBmrlKo0[Zw@G'vmg-5mL^3JKC7Y_TaK`NZCpxrf%ALh3$%Y>Eu>rl^NPrb$K]6.6Y@j*@S'qY;>W0EufT'E_:I><=1U("
+    "O/W--eC=r&Lrr_mn<-4i1f)ir78[2L&eDHds$3b0FaIVyB_tVr=y(k/]'O.DtFI4)Q;k4Q#X@XXO$&q(OIdyYidETYstoeNcvT@>24RBAWj'q`aAoPCst^"
+    "sh'S@7N>r08.DnIFP[V3NsoGTJt-7++(v-g3D=0>-Ek;R'flHK2u68;h:.Qk/EUgKiH73>J&siI-fcb)SQ-Ct3%]n_7@qx[^ksWPM<Rp[D0SimHQ0yGRd@"
+    "GssTKneofamB@*:OjR#wOFjG8W5tk'q+p-VgJnHZfqE:fwhsQ&WtRSnXnII`H<GBe:LcrGb1pC&2-t5BeQ<.nCkUhVL`IP=J;=bi%-)Q=wZ0_*wh-0l=BT"
+    "^5o.`u;;FdSuPB&8ksohC>8LFU%p%5P#dqN(]aE_T#K_*wu`xf^H%kch$x&)7h0Fr%v#o>'=i*k*gdEtdl[_,Bn.'c<g'/>UP/b^nnsSM$0sLQrl-^>3;Z"
+    "m[D)9*/H>10@h3AktPX#rB;*1qBeE]RKI'/YhWeZIs&]t4wa*Rf@av&.77iewoZ&;>>^$MrO$=lKQBe$CBD3an2=2guRrabY=E<VekHl#_Y=D%AZ47w@UX"
+    "+,HdR@45.amkr6QbFxnqkorx0:Jf<j'W$c0:R`O4C[_[*Da1Yb2>4((*ds:XhDNe=ad5TE=u>Pjok%BGT.<8xSMaC`9PhCN7oW(r3.Bm+m5%%$/@_JU)vf"
+    "UNVpbu%sM0vGMK>`-r)$Q:BL5N/3sM5-pWlm^H3*lC(%)C[W5y:WDA<0Z9w-@J8ZY@h0agG%CUILR#_5R76,NERcQ;(a$8XKM(wLRQG&K)bu,'lhlHJxL0"
+    "TTeeJ_YZp)b_[(CZ$bh9N_RZ9%t8=s<vJ6:$k_6-4dlJmx[Z:1aGDv^h1c>hcWa+8;Z=A8hK&qN6y*Y:quIY`FeIF<ay/'oR93-e.DF:98WVUQ7<1t&[^."
+    "lJQgQC5Nl.y@^^byA_G$G4pJGTRgK&>piLGol_=r#D@kA@',omhAj-fW@2GfVTRjBWlu7S*QTT30giS:CIum++#dEInY^nfgTT%^c3JrU+@5'8DFRHvFSG"
+    "g*'kGdkXiXV>4wC<ta>x]+1bhb,0$Q@c_K`P[/2r]ug>0XLh/W'ipB-uv,IiWIq7NnaOEus3(gD1.wpE+d9`oJj4%ulyN8)Sfu$=NFX(NR4<A/AD/1##:5"
+    "UX^J8G`gV)#J(Bs+I/H:$0.W%Xjn-j;fklJjb'ey7f6<EGS9Fgsc8#q^WlO(LoI,TS6QfX]VYE_$lU1PPbHf,VSQZ+tB]i+_plsgfnB'E=92)2JD<6OZnN"
+    "kOJ&1`F6r-0y>Rvmk,ZIV7I9N)9@`L^[T***,POU1k/uWS5UE+U'+-t2cgqJhv:x:ggu[v;kHN5LiIlGy(t4'U@V9l=]i*U3I*TbGf2&[HIv3<xGdLDyx="
+    "v]>Kt[MEPjZtO)(]EioNi47[BhhBE]fg$YdGn^.KJw(M46YeWA#QX9di3A*=.^WKDl(DaTNMk0JhSosG5xY%_@kdKep=5j=E/OL>vu:WMP+xVU+k`E@<aP"
+    "]`<m:@cvON7+i7<_aeuj43w0C:L1mk0nT$Z;%i[5b>XpVkhy<*-&JhUlFChq,fQ0J5.PdbZn.0X^*IDsPMOmnU<CpF_J0I)n446Gll<vOyH#9*k=q8D.m;"
+    "LdP)d#.xUc+y7(d$Qf1uJ.FAT$:a[sJRZ*VPlA8;.XrqOAcX5MVk)w:dEl1QUqN7lR[EN493d&O.0%C==NmBn#@-,G8jAo6;tcb-$A.j%jbYP@R3j&*x^L"
+    "_ikXI+ONXR1($8)(g>2;@#nu`Qh)MXlRidG-H(^SlJ@BSvCfkGMQ'tAPrEcdP/ib>g7o&6hH;>b(>w]2NVYqY#jGl)]<RpU<dh(Kd<H^ES[/26/s5=UE:H"
+    ">pMgf>fXV)1DiSZ[@;qtgb'R/I@cof5yd$g*[DL'>4;JQ6@)Y>eQ]oLU@ngJ3jD=`+-3vGW5^o<ZH%W.'JOt-Q61=4L;&8T@PYW0EVa(Sy'(/:3V'86.8D"
+    "[O37;ltZkv123egH<8PHVt&L(:if9<Lh;`*v,s>TeHEOZtg;jsbT&^==99l)u3*rcCZN5Nl[Gcm6E;>OIh<C_.0FuIvc[oTk+=*ifa7()$+kF@<M.F'`=k"
+    "6NfSsM[aZD98%#^;)MFFsjLQlIVS]l(M6W6A(Z_u/C:K;@KwD*R/&UFX:ba%;X>S:*X=`oqb$7s=<k>5tt#>MBLmf1KKd%]83@3*H5(kF6h,N0sl8]Hn*g"
+    "LBAc;Ss(B0S[p,N)R;=#g*4&76#,=e2>s]Ior%Ik$5LPIxxfn^R15a)yQOn4+4yHSH[yokknXO1.byU*lf]#<TYxL[i;sHE8/Aagj-i%PF;PHh7-TG+e#Z"
+    "@R(Jee=Fb9<I3+GU@0u#$^>E,8*l9<tP9JQ[QUa@$w6cL<0T/51jxW@6)m@'4tJWg+vucKlI1CZA*B`3sGE`tdMTr&OyTD^H-xkF@eaRj;",
+    "E6]8XhBxY`XlU]SGc$S=CqGQbBwKG_9mE2O8`:4`bpCvPC%yP$_`ijHlh8a::[,x3.jsS`D5jiK(QuMmn1.H[rnU8aLJkvWONslUjn#s^sTPi;:;J;d#He"
+    "ZVmtCJB=IaD^dJsvutj4l8fnOH1u@K-w/hQFkC2t#&/'d2f_`qY.DbOci7`2Nb)72na[p$GMsU+.LR<+`vqK4)Rl6p7m3l,M]&PvF>,;t;dF<KTLMl$_jZ"
+    "%:(<[+9mqM4>#)Lc98EbXA`POuN*:q5(&JTjlcWEtg-aGa-xguLQibjGcYr)wDp)pq)cpU^[YQ4v3DT)su<5vG_'5vNCdU2.@72^,fadpllC*jy8j/5c55"
+    "@S#Cmg^)bf'npd<Nv7*B)0[Aok9j#'E^$3H_enmfrM%hOh<._hY8bSWLYeNMNp$cHoL]e@*DpamLGAN_m@]woVmjvpE:h#f3y0G>Lb7#&/KW2%^=.IDeeY"
+    "+%Zjn/n`C9gNglcljQo/Bv)K=J>[1;Phlter=`0F4[$BWDEZbPqYZ5G&MP&%]#r_KQ%JTJOo_tSC^mW/`#8&wfI3/1jhDDmB+]mlcR<c56Q`g7[Q[JCjGt"
+    "05FN'auJ:4E>3ruh#5QAP%/87alxDm-Wl>ksOxB_+d`/-1-lh)HL_.(g&sr]1&8Sk(`3H%gsjNCWii-Mly<WYnW>P6kwR[NI:Xd'cGYtF#$$Ynad(,7PJe"
+    "c]K[/aGwrX[PQ;R^-#####",
     0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 4294u, 8223u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 4048u, 7731u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
     "n0C9%1VZI/W.8vHG+D[voy^XVXQA:ndI9iGCLly@qy#c'kM^FUH67UfOlvrR&BZCu4Fw>(oFf:Pix%)%8E>cuL7:rDnk;`a.8'<Y]S1hDu.8ETTKTp+=pN"
     "X#wkrRK`U><OF1%3h]6b;2u>aSZ[vXf=JKu&rSMq(fN9w]))Xo5[Pp[We__i#4^nap#F[>n#`b5IV-#8;t[*d3X_A01'f:G,d9yV$qZOV4Sr(Woo=c9vXO"
-    "=&EQNXhuiSWZYecu0)N[k1mr4F-u(]qrppfhGmZ@$KvX,+CQWR^8#ag>rWnk&gLv`-.uplwSFO_WenSbf6vh]eKM<5=UW.fh]73wY&pFS#inMp5]91EVM="
-    "Q9<WQU'qC)D`G$uo3Tw79q7`L@WR0n=;72-hjq$V=Xq%uBCd=wM()yNPXvV-i.tDF%=)G.5+YGC@>KY'Bfb]>=w+Dw-IhnAS*TjRZ0J7XM4a7[%gN+k9XP"
-    "P^^C^dnk/#m`6qSM33m'f0cPP/$u0QjS_I;#PXn_ubU[d1q<-,$@ip%$H&u_[*g5kLR#vfMYNw6.F>>/hUXtxp$Kqr)>*[:BbiXf;phl[-oO'&3a2kImpi"
-    "h)E$/$T'X8eO3]f#ZYeWG1Mkg4gl/Q<TU3,WXoXZdB]#bQZyBcdoe.^68>=<GLXkRH:'o08MKs_wBXTH)&UkA3H7[a/X4m61vW)#sjq&*`:=5_$qa;=:;c"
-    "a-cy3x4F2R[T5x)l:R2Q(*6(`SPkQQpr78nn7d%Lyfw<*>AJk/9@Sm8P+y*FYVOR=$3l'NlF0LER6N_YV#Qcj/w><a*rXJjKP&,mvFp9V]omt:w,DbR)VT"
-    "N;QpIclv)X#'@]3MDckZ=(fuVl74rgAw4]o$wtH+Ub1No)x.3npt$(P[x^]p3m0;FNurAPk^NJjsuGF^A-T^XV_sHf][B>>9D`U48UqL&u;p*SIwmIbK2,"
-    "t4<1Pdnl$9BHmBk^2E]7T#5=_6dTU,H]>3-CnYS]_G+p1AC-X$'$L@c(5Ia`AN;3Jc0$o8TS)+7fI&VNRn57I8o#m$*lclnf[j[pPEQ$PKjBhij*l#pY%."
-    "km#mjX:^Xq;jrJ[Q=20d03LyTF8RtSxTQlT6[v7D&nN^TWj@V4MCp.%dqYNcrp(f$vp2'L=K(=*Z)/'OXmiP8(MXR$#YZ`[]que'j_r*0&rLtn8ieoaWwl"
-    "y.[$EnvjIehEk]g:Pu&)'$2Yr61WTnu8W>,Mq@B5S5NAr#e`0)%w^xin/$PaGX;p=;U4$m2vJ:h^vw$urYy2l=c=uvy&<SSN/C]:k.kP[@,ZrV1k%Y.3(o"
-    "j.FTnWF0FTMf:&t9Jw22@1GG[nh6Nb+qa0MrTcZK#(C'tSP2S>cT<F_=q)>V`=Hr,5)AOj4l=GGnqA3U)f:AVv-EDR>o_@Hxh(eS*waR(gQ9=LD:l&^O4v"
-    "twoc,p4X<W1Y%B89`u`(1cI:eVncga'jgV<+.$nNWLfXpUxkIo41tva[$'[NASbk*y`C]Zcwxq40r;G9..Z8wK:6`BMFi/Yc^@By:Sbl2onV*Op([)$CE/"
-    "k8k`r_NRN:UM7rp7WNcYK8EtDB/KE'#q=--HesM;Qu0O&%(unN0DIPlvRE#ys3Wk>W3]G=j.l5,ag[D.LX^Lh+Jjc4>2,O.)vEoM'ZfU1WB$wmb,sEg:7G"
-    "q^lMN(mJvv4(&&6Qv:J,(-P^p3GW&_u0=[5)Gb6YWE:TSOf7[A-&]Y9:JQ;8lC=:acs0cCaK5(@>v)6&+@`qUJ@hY&6+N_rM,)k`P=Gs=D@9QZ@E2NCaJn"
-    "#<_t93H2SGqnJ(>%sMLo`lv#PttA/VQQJL&8))>J.W).]=@;4bZ$v<F9N@2nY1B0PQS^0p]rO8ocG'q5-_-m;U#<j5g69slH_/P]uDOrR$XGmuS*;hBtS."
-    "gG%Ne]`q9^=pv3VC78T+C6Iv>D;e`;UX.;,5$++(ncbK,oeWUriB9IQ7,D&RrDmj'1X2-);_$6aq(q(e/=Honw2L=p;G'1]<MpRy8Wv#J;vl_]eoStn7'I"
-    "hLw%+XP@q:)^&Ny2P1'<8AC$jF0Vo#dfU/hZGdN<'#j-@#@lW[(9T]j-q,IV@/jEZ8+YSo]]uDK:Wc=cFAs;u/pLGI1jv:5gi='.2&=%T@)%%i(kMI9r<S"
-    "M3#l^q>mvlv]0r8f&3;J2gd77<13J620Efg%K/vn:0s/x,-_Qm<I47shf@uJE)R>Zp&BaL_$^^<g$Cr,;MaafX)B)Du<x]=Y%wT+=a9YL4@kWQRSK%a4<("
-    "`.^)EON_<kMc7f$Xhvu6`3L[*[IZSVhL#$56VWTnc_P#njk]#`#QZP9hgZ.rmgXWQw1mo^Av*Bn$mW+C=xQd@_TFKZ/4fnaPSb=(_d,L%s<0LTGrcwFR0h"
-    "SYi>7%7]ZFPeMM3;7ONogG(;2StCeMxfab*,#PF)k<K<gu+'[qta@ovVS15e'9Cm(S;NQ3.4jC+H1%g9:.5+F4YfB-4pOT3l;bft7p]eGZMlmdQf)'B173"
-    "QYG[B<Dh=Dqt5x9ZFOU'#^OVOp+F'DZ7Xv_3JM<NYkJ=nnvBg5C#QOMp<vHqK[k`LSv@3SM6O97c@=qv.51_LN1E6txH9*o0[H*Qp#F>@3EU#r43^D%i.x"
-    "^fx9;ZH+[[:f`ZAaiql6sD#0rtQbjo[n&8]b]UVtTCYgM1r$BjKS%qARkkNZCXZt[8Q7FTm+A*9u:@COV$<Bn1C6'pWud/dQ0Ll94lmd@$u6j]ZU2:`axs"
-    "[eg#,P5p*GhSvpXs84C0&M(F/4L4bV0CZ;-eM^T)4CPAvSsJHHCmTF45l+BeQEN>O'j@74&ELed9Cl+^vifY,qc%0UGR,R;HU(@(iNb`xDpLVMu['r3[9'"
-    "H7`G`4qmt2ZVgOsHjR.B]='_FR0rD+:`Ic#bkKUsJ0PB;B[S2xFe7<^tolPM)c'2CAlR%gaTe'YBr#(*8.=d3f_e75d')I<cL[`o2Ujscqos4])cI'xI,a"
-    "s<XSFPy=F.Z(hV6Oah+i^M;bEAF`y75^%1Fp][RK7M6+BT'ehS@``FV4O7it;V<*P6I<_W>3epY>AEIfy>;QEm$nj9DLEqV*f`lQ,X'L`O;7=Owyon`:iP"
-    "_%sf/w*[e:D>8i6i^x(PL/YeN@*QlS8Mf<+sZ:I^WLJl*+:0(e8<mFXHn0mYBOT=;D8Gi4JuUP&b#.n10Y.y5<te%ZoMbw=]tq:v*Kcsvj)$HP(ujq^5,f"
-    "9(^XQcklN5HWEB)ML6.m^kxN;<wA4.pv]@VF_^eA=c#B]X#;]UdrTN'Qj,aPUA`>+qMn5i_*2rua@AUZU$0b'`8tvuGn=5K*7MQ:DwBI-c8=>bgZ[#8AR8"
-    "F(8Fk>CuI:+]NXDqQ=%V_qd1$,BX#tl@Gv5wZhxBj[D'/B&VBm]UK&vlF*:p(]pBuSgc0U1bP[a%[1&'J=//YeuIiiI-Ac6lyDR@]`Fl_vB)UGQqeQ5L^9"
-    "9nmwE[X^rgeWX#3#@lQq,<k/#fqcJWUP+vqOL/TH.lN-&*8Wn[hC`GpR-8-KGL#js'`;H0jG%U+B;@v,v&Fl7:>AZ$Y=D`<BKKF+@BW`Afm3rDEJ4L-T96"
-    "*Eu=L(I)5:gn/_F-5-Q*SpIfq/$9`EF.,HVp[#OhI4lCe:=J)UC3WmhKmH^t.R22ur414Ruy,jVaje$5km>BZdBt'Z#p,/NYB1^rmv&3wmof'0TC)@OG4b"
-    "ghy/c]cnw]XjH)nc.sA+FLQ@QZ@S)bwg32t>*w;4]]f*@M$CasG64GaB=D.F9F7$Nb&)sI%I'%R=dR<'JQ>10vU+Sg@cwJaI>x8v9Jws32ScDuSl12)(2D"
-    "=;@7GwYv2%W%s0a;yS8;s^j0^.>qJ@[Z:,HudTpl66xTW@(Sm:n$_BQLS(#3mb;b4[bF1q,q&oxF8'pgcG38po34OLCuLnd4vo3sqY4.m[(8X#GQY.+uV*"
-    "bl`OcR/8.6F=6tm7MOyBdsVlmN,IO+w**PqrpT^xfb,4eqFP6lKVOl0L]cxj<[$b>gKGqquJaMPRxmrMt&1vL4W%O7LQt*kU(^%X@+$AP`",
-    "_uO^,<iJ@Ga9DN1xe/3cJUd3ElHlUvX#GeWo>d]+65mepVbH`2kccpM[6LlJ_*cr%=OaSr(cy;AnG]+*//i+wiYI<U2&.`C<d0K=YT@,5R>)]G#+JAn+BZ"
-    "[Z922^#:PY-<DYUnaRl(8j%j1=2&c*p#Gl)BoZt7;r4Bl6d]t5XQ->qS(7,:w([wE[ilf:4XrPF_+iwey*)1u4DU]SjI]wI5Oc,oT87i0mPnS_Vbm)-7j:"
-    "N^oqZ0*8MX^Ih<Dct'Bc>&'v0<Pn+A[<_`Sx,nC'YvvqXbt>$</QiW&LT,vFA.tWpo0y1.qK+8)@P(/Frsqc$;X32[M#deM1Yk#P2%u<mB]/dqdFOf^$:h"
-    "A=pSlLx31x&Q]5=acO96Gb=y#,xC)`f@/keNC.n1,Ab^5'=hnP<]f][IQt6(693elr4^lNIL<>Bcg'Ug,FStLVcT1yQ@R`.GI9a='ohA[3=ue2lj6Un:Zp"
-    "'%s[=_&FgbR-*'#FZ2FjwkuQ38T,mGn&J4>=C4IJj9_A81kWyH_BQOe`rjSp_TkKx9R8VgVf7.m*$7wWa+)#.$B]wLWV>tM^aUy8:+e0OIx<^g7YrryxH+"
-    "]n-tW,/AqI.TD8NvLsl`40+&qjbr10<8(*9^n_'A'C(FlZX26f8j+/<0xW]`$jU.IQ,k#4bNPF^(b7*;gZZA;/6#b9/)jBl)gG1L9lDFdG9[wuxq[dEtG-"
-    "mulv6)ta8GN7MYl,r9cqKag^T.HZ.AKLVvCa3)Y-YQISqp%fr2t7UC-BmR0M4kl6h$EyaMgmd#4:(dkb`1)@S>;Rq#0oCvutP0=i,sC`-%.+$E@p-Yc-m>"
-    "+#Y2sM1%i/V,)1<q/P6Qd/a4.6yGV6XJaep5m:/BgDs)>:eQVR%q-7k;Csn1i-`Vasg%WMG$c'7iFCvbF)u'v:;E#>yO*cigpOK]$)5*5PM>(=5iNef)id"
-    "GYkZR(7ESN>IUZmUDeJTXEupx6CYTQY,yb$Ww1$Bdrm@,fmbG[j_1uS%mqw6F8&NUsp'r*4O+<+DeE]xbD:AV2_-kre$$#Q;e)rqeG[KrIXv5_*.)/X&[k"
-    "J*,QxqE-OaZOWw#]O$[7iDfDt%+(2E;H:D56Ie0xcs3UDRY)E'd(,OqjO'K,QP0-Om6&9d&B@@Hmh7V(NwV/eyw7s,6d-&*xj.Plc>t1xrNiXoL;3i3'9I"
-    "B`-&Ney/7lLk24[%=,@Bh]>9$Mj$S^I%'DW5c.Qju0<lv^A+jc(17-aPstr04ZQQv8L+>jeJT`3K^V#>:_u'(K<wcvHp.`R5)`.d[x*0ScV4lsM2lUrR7R"
-    "dS@_p)<8n<@C.TO&^w-9'ANl='#fS+V=Dn)01o*/>d>RJh839)$6;Ir_^B<Z*VMl_TX$NM^*qCYv>'Kovu0(lmO0QE6D]_v6.@:'vGbdG%dwmNl`1t:yC-"
-    "Xg.gs0;=fiU#;V=L&MKX@4<L[W_2D6XP]8$hs#W<n'jrAb]RLGaq[tg.3s,s@/Vc>f6lNFcm^(.0E50=&.k:O$[)=q2V9MAdOnepMkP[TZ.$OrT;g)omO<"
-    "(H8`bct-Q*RmhkTnj=R%[bbC9R#ou+I&gs5R-i;(Rf3G9N28p`=@oI/4XA`hNor,>_wwCc_:E$-r6m&X(JmJ>N*W.2I5B,7,BpZJ3POpK^/C$Uq)fvW@>v"
-    "qc-9iiH4LD$IM0Z`m=='74B79A[sXSe]c57sAZsd1p(67;Z5CdhB8Pv&Btcs*Y'p*0nSN#DmGby&/o:>@,NPs:wF3as.hQdsS%Jpw^rB2xB74>p$7O_U2Z"
-    ";FKNIMk=HqL9x<Qb@PlvQ5@6avegh@Z>#StX@%pPPm;NY><iB6f.Pa)fvA`)[w3_(;+h0*-Ho,qoi<6I6Qjc(>e]%Q7Tw7W[e2I]#@($^ga4yW^2:v`p:Z"
-    "=thk>DFXO1Vn91elu)4q.gx_>ph@qVePkbU#>pi1.rls>[)VG@nM8+*M(n+p$8fmF>8K7>V69%]jM#oe-GJ':Mfc1I4N>i7/NuY)s*IO:il_CNk3.7=A)R"
-    "T'%'b+VEI:`vO#oJ7*7fS*OR-O@m[qiTO8+^O>[]NVQoP`Xbb_X7FQh5Y6C'flFUeN.,k,0X>b_:c&8JhiU[&f=ppTT+2*2e(LjkkDqKjdIKiZM6n,.[>y"
-    "]H@_[U=9qjLU_DZ:VaBQ(*fJOLrO2x^o<dS',taKY9bC+r/^MKBTRE$`E=.-q5r5>,m(Igt^x0DPqymR%Bl6R0R:LV#<kcZ&`d_pm<tG4vpV+]ZV8Lm)lc"
-    "#=lR*Y$Nn>B3<],rxfw'S$.ehYvIiyT]8pIdF@$%)uH+bSKKqK^(2-audH5NC+4>nuFh.aN4l2Q:2r<hxXVn6MvJi4d;0k2E=4%J=xRL<^KF;sfv'X<0x^"
-    "at`du+vD]drlY&uY2Y7i1m,6sjWp%@g]_'C6p$RafZ^4a*:u00;V)PRCFVMkw6jgbg]UBBSyy,Suy,6h1SH'*YIr)-3PLWf&pfxS9LZgP@wE*>gAj5n+Y/"
-    "ibHq:ia1;s7>h)=8ILFdm'NbTa:n@Z2oJCjOnr,+P8Te][N*yt(#i+by<8iVG8K&_pceW;dIf7@RFl$pvpsa<dVQr#3lX++L.NW9:@Ae6@G)0ZYb0apaZf"
-    "g>qAB=Yh]hA;w)_+Z:>='pGo]3C=q=+^w[]#uZ5;W2nYarYa__%-)e[VAdABCOrV#6=mNt/AZLs1dm]M.9aCfYun%mVnxv%e&PjalXu5Ep)kUA<7$oTr`p"
-    "T2pP#%y`[$#,/9kF:9FWl)@SNsX]J.Xb0x-6*c&=O_cV/'9uQKSP8,:P'pp<vmRND>SM2Y0<&U-=m#`e0n/sns[:YXr+W#w5Pc.5,yv#M0t[te/NN,,<;("
-    "=GjT-yW&S2wWc/`RIn(86du1HuVQpf:XfX*q0cgYZwgRvn5XcHel1I&NoFIg825x1R%H7reTEUk;A+Hjno<&+blT7wQs*GEwgkkWW*Xrjb:;51H:9(vQOB"
-    "ZL*Gt=TVB<1;Y#'C6bu7rFHTe;bxdi+r>[@(1tw_w*Wr1L4byVcLHpIcw)rt6TA=&C7qm$LPK]&&TGH5tA39G2w=_G82[LCE*`e.N$SvW$KeKCGeWX*B3+"
-    "&jv/t-=]g.[bRW>;Pa>1I4W==[nT(.0Si,C%qbaNbkYo5uq+Vt0Pxx#MKI0WeVNN5&]p+2#;&7oj/DNFn&N,jfUiK0;uX6m^HbbQ#3CvN5QpXu:'^@NZoa"
-    ".LqDl&5]Rh]MrDNvNY$C59,HiZ.#8h<`fJE%9VYE;njCKEQ/h%]4C]DFG7#A0BN8+L-)d#<>X#yDe4$ZpMoY6+88CcP]2n%1FnVd*s_*K+nbS+3_t3IvL0"
-    "KY-m'5*utN8WsyG-[SG6hBCY3&5K/3;]A[_k'*eiLg4rI`L;FKkb%C@Vr,;IDUjr[/DYV)cQH53_rw^L</BKJF[FT(Q,%%#>XG3(g$AH@9HcoYIeVQd9i9"
-    "qDfBKmUMXt7U%wn,+9PjL-grZ9q(HZbell,I4V9Ga`.m`)0..OVtGRh@h`C4U<D4_<p)jdLpb]fQ_>F93te($6/>TO(#cTr=]ClrP:w$O:M2)dl+146GQD"
-    "<gL$I2uJM=eY$kWGO&biM/Et$UW*fOS2DtM;27%mvfwR5uU7Wax32Pmb>2)%CfG_gKd&0td4U-Z+TA:U6+a[sT@_f_-@O9[cAFfU1A=LGt#w>_3twPsFm@"
-    "_G&yg]+xViIu*#W-i.Y=#TQBS1EGctfXh3P^Q/A84LIP+%OZdja'$9GCQQsd>CGR&G,#rS8=3fy9EIjaq_G%8RbuAix:@I1'AL]u>CcqaX-HOE+0L_CHq1"
-    "akR8@`Jc:NBjhP3P&vf=YZy=$GbUH4Uw%kD3nT8O;%CJy29KKae]Ile2^sV^)4iIfI)r<4Cgw@%y%']o%GS@c;qd6-bSBhN>LU(T/svjcnqbFPa3)c][*t"
-    "_o)jWDK65^5SXUBu<>_.<4(ZJ5.e,3FRt0:KHuZbN;<Y9T4v@P_LS^^s7yKm39h/RJJGrCI$oSadpb<1STCDl@505t&:=CD9v1*AIZwR,h",
-    "vSvA;+de]]Vdm;%%<h)bdpHD9_1Zd$WrZy=Vp7y51iK>1DRn_D3nIXMA1xEX6gbQk&LW`KYoLtXy,,Eapkmp+7'stvROie8t,;^IxOD]b:4ZeLR660(E[7"
-    ",hUie3;blyGY<FTJIFF>KRnba=SOGG;&/r6+D'++i9leBFO1MgEeEcP1>wk%W=Kav)v6S%l5oNp3B(bwW^/q&F5QXhdZ#7(&02m6>qpIQ,[1/8hV%vsuF*"
-    "i8reP(:iOMyK-CigpgaSoC@0`h6X3Rpb5oReD-%VxCy5y-_GvVVVl7'qnfTJc]NRh4piCEc2q#<Gpe#WSV^=F_Q^nRjSmIMw-G20.o:F5/c@Z37,w]0>*_"
-    "me[+$`m'tRrGIyo.SMR5qaYDRf4j+94bfp@>gh[DR&9;27XU'QVpy:)%c1pEuHt<#+j(an-W6pS&y=h`Mn1FMqJ'HYto*WK0&B9xQA1GQJFHG9_adCrGDL"
-    "t/(>JB)5dGlV0UAmhRQ8IpJ3A8#^^K#8rh5@`X/5$ce6yUj1b0QSaM]g2(@g'`F^gPmG_N@(7=s#R/)4dZu#rtVPVdTK>usexXx5pkfN<6BRbl%U@yjiE^"
-    "2lt2e&G,(]aWGxS@Zm:f),kh(bCcpgXLA1@qhVsH67$XYrmn<Bn9f_]R]xhiM&uZla<F<mGdC$]bRLEm8`5Wg`la#(GG3tOp_(JPr#TXc_0i.M`>T:dRdn"
-    "O)]H5Lt;@@Xo3^@Zk9n/FhRcrkZuloetc%;C&vG]mc.c>R+#*oQ#mTd<%Z']OpE+(6<$nk>h%4l#JMIs`5E7H(8[_.(`VahHFIH45;+QsojhHIJ&;9qMbi"
-    "BaeT%/#g:X<K1d93BXdXhSs4F;G14-irVGuk#8p)ZuB3V<mn/<dO6:R-uJI]Sujl9)q8=#>W>e*6IB%=Q2r>2n4b]=qWdluIotf[k5Gn@xahiuKTolM;2i"
-    "WDDT7wUndUOxFj<(Cs%aq3Kjg3R2r++9gSZo'6BN;jK'hPri5^RbQ0j0ur=_[afYIEFWmKg:WX[1pG9uO-7I6eX*2B(XV``0Ut#jYj4RjickUj;RJMTI7y"
-    "j1:5mbd&+6'2KmB73bXJ.W,tH]Rfl_gC]@CsX9qG*h0]/:Xadle$RxqQR3fO5mXK6C#Tc$xB/UM]h_]`[/lw;+UG1F%Q+Iv/(9J>062dOkj;dJn>qDcv)i"
-    "_#.wXrH8y1a4dPCG%%@G8HGU6'PCLu=0+VI=RxQC63'JTFk::J3IKi`^,`0^UR,Pk/FfbM%;qnvC@X]IUG*<I>KKt1tRa1v+%eBFpqx^LGu`:&:w)Afp%:"
-    "uXstS;+bFUoF<99gQP[9(]u9#rN:KY1jw<M7>mJ>UG7G):2.Mjt/Ac=+LkMFbgPiQAEo9h*TLt%9b-.Z1]IyZ08.GjR2B#EGdl2^cB;1.@f_O_`b%pwXT/"
-    "3k&I'%M.InyD_li2)tH@^&k:m5/5O$1X%*N/*$F8T7e5.1/C#2b)ls#+N/^B[DGWwql7GD7Qb9a:HapC)BFFTlcu17HDi)9`Ir+vse8D1:dp'/B/XgOrhh"
-    "$8/274G]jL;wKnx0/qu'+mg2[&[;`Q)'t]cN2.rTrwlxP.R95lLvHT1HmY#qOSnHBcXRcD`w6vYKFWsk_*Pe12,ye`4=qcZ/w=NK[N9&yhEemb3LoMu7@x"
-    "*9aqODH#1^@TQyT@QjxY3#fK*2RMu_[m;I@Gl%=JAr2PFF#Tb6tYCm.52#iX=Y<t$,^Mcqi2QZ`:Qh@HrV)HH#yUe$t,P<<]GY1U]sm2%BRMDQ#m-bhqd'"
-    "CgvB#jcZgq_JHp#=Ogf[Kd6<g)H6<:_'7-f;%J7anZ)R3f&KmEM)ZhWmT3g,iDrhk:9IGDpi^;/TO`RkgIJ<cv-&YfuCRk3f;(oG=@s_fNQ@]#AA#LVU`;"
-    "e-'I#+C53)1-wxV)BCoI-*Lbj^JK#h$l'v2ZLv1L9h7Kk7^nM;Cn$@DFU*h4T+]]C3<ZZH,R$]d-.(Nj;3]I)A:dis]dD3tgd]-V3SwE^a/f8suILV4%cy"
-    "SlDctq#l@$q<*qPGeaao%###",
+    "=&EQNXhuiZBoS/gIG3Av.uf-_*L`,o/ibi;.f`8%c_=s)+lOjKm7m1<YjY,eP5f.+0,NAZ'`w2OLw9tQTmLAR<0_[]umUjIY^A(acFApuQaA]fFgvjd/SV"
+    "p[T'dZEHEo9fdgl13<1EpLs1iQcAi5Fh)o)F%OYXXjN<l`nSKnJAq:E'q7/lgJ/uHM=rbbXj#MH6gl=31ml.2-k0'I6-bK-X(dCI;yu&<24KRJ[=NylpyQ"
+    "`62rp-0<ehc@7*CoiAuK3R[I7YD'3t+SAt7VjG[,]bX*tkvWmD8TojitS&oP8[XioGfe]nE#7IF`4qC&KI:=LMG,<F=6ImCm&rDWZ'.*01s`AMFaa[.lM;"
+    "uF#^RhyN^.@MGN`yg#$KD+`Y52p1`cc4,Cf`5Sn^``f*p10hJc`FF>/R>1sfb7.S8:5>#Q@[<1l^]JGS:-j6TqQH5O;G5=C'_*Pf$B_u5m,hI70rrDE'7s"
+    "F-lG3xd.TMDC2=4=[EUQ#W+[7%OR#MrKv=[6Afm<jQGpqhm(e2PrFHwsD`)&&jpjV_tZbl%;/twce<7=a84KgAigaXRLd%(541r;HJP@_<0ZYR.[[rk$i*"
+    "1=dgW0ikkS>l#AJKAl'J&axCy9ML1f.F2wWggnN7T25Mw&Hid2CCQ3me@LH['4IMHTW7g-71k)AQj,tiL8/9R_(lUn/nE)dyi]U(Ev5MZFR9@BBNlXZcx$"
+    "PXgGHG6CtBNrJ5gR>y::A,3A1IhLbg6)d%75%m*hs+P2Rs,I7_C>ybK+g=utiphbSg6)`g>6rXq7XtR'8Q2t$Lj*tA7[xY;SF1m2Uo.JD$5gj0TO4U:i-%"
+    "VGP1w@sAW<AVRZ_xnMY;BkDk5lTsCVuMrQW-[^KkL+NLf,+YB9FQ^<M.]U`#*RG)s$x<YRNL]*@8^n4'o%8TxtT:J>m=#@_,.%M=%aUG662hZ(hrNeo4A0"
+    "ghlx`=Z676F-&TO(EnjSX7=QHW`=6C<8VmqqIIYmhEdHBK-J/%j`w5u`lD.LTlXWSp#w,v*p%e-SP,_]j]OG#O^'nUJfi=J&:6(=Xj.-<=eB$fcD3LdsUa"
+    "%UlH4+idnFg#6=bO3c'#+nL&JJmcRPm)v`^MPUqO3hm-YW$F%8F(#VL^mP^3nj=J/oqF]N)the,*>;70iBx69qRlK4Ma8-B$VmiKm106$r7AcCRf,fZ(Hl"
+    "]nH6dwv+R$uM%lTu0P4QcQ_>$1[N1G>'*p:8Sx+rr(;'S^UKCaTr5%>$DN4,KtBuI;y22<pBiXPo].1HU'X>L[,R#g-#yA*m'0@H'l1oHcT#]9@C9[K-a5"
+    "o$@%J_b%hF5<nN7b,J,8sD.d$*ABy`4#c4i*]DZ9Cl&0Ygy2[hP)3tXGJq=1[jfU*%PIsJ,H0>T$sT@0Wx4Eh-m7XBi')dTd<5e1eok6=fM#*%N911hv_D"
+    "Gpae,8T061RaXx1l6sY;L*B_o<o@W6wcRg4T5@2%lt/=D+7A5,sdR74Qcl.MsWrn$Sw+e`o`p<_fF>a@e/r#t(xkd:]sc5Y+8XRcL5hx[-em3]]lbB'h1<"
+    "twWwo)vl0Sf[5xBi'EON`2(#.djis//xi=@5N[T)Zye,Bo[I^+Wf0v7@v<6SQ'sCBdI,g^(YW'rv'S2aqZ3lRWmqU;]N<1:VqOkZAeN)p%E;QCb%QN=W.o"
+    "@$TmQrV;9QOmbp&.cao^jPeu7^+ZH2aX/sK.Hx#]HUTRNH:6A,<i1=qLnubix(M>]jDFnISfjlNgj>b)4HdAS0DpjT92bV':%m^Sq`@C$Z;CRbCL`%^MiB"
+    "q%V56+(3jY0fRK+U(]d]eF^2h8hA_`o=PZR-^9jkHL8>-J`&iSE]6^^1-K3#ARD+3K.g=8nTXn6-b=Uq6yVd64orD5gS/C<#s4HmC:YuHy7r5L*%C'5uZY"
+    "$2j`4TV`=&/)rou[Zpy6rJHRnInmitk]ZUmbL>5v`9=/%j_bT6:YFg_qpUE#c:FP1`=p&A=*8rG2*`j^/84QO+h+m6ZuNbn/fCv_&^h`@IJKp2vp=>7C_P"
+    "COXsMDVmuJpf4L9oT[90.#T@QL5nEr9u`96o2tpP+n<WlJ[U8Gs/GPwAf=wk,Kf0B=bm+8#,`GMX7:2dNm8iFfxY]qh._O*dx'<4+%JZ^vP'g_2J&I(5qK"
+    "QXCda$QgsQR$=&&jYrh2ldRy&`8JWoDJ-aAIG(rQnvLgQnNZ<p$3ZU'B*,Glc7gBd=L2l3@+mIld#AuAf8(_/</,2F`-D'OGowx2VZ)8u;h#ppIEnek)^l"
+    "ZZ0]A$w%6RojE8I2ia3W2MIY''+AGypWr5U2SrRl3j;3HY:rjZ,V0sI7kUVaA`Aww71.(_(II5aY[iAIb%L19N614LqtX+)HDlRxV1#ZWTW<`0Ak1W->ri"
+    "'vOVvan5j>UM#G<3Ec;HHA7A(svWv>alGlc][AB09ALp0#sg^$y('Hrt7qhgAVr=bfQW[qUN>,B63:52Uc=pS6IfWF82<X-&aQ`SS8n&_0]oVHxbRq;VaV"
+    "6qo'JsR*%S02:XDJ1m:SN]e_[`N/'u+/X[9T$exL1Ab61_wVmI855^rp)]^Nc9MG6`+[KV5(J.eE(d<w#BBBUm(qX5;Fp^a&fhnuW&ZSA'pl69KAU*y<A+"
+    ":fSulFT7ZsRVDrn4U+UWi6Q@'<iG@VKS>SOZ.i:_7&Yg^>6ixXq8`yjt7Ut6bG'^FemGi$ZF[`2'0TE>TRQXG%X%f8>oWI`ucMg@vWdUKkq/F#36+`#(bX"
+    "]JX=@MGF%A#Aw^fbb;Uh%d0AnWo(xDpM$i[rO%_1l8__Tly;ym'JyethO*]H#tqr#U$>Avb&>/MZ,]E@c+5llnxH_rF-M3m,^ZGSa4/lits>ktjpe8)l>l"
+    "[_i1aR7`HVm4DSUUBf3eO1;i(3F]D/bmp`J&w.Ek3SA6Q<V7F9e@=XC`m.dA=IZ0hbt;s3eDwNhZ%j,jdpSis2(p$GJTym.(t0&eb@/fPeANAiWfQ1'.L_"
+    "bZ^ML1y)<L(d`T/5n+;FJ*D^;>)yK'YP.8y4)`(3pGYbiqf$hnlNNuJr]dv<QU;[]D.-C=3Hg2'[4M23-fYv_v:m-t=L/l.fy9L0.O=3M4)>&VW;MZQmi$"
+    "k;]n0VNYxuS#A&*69H_>ceufiZUS_5(nNaLkgG[<*+N;KML=<$j87-UNgH/)3xv%>:eP&:Cb(MW,a&5qeRl4@dA/2@kK%-ZKopXV5xbPav;eCwhuUD*7MZ"
+    "NYLMXK4goRHqjoam[<1-rfM(+=K08**I.G&$r9n#N=^knDhP87r90:-DKjKv82fuH>,wD2iK`<&Z)FSADN[aV'^[/nfF2WnM*Xx1D5MgBh70,:3VHUq%UN"
+    "rMS.*%=:YKJ>fWi,=,FT;GWWZhQYtHS/O:k2`)1i<*p4@T'-(n**K1WmTR/^JcE;6mX1s2h4XRYmAqSmPnB59wHF'<8mpX`Hx_>@`4VP^$(%ISmd50#y7C"
+    "pn88s4Z7AO#lA3sNo^lOK%R*WD$T7Sc-J$Mq'*x5eBrS#:.j7`l@foc/KUlZi18xL16)BXgp.oa`D82+qYBkWyjwI%wSlQXwmuA#klHCTXsJPYU;N;49s;"
+    "ce+lemKZhIjOrE^Csht<(p&6Ow``^-)%]SiRDb84GmA%%=#nRw`efkR<4G=^+Kpns]AVAX4t-nOn*h5e*idT6@.qQw2+/FaS=*EQdMrh_I(p-Ojm;b2YC7"
+    "6h3D#2@]+h<y;'TkJZ+LRro=>Al7Jy%Ye`jWBj@jR)HZyFp-rEu`VW_+Y-)d19GU^l_D4R%C`cFX'gnF`da#v-o/pC_y:2<QKC,bN(=E2>",
+    "UY12th=efQ3V<P[fEdNMH1DgG3]xDBHRS+s^=praE:dMF*+9-E'L8G0Kv2g&]:,4Adc9]X__1k'k,.GKe<JI2&PwSpVplQEH95LgL4$PWG(Ep:L6I,G1>j"
+    "-Cj7wiu7(YeZ:7Sdvk7Q^R4QKy*codRek'M((;x'e._k90C.AHJA7)Gp@yal'PxU_A[@Wd;0&HarYUm>NNwDua0%w>d*]>bcOojJ^Jr,B&57bfFCwXNfc-"
+    "]Q+Kl..sqB$)_Zsk,HX;j-AYo>OS]aOBUF]wYv./eleVkLPu(0&'BE-k..OZJ6VtthS'6&)fUF5i$Lke0yGo:vyiqI-8hP3k'/D1%U4Ms/Q0)A8Bs%7(Yu"
+    "AhTIlpy:A+hLU]*8h[9Wl^#-ksmD@Qt.5+-MFb<(vR46_;jx;^G&(KKSbVw,5oF*aPnToov%O2P8t[Z]6n4w(f0ySZMi)].'l;O>ORQxb&(8>R_bpsNC;h"
+    "<N%5D*g=jWh/dycR)=Rg4f%PbNtd'h.q)_w&/Ay#Rwm8PdqP[$h/P.jkm>[,d23OoyTd%+NGNKtvRvFeL9ZvI8FpCUy#Z#Yysqyv-eP#MAvA1Sl1:XHQaM"
+    "F$i*N99IC;:fe.Q;Q1vp'U]h.6)t^qBqfkGe:FAu46W+sCH6Yny$F3WRn;0a'ti#B/oF-aK;o$0ZUuJ2/@uM3YG&_8[F69.8L0@o3)d9d]2T4'Y3-NTO3w"
+    "jg@oKnv(Y:f+r:](P=c&]datK7b9tUsXg^MTPJx>ag5^*'9wJ^6T_B7]G5d.sp4bXq;iHrW4VIR(V.Y-&HR90tXxDh/IJnI:ss64`>%*WWt<of%Ge6+7R;"
+    "0a6^Vv[PPE9Z:j`9:g$eb6lp4YZ+;oJaf143C/>QcHdrJ@O+SI)6:p$-68Q_WQhGHe6r*:>GZgFNw/ct^L[mqSjCM,#^61AS]RC6tn'w#nK&iT[gIOJwCj"
+    "/6,=(]<]F*W&>K0/*/kZL')^E%s#*NR/y(>aNAVSN#j1N8N#S1G7AUMGJmK0kPsi8G#5gm_/R;LMkQ-YQ[n4bXhdcG5.'2/oh(dqD'RhH58S`lu`R0ac/K"
+    "Cl1j86Rq_aGypC,-:*sy0FbsI8UlS<hbKm8D=qhh'k`bH()K1VntEm+[DHsO&maRP49k'3m`0*v]nQS4I,Ia:J'OJIlY%ajZd1-Ux/^wfAYm;vRIoQS3lZ"
+    "J`T1<L(A@=7qjCmoNE7%Ohyft4$>&Jv@mS%i`(0+eWX0;:R(g8B[51]te;d@9d<%+/]EJ,(CmOa46w68'#e^hkmbmQ)S'y@3H*H[E0*QA4+/-[dib=#=U7"
+    "$(h,5Q]$o%7_e:3q%i4PH=ZHR^;sG>:7Hj(OcvR*W:;).E^U1H3Ny&,FB3`rckKP<iMm[&$)bW^fPIp_sO9+qDJ&7jF8G+Wy*v71x]U2%dX`gsm3qZg^1g"
+    "uiRf(/4uAL=Q^J&PQARq%Y.]q`HjU'^T'g2Pugj8B'LUb%bfJ(F2)7Ha*nP)j--_R5:U_$rfm[2@]^.fhBCH7m[,UPj&k7v6VGiJQ8c)F7`9rthf+W68<<"
+    "[PWTbt4F3Y0QPR9ZscYR+61ernTdR9LD21OE'hTZiNyulhhJ&`_7QOStmrk-2M@7J1Er7MH@aw/K$_rZo_Ci.(wf1<P'ZgT]TNal;3.>rWmx]`S%pAQPFw"
+    "Z5I;9j+uf,kkc9/VyrstmJW'5ZWaL7Uc'gV8=7YSe:l#)#]:7.xmCYi=>%#pxyMga3O8[6:LB+fHf^(vLZ6%^G&4=,$dPnZ:T6$F:AH$2gW'QZ#,'R-<G7"
+    "xVrUC/g/x+.a'JIKCJeE5#2k%`ot,cjh6DkhQqRJQivv^;x(O1E/AeE2AQt:T=KJn*yKaH:v94qsou`O,1CW)(aYBmosM#L8JuJd>g`-oBTFQ8G[A1=fT3"
+    ")Z,xPcmV->Z1((ut.nFZ$vo8^(FBX/rue+7PM9#tb%j8xW[w#^V.8+oj,<q]Q;@kvSTh+=J<,`K<YCt&(kfk9$>yU$'V/ugTmZ+hWHyo[=[PQ7MOZA7ld="
+    "FndF7n[)vrqJ=tOff.AYOfwCw4Gg<>-o7Nga,Z<VUU#t/uX_RRyjj3rX&vXay48L.egjeq>=/oQ':]AXhXe-QO/XuG=t**vK(uY(s4:F#%,Db=4(iOm:fW"
+    "N*FrUcr&XP,I_INf1MQcOmyi)u9vs4v4d6Kvjx<Tl6k,)i^aKIJ7Qet=T*(c[uh,hmN_BFA(7UhabDxx*&kI=`(k5_<m+*^lO;xqo2Y5phJJ,WcL0J)hMf"
+    "<@pTAVCHc8drRC5NcaP0q3]&IWj6g`2x6TL-2UA,:41X5Cp3Vysmo&r)Qp3s=VXj%%[WpV)&Sd#*gsUWpG6bnhfKu6:5GMb:K,7Bd_0aSSH(nKnf%l(t3q"
+    "o/HL,bSeDuqobd*t-s>=O7STtLv<M]WGVB5tr7^rk3M6F6n%]LnM4X$woBif;[I*,N6j-'>oJvEKn)[r&DYF[/#f,Wk<JFjOER6S]]w2LQh8+$_Q5;H+6#"
+    "d:tJpI],xs<-sP_kY'M1v.uRMFr.jI<YZ`yeRKGS-dV[wN5&Qdt[OX,>GkhT*Bp]BCegT/C_rkH9ns36o%yS)]QoFji893j1AH$[FFhC5U:]b;yl76-`/v"
+    "<Su+9=fx]cUUn*Ch'//(]lvXYF25[CW(,Z7f].ITnEO%7]3Gd<<TjXCBg=JNED1Wn*951oV<purU+38Mk&68&AV9v<3JQWOs+Bt>rjqeD.@*&b/CK3MP$N"
+    ")4-i`<=#qDk2_y6]HYxmN*.U]ZfM,HJ1XB]jtE%4&4c*vk@sqh'5K7Vta`o_iSk5SVQiPbtr[68@mq#<^@#'c(B[98rkw<b1.>rjee29s&QDJmd_+A;44C"
+    "7ZOM#QREO3bOl4[pha;r8;#Whh,,Ru'A2hOY'v/_58`wZjr:6_.DB*qgbV>3,8s@Ug*=/MRXRP[v:G:FoZT#xJuM6A0bpta$X3l<6'KEvA&RS_$l$-'<%n"
+    "[<7$c-0VL`ZQRX`;)H4;)4yXm,BMS=x##lC8/.yQet%sb`xJx[yYXh6BQP7;KKigGf1Q(0IFGm_)TC=RL#@F09@tk_9cp(&C$''G5rCx8]=H<g`:>r*d2I"
+    ">[w11177YRCAPi`&&`NI4M(O7]CKq([dt#746-jA))RyC$vl#a*IC+%aJ%qnn-D>cSfCv#L'Zj;t`FB87HIKddp=xe*#x>#CJDV*ph&)YOnXZqLs-pB[GK"
+    "d'$n6P=eVW+UgO0dZN9:fRd3T3*kKJ+GNmC^5'E3BH*Vrd'gh53C;EOjKKpcO+$MM2TK`.QEbX,e#Nd,<eOY3HEb<v[CF]sqfV7lQ>_^J7'bYYZk6<QwTQ"
+    "j-9A=3c*E&QBU=I@edGxVXGHoM_)GCW>jVjn,TpxujOoLor[*lWXcFsZll8xtmA<CP/dIZ5tuU0,0.8'bLk,i@n3dRP3+i#TGiLMSoMHhUBZU(:RLY-Yli"
+    "n8HG3_c1$&2viwYqq)CqeOVq%`C8Df**7/9EH`9dL'#b:BA]VZ+c=x]+K9F;Sm0#=Rtp=-E<E9g^9ut)9cT4Ml]Z,TnBPlV[7qql<Ia%orXsDHF%kmC&`H"
+    "m#ZMtOmCu%j/R2'boaAJ*uQ$Im]3xQL^SK0/E:Y(Wu9[F9V;0gj@$K[-/sDl2sKBtTI3fgBp4s,EB55;j,rh782IiN'<'LolL`Bc/^p4S[_q^*CyM'Mwe-"
+    "BVUma6ORPT@e9=a9Y3q:'>wRFUp,rI<01;u1Q86%C,HEQETbX`=E8D:=@uqZ=Kc=8hqt,Qi4BAN+SYm$6Mt1+xob9Yn>seiv'H1AFBjPE/QS'E#g%1Q>f="
+    "3(7]S'[6m2Kx#;`&l+i_t]ff4LI>Y'a5#G#+s$B;uPDNXy2RuQYdk)^UVSeWIAQ3S]p^MYoIM*(h]Yhr<x8mpOVecIfEd$S6g,Hp^h/`Vd_(f,qL/<N,R/"
+    ")uHmuH`v4EU6(/HlKN'UW2L5tdW[8md'ILQHKmr;]KJJkOCO*1DTV&xD3)01L$uT42_N;Qv-v[toY=_cAJflJI5Tqpea`F.qeT(hi.EoxB",
+    "y60tbAYaf/D;QH)=j;q3WdvRXqB#EPV9>eZ$ZFrOWuR&^1yV$2XA]%rdPBlP>,lxX>OY^tIrJcqr-bUKbQ=W^65^_XBcf4RxqKj%bg4[kK[J`.>pKM*RZ`"
+    "n3.NaBgh(5h9>ir)pH/+hMYn=@Y]he+2aHEm_h(a-*vtqJdx9[pFl1R&'MFZ8lOb:IK@GBa3iH$UX`jgu#_F;+BkkGZ:)QO7vK[bA_mb@^7d>ZhTG5ud/Z"
+    "+9_8=Enms0$Ws%;JwJ[8Hss[==^jDRxA#J]r[$+C0uiq:.:1='k$M[vSkq1,ClHlrDk]Xl=`6/of]@[jLiTd;aESPUPihCoD]tY%n_y%mSnPe_.`*;'VJq"
+    "Ll1Zk7Z#o8):(hjX)w^=qn]Rp+,E&NX3X&wegubq:%eV;EPf)fpIxT=R3V:)>:K8usJ1JVmV/vA6Fqod`Mb]@j*]jJXqGqUpD$Rk.4=IvJoBF0%HB*oUw_"
+    "x6u[seLe(0%*w8P]X&@DXs<1mIElMitk#-Wwy87o_7c4qTJY_'ga$fhwXpT#qqWk.w^H&Vc6S#Y4_^F7)Jg19v'I<WRTN0+Mv7G7R,9sj'WtGqOeO>S+mb"
+    "-JPyG.P@n'Qm7s9j`$JuFLeNMTp7j#Px<*qlJ9S7](X54tS:H$qYv:R]Mbo+e1l9-QJvU3_]x=S^eB'04Vli7oU))rh%/l&`cnia[$+UmRA73vg`8vZjLU"
+    "TFTHrO402$b,v$bqf65s@G+9_CPi48=60LAp&^dFC*MUn3Wa8p.T<;/H^mpE^7(dZHR]rZ/5Jw=AnB[CQcA&n<Q[rJ2144&(u^[gaWv^ZBbX'#DE2iiU'K"
+    "J=19r3&T&%^e6T7>xeF:Pamn8lMQ]O[2mjrP0Yt&l3J#X/)#MVgqiCGiG2H7lpAjeM^<p[+Bx]jWKs*@->qcJBgC/6]6H4%oOj6KUxjsM@&u`n9-f2TpkF"
+    "hg`GFR;:5E(Ql@6=XCk4o[Dk5IucdrE60JC.@4e^FB<qwQf0<.;8Up)'pFW]hPwpDQp0*1.p^-BXEZ;ZHB0,T`K%:.lm25A'%M;gCnDJ8WQ2lb1m_/5%7^"
+    "u]bp2vF:)mMh>+1)hYqtvbn-&J'meke8k$g#7DW=F;iuWY1niiu;=aJSU&fTgM/O)V$L<KiLOE=H*DVLisOXTGH[VO^1'g$O5U4qwtPAwq>Daa-xAI7a7a"
+    "h^]d4/Xg/H&MT/jaCR(AHObLQho7*3F$kE<v<KSSu>=`h<6%T3_kE>Go$b0W/F)FVNI1)[tg>23-Y2IfBABqZKt<]]3tpB[D`3)rL%NkLImGCdf%xu2BdK"
+    "/dsq3<mX$>r@9cq)-SmYYv(4A`LqWrMJ_q]xkZ))#>YlXX(^(u<s7]tQ^hrkdQ@;%XTY]8@PH[7WG:Ob3b(-4e8:p+P'P`5tS`R#e]wJxAW0Z1JCG9b,ou"
+    "^BhF#2cA(u'1XLp9B(<F:$oTf28i;ipf=#_L1';Bqq%Fd8D^^y=hVP>72&Z^MUe6M9/t/v,7t#9%IM')NZ@s'sFTG_E>5%@GW4Bh<GWkwmG24Us47(1Uk<"
+    "]L@St(UTTFnHG^v<2Z_=YrI'J#I[G66EG2C,Y3T;d&,ru5@9kAM<yY-PW*WpC7^2=fV/pfa5DhjgkD##[3iQ.>b9at;vp>C+x'AxqXb^H78#^^=QE[c*-H"
+    "HDC)d:n$h.$Bch=uelQ0&=@;:5o9YEEl&SgVjeIk`.Ehcq3UB>`1-x'wXO%HFD8$@cVX_B2]gZh50WK:2)R3XoeDok@8mg.#n;R5f[r1Iq8Geeg8H+aJ5]"
+    "6`KgfF>VRHE$%&889,TYM#<r[=L766HblT6l*><UB>q.aT(j*M*%dF;%gvMR1Vl;U=TC2FSTrMJ[oUvGb>r'>a1$j4r/bKEyv;CS2Kw$PE`qh]jb'h&yK_"
+    "llyVn&n9<Lj1f<0FEM+8j2':@4tHg;po6bnHdGF3S0:JPOsLTB.LT''-2&6ktXR]TB>_pK$G7TI#oE84BsWLhgD5%Ac7Q)yXf^e2nV'Sy#:q)<Z)=$sYnl"
+    "DY:td.&(m]EdEe0xTRp",
     0};
 #define DITI_SPIRV_SIZES_gemm_broadcast 8725u, 17030u
 static const char *const diti_spirv_text_attention_cpu[] = {
@@ -72550,66 +71060,66 @@ static const char *const diti_spirv_text_attention_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/0.ADt:L:>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWHRK,p]./4i#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFE*C`U-/8f#`:EH%Kpu"
-    "_&$x-&E<Dpk`4[edH6bM<q2EIt3-ygc$-ft+(R9xAtKV8oa&%'C`yUH/4YXO/*;M&$qot#sKm(x/v3O2XkbPWbe2p'o7@57uLbtu-h;m5/V2'7'fi0m90Y"
-    "r.XA$H#eDQlT*3F25f10_aMUYGwd[q+(gSNcbl%#Yr^J^yyj[Y3JPr524cbSlskFb`3%^Y=EHW^s<T,_)j_Xnc&]DBcv^_a3+/w<RTPm&7>+;;Cqlr8=d3"
-    "W2iS-Y7d9q7_t8@]fx&;v7MaDGV/_aZ]/fe%#@D,2I6PG72F5,K]Mcg`4t+D<4>fA,.Kj]'R^6N5HQau&&@O0Qi4K#%,`mKq4+$DQarce1cE2%Nd)x0bTe"
-    "x)WBDNhoC#H/+9#+v*X%YqOY^3m89;Y-lww0048`,SSsvAbI3U[,k5$q4^Z_ymTwbwV^tx[TQLa#K3tqy3D0-CdL=qQ/]og$T6&WyW]13v1S7h5d;5R@#0"
-    "<=ImDj,wJs_A6,d_*(/>b5sw-$vrKRsFi*D=i9uoGVCWWhf%E+gC1K:+pQ*jxGrPHsivdf0KN,HNX6yWKm+-jAdR4D'27G%u2eqY92FF;G@boI`q]Z[&)s"
-    "xG:<+XhDvJu]IVw/bu5Dx0lpj+N5Rdo'IBM59_B:(#'UqX``OjhV/%G:b;Eg:(2JRJ_EJA;KfM@*@4u76art6J+B0y<e.PU6-($,d&ZH=EI&:vPgQ-_TXj"
-    "k^HfWPH,Ha/v3iOj:[dwvjC3nVna,KnF`$LU8#j6;]N0.%>O3(/'b+F8c<-SHykrG`2aZ$vcyfW@v'wBOgEjp2Tv#>/Yd^2GP^]o[uw]1u=[jeM@p#xOGK"
-    "%9wI%q9:J.vbnxo-%5Vt*)Yk,#o2o5e,,$C=uP_R1kIOcf6F)[qPUyWm(8='/Hqg+VyGP'.KEF97l1pLJ_)J&95F7uWBoiN-udY&[y',5qVm;FK[>Aa]TO"
-    "8y*:%<psR/PoREOQHSUD`>(%&U+Y[+'%'ZJq^V#6fQ+rfewrB+[Fqd7'bi&7JW(^DMxCEtMPHV@M7<'9/+r/-0%wrT'gS#V_S6[[#JNo>IX_Ltc(%7cw3$"
-    "dsR'>P'Bbr%>&jGJ&.6@i[Z7FLRdKYL7[$H3MPA43S'F,<7H$d=e[/G8%:Tul[9v*lBVCb*a0bnd6lqVbvWkGVmBC7%)hWBDEr0]`=042E-vpekFutInBV"
-    "lZoDxJ(bS9u9<#=L^6M_v^^6<8:tW::%d;=X/l[L4^iVL%0LYnpB)FInYN:]ett`wqApo8v&gME.s*rQd&xt09ow[EKoUI6VuSe%`D4tR)$<BE'qUyt7K."
-    "mgvBHs1H`xf7TZoS`PX['];RkRJ&XTmN1MVT'XcoSIJABH+Y^9#QlHgrl_Br5>6(oQQ*NOB+4$v]S<P']G15-,s1P[n,e*;&VbQv68[g&40+pQ;W6QJn-f"
-    "T$cFYbT^36D$A3OBSR/H3O.[38/&*lpw*JJ(*RT#Q3.`J[b@ukkWmD[v.(_TkZScFbjU4K$O;/9KCc#VZE=-(fU#%Xpn3'Pjk:5_`U_,tLCv>^[,jf>3LS"
-    "c3*%*$K3:L[_aIOP-51UdL_I)UU4$ys1I5kB$H24Ak'4RAeAryZ4ZT%lThIcMJ5RE9^Q*2#VITR/k(2G.@Q+(C&VX^XB5dDOiiyX@*]KAUL;dCIhLP'$_7"
-    "_asn^fJ][BS_Q=94JVZU7AL<,kS2gh<8xVR(wrx'Z(WU,>4cMLLU^16kS&j]g(qe`C'[7@U8p2Dnbs0B>#y#*6^^=:[UStJl/&oqc;.eMU]byvWEew^$sZ"
-    "ega_6,CDwA45YE7&pR5/[G@PgcK$:/K&b:[&Yre)d.lXYpL];Mc1Pk3_IwxycE(x+;O&wqMDT7F#,Fx@oW7vO'q2@Sy9DiK4[]kTL$ljPc.+l@9IH0=lKM"
-    "#[&(YnWI_6s3m<Gk;s+CD;GQ1$.<Gch7aS92>,)MnFkFS`K<Y1-jntpT7,'A'aFi0b6I5YQdZukK/_6]93YE>Ct,^0>KnmGAX>4=vx)ihg`6#xxeSqf'O*"
-    "Z1hP$4BaIcZ7EOmLp@1s&o=On2OB4>j%ZaAMVHtkNyJ9Lv<^X5_6Dqn,XX,1t6#,;rq^0)6d^#/e5iSLv9V0ZZ/%b9p`-3(3lLvT->[BeeE/9BrwKYYDwu"
-    "R[hU=#QcggD6XAT)/*H7Pc#)78;3*iL1pu`;DS%]TqM,$abSP#./HhSI_DDe#CC=D1`o-1DV*xOk,XKVVV<b*D]fxV4qe-y`Zf13kF$.v/1aSy&7OyG'nS"
-    "hN9OUahbR)).t^%qfl+e.OBYFAo7tv._8(mOS^7#P2aPeD#uXM]g+iG0rbNq+aiDV._u/K_]owCnCsJPVSJyR$I04SyIbrpdKqvZQ2[BLw78o_u+c&fDK7"
-    "DOPvf=pw1[)iqiUWrn;b;'*[6uL(q$O&PAvcc-WRJ8&=TEK=0_Ef9:0:lw,wv)81wRGWp[j(*/Xud/;hx375wRm_%;nS]ygtr<6'7a*l;A'LaJRqg+<$UY"
-    "+yZ^r^*D+okkrqY$V'SYs-]fN:[CC(NC+NAkM_I:D2iQ1jCJD)vV*&6Zd<@W[.fsa#12(lDoFHnBmB2)2W+pr,5&]QdHJIaQ1dnD_:@*uA-7a5tb]_iuI;"
-    "c3PEb)&2XO>%,1R/(tao#cET+Xn2HGlFI`>N4[pvi]co#vs.$eqAPvKDA49x&C%r['Ft.Z$3Ty>=hT/bWmB6Au2$ev`=Zq$CeMS,%l/Q]v7Znyo(<LN$QS"
-    "_wA+qWu]=WW@`ZJtRuIQVf2VH65@Fu1dvDJ5PLW<qan'4-7aLmM]Fsk:$B10j374ca;Ad#8A4o^jvE4wRf-2T&hB0xZrthfAHpjLZ_Z*EnC#v;#1*hq(/b"
-    "42(*C3ppjl_vj1u[-&N&SM5xQwc`2m0WbDO=h3dmhYgN,Nr<IM;8hZ_']aj/`A12cUyU+Hbmb:RL_8<:V/vs,T0Jf],Ve.]8M4`7IglkEwomG&>',.)t,@"
-    "IhGT'*_4hdE_7X&fp&TwgokW5H:n`)'20(6d(NOlKuA#ne>Bc,yH`5r07KfhSs'r]1_GREg*'#Ulv0c:^#OS`+T+,[(,PgeVHZ7Txs&kWy0K3l.A>ma*7+"
-    "#UZ9GJU$l/WKoFmUr$K-QxlQ/*3yEfsSAo^ufa<0k`WWY%uj#7uB)'-XTU9$5(:$9jV^hy7n^H[QARiyij99;is'$:1FGn2(;e_:GBkmklbY&vq@:9$y#u"
-    "#yO'$4q1I5Z-[/RW;Bpb6/t%wL6Uiu&V)X>Bo)5q)b:)Qhf-ybF:@[N>wI>x&je$tCt]u_$S4lu+p/3#L8ejIB4Bp*rN)3<svxjpG)HS4JEGHLSoU;)C@-"
-    "TdV9#PYTlv$aLFiOUh,$JyMbMSb7T,3*)7D8YQ@15FJKATor30'K*:XtDN.]pIT1w9%,q3o17d,/#PE%x(4R$ibr<f@f<s:txM9L6Q7p:ZF*,G3[_6fB;Q"
-    "C9fP'0jN.4[Dtdseh#8Vf:aY#S@5`(udE;&]IsBWAhr7Z.Q@BToXOpB8/0/FF3aqkY$hRJ:2ZjV)G27=&j>rT74Yu<56O`>]jX='r$56fS;kJc5v/.k2)8"
-    "iDKDCW8Q0fJc-NmW&[wO+)^YY/*:-'3es@J8u0#,B4An=bQ.y%fZ.cik(VvuPr;-IPnm;ADmE&HF8;PvnF/n>uCLkr9,,3=L1X.*&ntOfi:0:#H>S(]:<U"
-    "8ZpckMY&am5Y)C`%ycfN^SfLnM&(8yj;Wlx=Z3nh55DGx`c#tCJ$+CC[%A3TkR&E*lQ`)$`iSb99i(2M,MN_8]'J+`y`5r/]:UqGVrj+pxLrm,N;$u+pMZ"
-    "8[Wk>k^YeVSt_/V[*,d--5-;u*Y)YcF/JlMS%'kh2:,M;g,+G>Zxt,b[`yP24q3+%/.3g9wfddeBLam6dtLRDb,#)t(:E%kF&4b.ai]y8j",
-    "I+JLei&,n1*`4r)SgUD&^>UUjVcgO%fh2.pKA<kI6oR2GNev`lNbD;;SgfJR_7b:pnX_DR^A65SnaLDjaa;m,*e[gcwASkV:SjU'TMN===K0s'p4ILPLy5"
-    "D[hsr&V^WZPP4uA)Fs#KQXy$GZfZ_Z+'o##Im%j3tN*S$k2k@Jss,3WJi7-v40sCVI99WL99v6a/>Bw#2N%2qPH-w0p`:s4DJT`ONXQo)l9:0Fq]`p-kNl"
-    "<Vj4*]@>(76T4S99.3Xr=*vsM=60F9+2p)I:B]A8v+eIO_)8V9c'A;_JN5a'l2AurWTwD-.=:suH$FKsy9'B5yH8(B+1lcTt1P1b(.k^1`yjg)24L,ayI>"
-    "FP5U@e+`XCo$e+$dM8%vZ/.od22gZ'SAgEp<6Z1+KlpZ*H8e9Jam+=2Wam/Z2PTXm[6nm#;J@@4LOT66T6W-aREi`pexcHv)N.#'m8@r/^^f`oPv%E,Q6'"
-    "e(^TK;pN.&o6CW+PYcxNP(j589sGtJu*0[q:c]IJtpGla3cP;.X1uD(1dsD$Pt.(ymNV(^(/2ga;pvE88;vEeerZL1/C;/-V'VN_1.mCLKrNw@+I8KIee&"
-    "x5rG4C`NLY^UXd>Okc&>Geg5,ha/JWY:e73/MP4m-K7K54PvoEiga,bk&SPi[vH##G)eJD'#B`gmSPk.&3JgFo(V-N@N[kNA@a5_K>1-/[%BLKc]WUeT]6"
-    "-IH[7`W:1wlY1lOtI;+;<CY+qcPGuM4g51KFQ9)&bsq=[a(/S+h)I99L0$piT<cL=%bb:71ka<(M$C]R;_R6=)9XAbrUrxphvPZ]_(9M0Ei/g3W@'x9nT/"
-    "N6U.3I<qA^0oED5FL@M.Y<qTDvi%Y2aI%n5%l%l1$I75;UsoGO6h<i27vw<ppi5)4]T]8Us:D19Ys=]cBKed@7$EAAlheE_p]2,4GBsNB9_mcQ$#fYb[Go"
-    "=qcJfZO812S5gRR.#L=cbiVZ^5HOG>+<3NLM%'6#=P1/[u%1#J33uqL+S1jwPerK)R<q0C8sMJqWhU(%.7D^(dvX$Klqp=]ZRIoTY%n5;g1rgigkt.ynL;"
-    "e5r@*Zj3Hvre8[`3ssY07G[jNd;7P<2RQXv4fCVP$*+E,OJN[C5<Lr-h1jDV(5$a^GOU%Z01Zl:<NT`/1IUUJpp^apwVm4R>9=/:,2@A^eyT`nNY/.7-A@"
-    "bykoilddNDY)xRZ$43G<U8;ZTK3bO%g4vqNn'W@.1bMd0RR7#LSc0mMc1sp3AIpm1XnUVKRZbW1(yI4Y:#-dEX.f*_ldM+N25/2ZB/wU`Y7g8h-2'xJwmZ"
-    "aL=F8lY4K50Xq,[-O$u=6<;2b[9tmy;B.rN.Gf#F2JXvy&Ji#F$L`2K(_)37)n&Y;h=og:=Op_t=g*dMw;:GyfJ_fD*^s[@f2F`kO:_vfG^8J);ISToc=y"
-    "[8))3nDW40df+T'w5D(y$._tC*A]$t].HAcGXS6jwQ^#aKf>&+Wlnv0x&e)urHkgxYL*:C1EJ[FVs#lEa*duBqUD[sW2VjmS_S8^Bt5WUIhdegoj/p0qw1"
-    "]lXg%-;`+i=SLP^Q4M:A,.`[x$]Ni-DP&_lg^2;d%BZdQCljKj)Q^,I%OYm)jXKyDhpybNPFslc@v[]Dc#15.6VBiEZi]Cvr:Fw`#>%RHI*>v*-l_L#;&("
-    "4l#giFlAxW4/Fkp[.jkW-7vVm#L+3Db4NKG(h5<.y%$b/8#ghnS[JK5p+m>[#79d:P1UX+`m/O(H_Jdc`Lgnoa^DtJ4eZbFS>+JcN&c6U#)Y/^]-(np)D4"
-    "YnPu5Z36ZW0.W_bcQ%/>tyrCd4PxK30gO$Ua3,m%IwhV,97wgZCfwn#TQ=B$Cj[2`XX*h4WZ2+t`6tD=-m,OOAwuq(J2(,Rl[nY,Ea_2Lq/QDc($Q$76L]"
-    "(`%i.e'w&y$p3)d1]<m<ua_Toj`d&bi@xA4DGoh7]mcTY+]c3Ypc5nHl#0c+g%+NF[*PP3A3vCopl/gxI(.#4,khoZ:g/fDDQtrc==Xu>2N2N#rZ;6Utp`"
-    "KYxT;:pu8EV,:-#:_'%Y2Di#ai'/<yQSY@E6k:QICeH<4cI$Dx(e';%fN=Gmb5p,nV=W>bfyeM>9VR,P`Ej^wS;9/dkirb-_Nlm>D6O:OHP`v'm$J&sTfs"
-    "B9201Sk<$c&P=D`&_h_5Q$&LQP51cdnB$No5'e^R<7a)*6`qrDLu,MoFlEI[H]i[S[>X57&1_tri.t;4jmp)<LWC-+hI[xf+w_iiW1Wx,$]Am+mG>Aq+n7"
-    "C,eh(bdT0aH*5QWK_(.+J<E2iIt-K`W40,WS*arL4x^0LSXrg)r*`^rx](Mn3NZ-a1mJid&VLPtH9=roqL(T2C[4Tei4_hA0APq=^pcw6_uQ@j-s]`D%K("
-    "gJbd]#_&0-_8rc`P6)`%aEc95a+)/>7^>ca*<gh.--A+KD7n_Pl(keW2e5H;)-,cn*u+#ZnEa+Wo=$KJw4CVq^.K.3/W)#O$>M.Q;.$:i;rbZAd4fiFO/G"
-    "]T*d9/=Dai0M^+l:PG6l>Veq9I0ec<nLWD=oW_WUO*Yky>H%Jy#L_pZvdl9fqjrd;&eih]H.]5WKGpB-Ts.(<,eXov[Yn5C/V2<=sd8<3HiSJyZ^G&OGu5"
-    "$==bb7KoGg_$ia=fXiVx_g0N]r*PK14s,==#BElA5^&mvt(l&1mR_$k`_+<xG)0nEL=(7_#$1f:mc2uHYf$;-sQ%r5S>*+Y=^KakhCMqiHB^bL@gIbp/Ux"
-    "HZe;wP$$l3%Oda<okVL5][yKWYDs.&hoFdud,7kL[w<>'2aiq#Bm9.4p9N1m)n`5`h-fu-c/O*##",
+    "n0C9%1VZI/'2LMqd^5>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWHRK,pYx)A@UO]lKv]:M'a6Ph5IG#d]7-KUo[AjVL^C%ODKNd_9J:=GDiX^*uc*,"
+    "3)OwicIh6JA<flb=aV(Kf3[ZR@oEZyBG8Y@+.k)Q%J0c0+0s:6+F%>Atoj_r@h@ymejCA8F`8T+Upu45;jmqpw(gF(TWRNT:-rvkrs>g%Rt)o1K>w@mDj*"
+    "umG83V[+hkWkB-'-qtb'`$A4dxhV%l'rZ0E.TYrg,@2k%4rWQ8_YE;d;faL=7y>aItgO]c6<CiJD@_YiKgBccA'VGMf&d@=6nl&=T1s)s+]+>p7]%[6ux1"
+    "q:xC`o5R:INy5r9A@U]rnfj/1qGFe@K7uV^D$VvcJJ)t`^=>f2Q9G>>-]ET-=2Y(g5H/Kdqnh5Gfbl=_<%P:IMe'F)]d[G1rmg=g0SFf&'^mhDiBT%4,pr"
+    "4Gm=wAL`oFYy9Myg0d_CHE.dR4=i&X0cbA[1H4*.0HMyPP$#jqJ%`$EtJ=NQQh*DVxsvCVe8Ch1c2V7'ePfoDWO1hZ2t3])jOHq$Rc5f9Za(:,o^P0Jq1)"
+    "dn;$4R0THn:YX^,x>Z]-cQO#NTF,r:YRcp)O&N0S<s(;Kg>@`pg:k[_j.WSF62[FM'WdGZlwrZ@aEm7wgjKn&Nk(eu7S,,Gc>cp7yW/6YIu<ylUBo%Ze1h"
+    "`t9sSk)]8PnB:6d@mD0]YaBA0VXFHP52yTFLOcV^)H%EM7hm]kkoc5vMlfaa9+'+'HQNF^Y9KFet-/kV6pG*5XfNR^OovYi1e&D-ZXFjx>GXGY2Kbf#IuN"
+    "&P@b77uR<KKo'CGI+LCR_cL7X=n;H(bnQd9ryjSneREp)vVXljbD[(Q17V*'co0DC0WRTAJSBsI:QU*-)Y.L1$7rc7AUAj5b%o4d79W<qEyaW/.;XA*[[H"
+    ";KGq2W0ni4'/vE#KYQ2SF$>;ZoMEr#N[&9_(IJKkfyW7EbPQ`gak$X2erB_t'EcwP]_);pEYQ8*U_6i_=+4Km]l/+a`Hwh)%Gx@lWk3@+Z8.5MX=ut%=lv"
+    "u7U.T.Pq5,:n2/94wvsXfYtQPfC/>kPXf1moik)nWVG/3PHk08eZ(5E`-@s0;-dU9@0_p42(e#_nC'1(Jq4Q$FXc[u,Rk#h7t.PJWIaVSBfF;HT%U:hka-"
+    "$Z=fR/v3Y>7Owv+_q/SH^^%G<).l:5GTsLL2YC,Jr@`7VE=[AKTqqHN$[%y7:TxF(.%S8lxjC)2hVnnb:[J>^#TME0@<3v3w78_DZ((`S3sx,LQ9cJsA@R"
+    "h^=[^$/kqI:ZTN'^i$YBNQKKH:4PPf5gSvIu=Or#r88xm[[hfWw*jI:@_;@#w*g%M8%7mnIWo+K*<i;v*):@7EX4B*^*VaEZ_m>oK2Wp%M0iR&$ccbZfgA"
+    "wke`'<;I&0@i2NNq7Mow,MkJ',I4uC$=:dDw:3*x%hw>Q8,aRc]R2.Nekx>7lnZUXoJ.),CrtifA`^:VF+&j]*&US#j>*^k$nXFi$Fl1,#DHM=@xEWKIxr"
+    "W#O%bEVhcR:t6+%LM$78Lb]bg0BNA(;N(wCN`A&@IDDR6<#EPsCt'6JfX(L6WHjYXhVCS'KB9M8+C^yZP%IZB:qo&8&_vKs^3[7VIC_O7&R6FH5l#M48Ki"
+    "4Bs3<JN1AL]PCmV8_3sVBSM@AIsd#s&bnMS:H]Bwvn-&xiU'c.L8t[xR*-MD,Z=1K28r'J2(hAN)%dsdfr#Z8xBH[ws2P9g$r/Ye9Vkt5L^ej<JW.q0cA^"
+    "oUqKj9E+aZn]pcdwL9W6]yH*gG`@K.^(OdLSr9)1uu:KqeTHxrOTJi;-JNKXgtiW[FN+[Rxmss0pD%cJo<MfoLO6HL'Oj';PbppYI_6CFPH9@9PAEEY(Rl"
+    "&Z4^>Qa(e9-P&Jc2gR'DWg&Bdh>K_k%R<>q[fa`,jFUY<<P5@'6whx4VD=_<<>sN[$DYBb^.9%oS^y>-Z8kFO5e4X;E8Imn;6d[*MWZ+jKBHd+dp](fy9P"
+    "ZR/ZO4knOD6nc;T1e9Ip%79gYLi#$/A$Pe#hiVo[_eSDkDKmCZEXc_f3:nM9@b3=C6bk<C7bZcyOl5by0@c^O_mJ`undSNfTxs54K*Z#(sX@,3@S%7+%$;"
+    "T8]/qG26J#lfX)1*OeX_N<Zav%=3ep$MlAD6m1FjQ3_%W(:/0WrX'A/GZXv/JC*AM0(G-a.FG3(o1-x>b0FQ/e1Ul&3wd-niAamMf,6L[#nyM(jvyhKo7E"
+    "E6LMH8Xl=YKl)eu@6Se8`boqM5_fIuwT(uqyLm6omL0HoPpPRUboua.Kil#vMkkOwD:5oTiuJs&uYCO2Sr2UQ0B'+wt/GF5t[2a4ibbYJc*3FM9NdYC2E/"
+    "alyC8C)E<t&A[mY_V-FO'hkRXexNu/x51GW:s6-%b]Iu:Olo6:3VZsk@EO4Q*'#VU0Iv&M&SF:85[WM52eWn%Rt7O-`M2y=dG,RQlSvl[A>IlddF,(tb%7"
+    "M)xIY_k`3a;3Vhy9_Y&'&*6SiI/j1tJPZ-RT^i@t=,;2hI5;2Vi&hp_x*]Gn+ZOGaEnH$C]eG9KB,c-8o<9Fb-[4%DhLh/+xn8J:B:TQHoi2w99#Y`ZD.Y"
+    "_0$io:Y)A7Pjcgo9Z/NvhYGnj*u]eQcW8'<#&0O6<c+;7pY:($c]6EgyTh9%I'p1SC_=1G5'A'8H7*_=%Gj:]H;g,t]kQp;Bm,N44G:C+[Xq%.3;qVl_mi"
+    "SuelXnkhl>5<NcTta--5W<>`,Kf*=pX0>V:IO4Oy%]X7VuQrP#bR`w#/PZ7G+SdoOS%@XkTV9X-GMqMQb$B.Tb+#ciIOX&.hsK5I%mOsQ%Z2fndj&9_-i="
+    "d4NfW1NkY<w,7)9y@Z:GZ]XHnM&HChcNb-mBNi^(A^+Pw5D#S%ZG2XgC&i7=uQh.QXjvuEtlY[TSLTNaU4ZZN4%)y>U;Yhe>CQF2P7:>JKav$qps,_CQNf"
+    "U)],<K@b#Bam8-RjpH6(7Ggx3$MA4/9^icZG57eKZG4<pLcfM:2mxftn+^['A2$X#9#a`AOk.G)&XT.IAOvVClW%BX*1f._0P+7S(JpN8r$^60/A^UD]-g"
+    "2Ck.h3ktR`8G,EpXc`rp$$tX,.l]G_d:mauxRgK8DAG=.==m&sI(#9UtK3q/.pptEOPuNH7s+E(l-PDj4XCDPL8icufE=uUZ^4qInJP%rOm<@gg>k[@RdA"
+    ")3bF*0E/<`@7J4Aq5,S`v7_2OoFiobAw(7iTkE&>r`*8#[5Zl;sP^$j6Z%n_++@.g`M3[I35=((/ZLC4WZpkD(A677mRf3<A9XX`GfiZf)Q)0g,HDL8)s("
+    "Z2<i8#Xm@I+iGp:5R%lqJ$`GR3m>1'L#HDpD4&L%URx'T5cc2Q,H;:A4wWki0&>pV2oXv%'kW43:dac_^t_Bve*73wmUGDn;v,o2H7Yoit<V(pUiQlt>8n"
+    ".iu:UhgpmClwqXZ-n=KWmr,K$2ytr7u(.FJX.vZq992Q@d(se-,SlLJR0&*)lvk/j8[i6_B#rC:+d'83]&EAyoNCkgb;8]A&e)RlR<Esx5D#K69)Su7a:2"
+    "C_+V[*)r&I9o,R],L6v.%D*e5E<giO`Y^CD:,Z`mQuD1h^*.dn%Q3M=:d(d=o6R1tP+9$tivT`GEgiV]XCo3g@OaDrx(depoH:OUYr2$>t/y2(^beqRtN1"
+    "K[8W5;f3%(.QwpoVcs^kA'fMj:/XPCW/tsDovPNn6JFp:(M$8>pK>mSDMP0/S(YXtC:_bfBcPmtm(T:UmAZdTaBo.;Rg-D(%DR=HvQ]YcMV1<KRE_ibxnv"
+    "P^2rk6gW;tB$kIKq,qTtBRB>Q`5x=t@T$[$/Pk<PJ:QE4$21e0wgJ)`6'6EJ$X^#:mxqL+kHX%#v7,C.)oe-7a,vq%Ibra$38eFZIgP.*>T_lsc2@&=40T"
+    "WDW5s7*Bd(Ji+`B.'r(WA(AIS/BoqrsJ+KYi`P7)bbrCvW`2ab0^2a5J3Jbi^oK:Q+]mxAucVp;eR2aSY-=wS_YN^A&_%F/522NpBj9ck6",
+    "<8p[YkQX_-@u/jqW3>alKHbYJ<''K5EdQH:5qHCWUv3tj=*/r5'-kcDV<:I-_3gV7V)5NYdMOjhxMqlW.iOT[eJR'DdlHZN2.S+8X%_H-x1cc`X^hWsjQ]"
+    "BteWgymnU=vVLH25VtY]0=:Uk_9xgX4)uOe:=so^hkL#vuo;SEJ.Wb4jrF4acvl%YZY7Yj;D9[gyERYx98/Y_A*pbC]$JKT%A^)f`.3YR&mi4pYSB0K;$*"
+    "Ec3^C>_Cn*En[U82;rgreHu9%vBb>]AFhZ=a8anVo=Em%2n&fqpKm66d#*)C%],ER8jVJOB2w/3M1t>[OBQD6T'`Ia+PcSQ)Yr.WCwB-Nd9X2Y>7Sr'#KR"
+    "9PpXev8&xBt3mdsVNiUArP-v.&q294dCiR7Jc6&m*+Wri,(wm5MW#a6C':tYl)D(E2>-uuR<B'R8^)_X8i.lC&-;dSu2,QEUSTqHpUAaGT=Jy4s834kW0B"
+    "LZHkIqJjU1Na'W8q=Y[Ttq8$xKj9sEY[[3EjqA;&o05]09nMk,Y(h@ZlV`dWkV2g`MHdZNKg;=Vx>k5UcqA<jJFhmsIOUvjZiJwWh0.'n0bs#8dc,Z1v4S"
+    "ejyJsXJP3nyW8OqvygffPUFAZ3r$XWlca1^5.ZZ`9aO'w7lEtV1I$O.8oW[ZiMLZsx5QB@6/^K5(X&%fkJ).IL-P9G$MZ)HqgW;Y;1b21qr0I)<],:3Kn<"
+    "eLf-2eXDjADLbCnd%>9#SdYmpCsJ3QX-lv<JS(u[f_,fyCH:w;+TivBUg4[N4X&6VfJM=(CI.P%j@AfQVU.*6Aug5l`,TLGT`qW>CZ$]-ObA/S$F@Pjsd/"
+    "pN'hu3H$Y3E5Fvs8+U)T+r9+&t/GjG'6r*t,)E<,kh,F`kgOrn8&(rkR[l:qu1cLEFdd^$tA14>]pKLobKIYrLiQ_U5^MSVHS/q%isGSCB4GCp7/=bG_V7"
+    "Fo&w%HElxQGg1M02q)eN1ES3.$lFhCm$Tw=>HeLakrf/'A^%-y0myC*CdJ^=#,f_c65RxqMffI)Y>gAF]U7`e[yr_x`'oJL$x7[u.e4W9Z:Fmj;KhL.1s1"
+    "dt;=+A>dt)%dOQDxf6::)]GA%yBBpUx;%wkr=4`&&5IRrKBQ_fIj`dsbj*>_ym&bd8B%_Dq#D>/B]p:98,6SJ>E/ssU4)3U&$:*v5W3oKOdSSMWX@Tvd>."
+    "ih[sTeZHKYC<'Fd#$)Vb_<EwF,L5jsrJZ/Ugq0y)rst1_P#f-#CE),_=H9DJ>Ixo_`vv_f4bp6uisbI^&Byy/7]=yUEA^9u3L2.B&dnlF36h+*9O0gs;Xx"
+    ";&kdpHoXkb'sB>7-2]4(adY/A.pTtm]]EGqV0JnengIyx(_mH3)oj#s4T[/I0r+VD#EX;e)f<;>nMUo.=s@;YxcuV)&<37P/1@**9gt4dO_AyK^&h3/Soj"
+    "HsTK[mX$F.UG#,-M>@v2GER%6C3<5OQdt,`rSY5/qoZ%5OGtG.9JKN(RVq2=nKOorg`hc83Ct8Ev>#%p0x:ni13KJW,jwYfMJ43]SoumUT_C>g8QoOV$XI"
+    "1Kp^qJdN3n6nS.;P=`PFEvM/,m5<e*CWQ`DF`V*.T1ON0mZGvKbyH_`V+Q>rdr+4f9H'gj&b7ntN-0mt2Jixhu/T9ldrp`)GF+'5itX(2.4_h7/902fFJd"
+    ">8tG.LA25TRsgQ@U^kL0<mM.7^V+b[OBBG#wObfb50%DDnK)0&8LXy=C:/=mWX;n]bkO&BjuYwTE`b$J$A7j'&^JNhjT7:4<G:_,:*:X+9-R64oA[N*pS5"
+    "OBUp.c3v<`89(`BVm04.6>uq%Al;n[@s%Ws.;G(:BktCInoDEXWg+>a)_cnI#VJ(43Xc9^jpVx-C&(Z-_7dD+^;2YYq2Z#-1^+#%j03pg&9SGY,6:pUl2&"
+    "suG2ST],Xovi]kfeI3^N79hGBJ4OY>IOj6a0HF9BTf.f@(_0FR],j6TuOXgEY:/Jrb6IE=>L,kMfDl164)9oa'I6nSi;deW[*u66c3-2I>7_R1`b7c<T,^"
+    "t#%(1rNJ-jT85^gY<P2dkn(%ea+$0nw_,pvpYPWxAw6;#fvG(G;VY5=/)70ZcHR(vY=Zv%@CstJ7qQZNL)+$1=sYW&y[J3SrGuW+YlN%D&JS]QZ+s7K;1n"
+    "m:eu_f4M:UutQG;1u&U4&YfPq`Dpevg+Aqbct$m+v;7ATCw8c2hqHwiMLu,lTce-d-^v;rS:oiuA,&-F5sRW27U)W-h7gRkt]F;=#1=%hOIiILF3#iypY4"
+    "xkiqt+$4%'W<P6267Mi%in+`R-+p^^IqYvPkPTjm.o&sE+;)[0#QWNUyXDl$i`ipdn8cvB^1(GQ3Qi#cs*wn%a6hB*&HI.Gu6_hrq#IY,[eGy3lkv5y4uZ"
+    "JGB_c8J_8`&*EJ2Z4@QYyXq_O;owWBZfEuj>/Z2S.5)3[7'rqJbX5J+W<0J.VnbG;uvn@*7diSh`ZtNEtaaZYtRLut2PHm;nfSD1r+RBD$M=#1my<uET;`"
+    "e=:t[L@_g^(b.5]:Ve>IKcu+pyIf'R<iqQhIoCk#F8>B2mDPl^4Dv';1BwgJ>CBfdR=36Rc;h%)0V&/Rw-[Vy[CYWwy%Ifs;<2G[=V9;b0'OT`5D*,wo05"
+    "T:BQpArD<h4P,eB;'phC)h3#KO(9YsZcH9rn6^>FDTx9,o^Bg&2(o.yEdsOVnZm=8eF7OU-sjXZC6/paPUuP<bL87Fv92BB%hc%3*l[(h2+a@wG$e-A[N'"
+    "uat/'A0x)4'@F=59wjk2VPKhqF[CNx5b)/JCQ2uIbXTVI#;MensjKb*#",
     0};
-#define DITI_SPIRV_SIZES_norm 5779u, 11176u
+#define DITI_SPIRV_SIZES_norm 5752u, 11125u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -72827,48 +71337,47 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/C%xl^BmnjZ_+:q,uSG,Y`l`'2+2$2i>No#6Em>NB`%la9:8223^<4yASbcTShh8Re&Ox6I@'8m7Ckji`#+Myd^dSF1>>rJAy*rP>9iTE9GPT"
-    "8NQyaLg0#Keu4f%X@B]W7`B*l*LYZdnGmC*]UWYJ[YOw2LjmN3:6&Kaf:H%-@'R-RFfbLkH_R5_dGS38AGJ@9M^m++&#Enmd-bQZGKwHCb(mKXg8*/hAOK"
-    "QR8g3'd(cK,9Ct'Nf;3.4ZMDJ4,-WMH[_u$2/o*.kP(a@Lfqi%b7keX6*6PW&fGUuSL.I/wb[gtLxHfXac,XcU%b#oE9lRNg(SEPJra9P&AyZ_f44Y$-fq"
-    "$#<BxgV8,#XSc^Ad6YKZuB,xKmtr^[%V,xK`4O%AX+P/-5u*a7s<&Ic;>y47s%&FkEAy%ppu-Y2',qkIa_^gVc.K@a1E:BhMhwU_+[P5ei_KoLqS%gHul@"
-    "#MfVu#Nd0a.o,ujekmJ;@y[o)ljC.oj#-fh#TF*Lg$4.ajBlNvE0j6m$$&Qu05'%7GRFGJ-.j_xw6t)/u%6aQd+4>rF#N6t:L2Tce+wvrf'su[(Wa1AjBB"
-    "nQB+(`E$7<;-OGpEOGROy4S_jKpv]W#AQemMY7ms2CEK/&dE&U*rtHH-d8cmJ#Q=i8Xo()HA`B/,+K'OxlZ`uo(E;eNlb+,xfe4#W5sDXd@;$Q_XZP(`dv"
-    "hk040pQ/qfG[m&AeWkU_NF[CjRQ;ov8>$&j-aceEaTB4Wr0n8k@K)PSv7qpH$dZr@jg5A=;)KV`I*&N;X%w0S,;vIhNclDqKr<,*'r4:s:NH:oACQsj4iW"
-    "f]s*8]BnC(Qq/`md)Ns9tOeveRn+6tj4b6:Z&ghhpw:9>yH.s7Gdk`;FLm3[/.LrI]@G:'$PJPS@&c-.Ld^S@5jRSpjin.EMD7q4icF(N)FLGV$-8j#G%0"
-    "D9+i_VGhbEI]W@65>`^oTRlK3GDrF#DXLE,K8Hw/@IZgi%O[2=*E+tS^K%Io&tsA3F.d*;<;xwJ#YfXRue.]qq_[/DL/G$t6GrX`1TG_En,-TuD/nn_h7W"
-    "2+IuA(0g7B34H^]4^pjxg,dI)U]ZJ00r@]Oph345D:,Z$kg]%6y':gi0%,N&&(pRbuK73H5:&k(9,&a^$JYAqYh6CPejd,$r.=4'T.`62]lc_UgxGb*Xc2"
-    "c]i=ksvb656Pg>KJv,7O_TUPSjiZHQx`N$Hf6HKo7I-`Q_gDh>kyWXM>&G)RgQ`sbbfco^PgEL'DkV593S8m=rE;,''hhdK87JfrPj':@Cj%(kPr8qIu5S"
-    "YgD;v+`nmU8P#G0]2Qbc>d)HxUj0mw`76)35Ee.-][//vKSFAq4wRq&;i+*L6dq&,G7Y;y;dYN)-2E(Ua$lO'(7NTBp.FRm0suU3dILjRQ'F@/_AbktI;u"
-    "-/Qjo)+rB>$k`XW>ot.gT<[5J`P4^H:o'dFCxvmMt-&H<)3uPs4T_=<mo`SU:(W1umT`FyLSkYBS6yMu:UsiaJ%LAF9wu]3gpLbHBK,ZsJD33)D&*HikAb"
-    "rJ9@USEakmiiQoJKMv2D/gsBa^EZq.b5dg9A)s,w/r[GcnjR./s@GF&py=kh'f0cGB'WfDQIECfVubZbVstJ*TY[.Mk`3eV*wmu/HTY$yKr5l&sx7s<Ltk"
-    "p6'MBoSSi>;bcOqD0fqYR(EDcS^#ghDpf=r^6ni^B+rPdGLHOKVg857O`qJyEym4lap*%VTF8YAQe$IiNdjcCL>;SRv4DX/Na.b;PXNhx44v>IkA&hAuC3"
-    "7Dx2H4IJ4Akpkkt@g>W>W(5.k#,P<T92EtRoQkEK4K70^vco2WQV`d>vB&9l_jgQKyX`0*YieX</g)S&jx*,'_J_Q6LVcwiqEPmWVQYJl]SlL+7A:]hQ^("
-    "aV05c03%.@UT>;8(&-IX*>DcTK_M]g3c89r9$SmB`k^Q0i0QM3LT:(&f`p'DQ])R[>,G60ed<pT:VX+HK3]:%lL19]c`_Y6.m[ui9lOhVR3txK8B=[mr)P"
-    "_ct9JQ6MTKZ-=T6jhchAba@_GC+;[/5:X)Urn+->.4+vmUsWW0:'B>WT<6b<6(J;x1fpjx/5wg4X'>_Lq'dT;igf$x_B%5Mggx)gq*;d[/CaK].1J'IZ46"
-    "v>:/<fm[W:J&w-t<#]m626Fc>maJ<R%/Qwsmx8Nj*_3+beZOCr15NSa:o@X11>bfmo48^cju$OS2V5ZHn#^q'R>m=n`[ZmrZ/-o_Nvj6vcm`:[+ke.T(,-"
-    "@UEwvyI,&d=WpB$<E>'C5k6is6Rr9/Krm*2h$GQ=K[.tH[fn0;SnjeQ:9kj:'1.lSb$($4<7OD)u``P^$IJJ(NZSHt2Xm=YR6t@t&hJnQ[e]3Vm:Ufl#@p"
-    "9aHK(^B,ks`3f'3M932CLQD,SY%e2d5Q/7=ucXeXOf(64#;9g5LT@o:(gNsN0Go++Hcu,MxY4$&y>ZGFG=6I`sx^,k@#S*]`L1Q:E&>No+4kRZq$x%r)>b"
-    "r(5$.vc#+kpZGQ^1+FOiR+0]6fFC)&Z>x&J/]q<a4=ZE;tWNx`-jp.S+0KFs+dm7U5_m0v^@-pP[fq9jJLI*7G=B8Z]0`AtG8V(DO)x*nmgR>RC.+f9V2W"
-    ".W)#[SyN2FuxN0$E*#AfA_s3i[v%7d__/kqUIps.WpL)1hjwq/V+P``X=mHi@YtJHv6ybM0NK2$t;U8RaY+L-UwC6n$s7NASwU$Nk9HfeY@yc-GiWc8)D-"
-    "<iJ'P-4w9+&7yCMdl4wD/uT:W8.C94NaTlDOg@_TPYc=$@YI.Bn056h5hQ:#`=#GB;Hnlfgr$B@'8mb]p<+Q.M@$-A9DbIHu#;ZnRmf0(Kj81DD=:sJT0R"
-    "s@EhOI,pV266wgh.`&O.nfAsMueme@2Dud=`*Rq4rLN'*]l^my-F-jEO*/IjwI2WLc-vK5Hqj$jI[ou#uKZ>2nJ(CjLlc8Pr5(&;gC@H=W&&BR/;tGyd(:"
-    "Y#0pL7SgJB]>I&v07r)CpVl%a8$%`2N9gq],M(_F0w1@6a;[KBE:JKe.L)tT>x^[U2x4X/*1]W/:ipT/VH+M&0V.LZeZxeNxr(wQ8lrP(^c+Q'Q=a>]`hd"
-    ".kRf3'8)L_aV.2oiHb.^b2PlC]V:J'0tD9tMIs$*oEB1/*4M*%#w[7AC2>/_jSyi<V-iHL*1/5K2'P@Al[swJL+`7Lx7IEfK>H.Y8v]jT&,*J>vh6xmG$O"
-    "a,p-Ondl-f(ek(=*WeZ9cghQ@xD3FT_Se]usGifSf[4<N`Z-D&hCI/LN8TZ&[v8:6X>KAAp_gKYkIJCH93MRPRqY0__5ygSmKyUKYVVIN*-H/pl+)uy9YK"
-    "G'3pYtH<$uK_JqN81p<GF;8[FrE8>4jBmdgEIdBU`Fw0f4*(3lLYbtc0%:W6[N=B+5.pac]L[L7cr2;lle1P,5hx,y)gI3=XTf__tWwTi[CV=Gq8g;c>99"
-    "/VGx,n2:.AcEUkR%$kgyooYZ'D'+`GELC7X:I0(b#<FUJTXIr#18n_PCm@Im-C64VAxr'Fr;,fYD)6p.aa[BT[v1YW@+QTiP:abK$TU^e&WZ3gfNjE;W6L"
-    "^`D_#lfl:3kmo@&aQ+goE[DY/Ot[v9sAA]$$/j8qQZy7.#K@,/y:(9S2_Y(dHOUioWxm-)(lng<0ViSS.ruL4=y;nlkGJ5Qi,5FYAw34B:;'3$u2k;.CeK"
-    "*g^`*sVqo82WH:8Ej535oBT$<d5-p*@%N.RLQnbX+o`TnjZP42`e;)bV6;LPK>n<c$)ty3Eu,n4dI6j#s<ryf1hVnmUmi3VF;^Ap-$1_:wW($AndOB*Em["
-    "6@(WfLZcrNS`dqLS#$e_w'8gw*J;Yd&Kt,NcElB8a9wmmU$$eNMC#VdavXMuHtfD5j1mGi:Eb#K,Mrgh[JdH._='5pg_gkR7<k9K=Wfj@jOmo36u+2nRGs"
-    "UANs6$9pY]B.`EBvg@2H:jthB,BN4Fi%,jDvlIdRJrv`K/gUi_J@S2&]At-yWeGp^edT_a:kh]B7)JRMsBZU#N#:Bl1i+dAET3vR&LX]Xl",
-    "*eWh0kAG,BVB>6lY#b4vT=go3W;BeB(E=eQTc[gSNq0SXCG%gr&f<=J9w&h5*Cp7.pK-)Z^x,JW>j82P.x^.f0yaWJL/b9$t6n1:B--haM$gq':enXLJuT"
-    "DnJ$Ox5dULoJ3BHR8.JZCehk&W-D&R)G-1/Mr_D1gpI/c@L[61(46nc6LE1dH/d2k1w:2,vvrqRSeD7n]4$JXUEZt'PYZ]K=*qNJq*M0O@+bSiq&@OEd2N"
-    "@A>Sk;Zh)2wp2@a<MT(p:vPbunJBhF+.F%Hve,[sveyWud6d(^iPoK%C#AGJyb1*73o2Ob@&QQ=fOHlW2p/W-s)h7_A_3]Q7n$_it+/+gAj)qpJtavFgWb"
-    "nFprP;b*7U:,$3Y,rfhxoeZdG>b`EU$J4qZ:lRRX_OJS@<MM6S_4Zr($Ka=)Z+SQveb1-g@p.W^&a'8=`E'L^CE0i>GMJTe6g2f3m7tc&EtPa+K5:GD5x;"
-    "&(rSO<pljT^gIihZ3%RxFvQp0IQ&_6-P[7[L105ZMVo9_hes3gbe(/a`H#Y=>a8u6Jd'S<k,F0OF6HA7)f[0ZHPbf)eK>buVA8GnWjdgcw<fw>&AL.Vnv8"
-    "GFo=ipEU@0MfV`N[ryw.^[FaX@>$[$f$###",
+    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
+    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
+    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
+    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
+    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
+    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
+    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
+    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
+    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
+    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
+    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
+    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
+    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
+    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
+    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
+    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
+    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
+    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
+    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
+    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
+    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
+    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
+    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
+    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
+    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
+    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
+    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
+    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
+    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
+    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
+    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
+    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
+    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
+    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
+    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
+    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
+    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
+    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
+    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
     0};
-#define DITI_SPIRV_SIZES_pixels 3954u, 7535u
+#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -73004,117 +71513,112 @@ static const char *const diti_spirv_text_linear_attention[] = {
     0};
 #define DITI_SPIRV_SIZES_linear_attention 1868u, 3317u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/t+2vQLu^kvoy^XV_kwD4%-C^d;&W3Jfs'@s8fDYP`[VCUb84jaD,DW/A>cm32)%INU)8AkPsSZ:FwCVm6IGEpLGj7nJr;A3jl`B#h6*Wl5.n"
-    "JJbYo#tD(33J+h9@`[lt1&`5&$;5Y5CY1%;>eju:JNWGmFRH%Mp1Zi[gDcS2.[4`2sEU6-8LoM*Yt$BL71;eu&NT-72KlO)7AHsnKV:#t2COvSO>p+1Sc9"
-    "4sRMwDBZ)H%5UBVRD>Ek+)L#r=#ZBkAx>u9AvKqa/<XZ9eTP^Xj^OVg8wxNe)[#=pPn3%_t3RHde3(nYw+G^P+ykICIjZPZRle8j4u=M#.R$%>M%*'K04s"
-    "TiLJ+i<ld@#8`//Q*SqS0Vj$+dJ68Ki#Tf.-FsX]4]wlwsv9mpA<:2k`,(rVC`g5:PcMUB%V-s(O4:LR>VdUrBRge5M&v+w*uIwBYLH0)GVop3DB'5P@G]"
-    "PqKxNP3-=l[bXbphGZ>UhFQl@4<nbd,p:O1U<$I(8=iOhYJs76S5p@6ED`x)Fy+bX/-'<-D[=O/SwB;Sd@Q18;l@YB;tW'[(cff1OT-J6]<Cji3;k_jLnE"
-    "LPRs6'[Te>-OK/Ou=[GT,jeL>CO;@ATC<cAqx1k`>>Rr1R2D9nLSQ=f*@tn-9s%goss'uXuvIv%gB:m78<$0Yv8<,r2w.ssrGd.boxR]p'rNl:&MO(X/<R"
-    "&[#T6=+.rq4E>RfaX]/m[au=UxZ^W*),Z<FpJYwB_^k2-8QCdLFsd9aS3VSe%:J/4nIt[Pu^NdIRk7]8G8D&SxBpqw'rM*N>>Xg5/d0sLJKcS@%DhxZ'O#"
-    "9j*s#biHR1tDwG$gs[7hv$Z,W=0iYfFJqWg`AjR[+Lg/u[By,w<%Q^v4:BvRO>`-;[:T-XX$+&PsY4vAu]E`kIgSbU=S`%19/71X;2K:uB#u;5B*qADSRW"
-    "u0angb(wW]cBn5QBMVdElbSxJ9-XVGd]'LH<5#MpdJX3PUCrx37k[58,ixrF&Qy,&nKTM*@HP1HYSV17n.W;U6[&kZj,)ond57kf6^mu&*nPb6E]mOwm^)"
-    "bdd)LZXQ$#$Hat0N7eTB]$4o3B1C:[j;`@.T$.%'4/TZSd*5;RQ>0O7&HXeY]dIWO)d*1$ef.u1MkNM'@UFy&/1[K'/K]IUKgo$WRs%IE<Ob%*sBW(a:pJ"
-    "LN1X/4B#[SBoeCM%$.X;DokJ0=gjb@,;K7wy(,hd[_l'>[s+vc>bvPCFJh9GQ$4YhLj'rkD6qc:/Hv<$M1vNBjv8/DG@R's)rMqo(`&PHB`mh9WSaUH,F2"
-    "<^Ff8s,)7+M[A/QrL(*WQs6,;uRDY-[*BN'L,W>=]rL7/`fI(2&Nw8AbLX60w<XCuoL&ynv]Ot_4GK<d8DVQ]s_LVNC_X:e&4M#@aho+Pnqv=BRET;vuL8"
-    "PsgG16rur=0-ZpYtsN8#Il^3$H,Gb-UW>:xHErH$W>q;'gW39gy6u.xIG4mXxeo4eAf,c$/_J[QEaXZbjh@qO(yYCN[`4jXB^;<Ik/B)%l2Qa63,Ufux4K"
-    "je2hHII85EF6RQs$pDe8OYRu5g:^Qs&7130[0h>oST`yti%$MW2QX#]C8I*IY2JIqs;BSN*sL9XPDQ^=k2k])f5G4qkbuMsWH5E*Y>s(7^pB`5Noa0+EY,"
-    "PWYXArZr33evV'`X7>ZRr8I%>Am]Z64SulB_]0@Mr)Zdk7P4&;]w+gNGa'gp#E@NhH3:om<vBwm@Pcv8B7V0C]n9_;d-SkBu&NIEQITFxNxl_'8P2^.k7k"
-    "rO(^dQaa'IIAIKknv]XW`wH89Z(Zge)ReEu1l.deX.t9ub>xc(S.O%C@NN0a<ZkUEZ>)tk*E8cNb@f;W5_T_Tq^dYDE^&q=GJ9'P%F<j$p8`9pe7j.,Hh'"
-    "l>Xa]FK>$g4]r_5GJNilIZa<TjZ9[s55=;e*L'RG/$bdD[Zh):QoyogDvh@]4_Yd>9Dl<Dcfm'$3B#4UebQ'Ev&gBY/&fv<bM_bDkry^%<WDLuBNVVWR(u"
-    "G4r$]aT>RdyTx4Z^xoq>rn&hP'x1*TflZ4mtEdpKW>y[7*Ci'%m&cP_3Po7afks1g7E<Bji.p(Valdu6(^yv@ZHFrN<CEEV,u^GF22:8KMQj`U:(%uBd+-"
-    "9$S[bcJEhTFuJ&-gho,G,vnd-<i4sxguiE<).%RcB+=LAf3aY_GOMmjlO#d[@Ht^(TpsBH_qIMyK[k%C3l*`vAh9Xx_Z;aUIAfOZ'W5=4p5vD+D>'QB5S&"
-    "t64-)fV3gv(cgY450;f(HqZGbi[@rUNM:%7't,bnoaAJ=p@8w)nm+#]EY3SEP9)'V^vVn(=,[]jy:Pu2`voos3<@21$ECeSH7SJR=GlAGLu.aWhs@QFy6<"
-    "0*Snb4q`0>R`L9d&n+(*;_^-r>b<Ku;y0ENOYU5w8ucy$wr>VMF<J3#iBsopE7Wn#-x8`d2haRG+GAJ;[B=&On)e'LJFOy2l^L)#BW1-;T0ufNYBl^;3]q"
-    "HP9(`j4P7/KIIRE7LOmro6-$*uegXl,J$mthWFTKBT>@#mbd]:7;rec4'D*KxnQBx8+Ka(aUt<ku>b<x-/J1C^4)kI>tQrlR`0V3)tQs8`Qj'm)7L0K:Dm"
-    "E:6+Xh+_=E)7<fm[od2#g`VJK_v+^]2($I+O+,O&wmm&D=NHRCDkSU>T'nG8hFE*$6)4u`Nq;q.;BWvw*f;7d8D*S#nOOhOkMXKI_;`7dS8K#.HI(tA$B9"
-    "kV(9&`<-sIAkP9DNk]6.m1`BmJxJugsrdY]0oh/36t`:h&u-),ZO-Oe6jA'@HVqo[lt.+;;:OK+/AQ]mTsKLJ3S*J6(Us,:4hC4SOtcA%BK=&Ev>J-cgd."
-    "P[,*N#$WBE='wRjik*DUY:wB=Cv%cJ(RYHK'vYJdmXJilRbMa0bcp)@U9-oZ_0r>=g$SQIaj(DNxj]N7CdWphKLnQbK:1=Q]cVstD/iQe4+qgUuPDpsEMs"
-    "D<=#Cl(,Kh`H<+u[9OU.%C/YVr]/fpwOiR-15qWLv9S/o7xPU-]=+/S/9&f@CoP]YWq18FU3R#g]tdW8rg&.s[M3`SyOWvCa<yVa/4/KTx)okEoud^/&D6"
-    "*vOvtS$Vj<u52Qh/lK:.>biS:ICZgm')o'EN(arSA>`3^V(AAYUV#_48A-MTxNJ3l@E=o.<$WrcJYr:nJ)%bC,`*Pi+TG8QU'av6Ksa3t],SE=*;Qy`5[7"
-    "K@&rBYuJ%j[32%D^.+>q98YBJ%Y',grrqe[=->([yIZ1t94&E89fmm@P]gtp+SpYJSDfX'Myga&BHE#D[&v,hyy%4&TN.X$d1wjn<vJV,H(aC67uhfk0UF"
-    "OWc2HGDL-7`L*P:KU>N>,Pd$c3]5OBexEv^<y5DT6FdjV6KrnlK`nQcgIkYihucWnUd$VB36Qcx)t9N7PCMjaFpK&LNd*$d)Aapfh'nQa@>3jcaq.*OB'V"
-    "'mM7'3,wc,>v:7%$T($.cZg#+'y4'>$=&cEsIpY$j/XKVpG*k9*l^%CkxtZ9-Xeie`eK6d4M:.kG7*Tr4IhI:x(K/W<g>W`;_jn<-S@VqxcO/dPe-=Y$P>"
-    ".A.PR&`cWYKoHD%$l+rpc0E5q$cj><9V4(BrXP'@2C6PUTcIsq<eJGEp04&vG7hB1EN%huj-rm]hvKK'hpp]agTV[vs+ku[BqQdFDYqfBMgh2+P=)dpFK*"
-    ":]^l2f@;)L0@Qdr0(fWQ4KGkYVHad+%j;]/Pr8#Ira5c:[b4y9d+VJILS17C-5d4uP*](8oj,afJH[/'8%+`i[RF;;N<bAVdU:vgc>j6S%<UZj6idm[F0m"
-    "Z4K,**.'BGWr-1Euetd.%hc0d$Piju-G>>8r@F@^hV]*Yd:GF<lZ#iB:wb2m^%p_Bx5g)du^6@Yn[96*(wHOSGkPRAT`ogW#gulqL&_sxYCwMGpstC=nhX"
-    "52OOC@xwK*N'aRQ-n:R/8nlm6OZ0p4ulG&*rE-`+wI#*mQ096H),w+>:],Sjhhr)NU'RpcuYIR0rZI:wY1&yE%<UCCf8Y^publD5)r'OFk",
-    "e.[$&x*(.l_UR>@ka&yjx@uFSD:2P21hcuo'5:fP-f7m8B1s<v5*2C]Idp./W:6K6-O*]k_4n65,#qf@x`e<F2ORy8@A2;5H=[_,Q]Bc+w`i-DJ47MBT7u"
-    "xXMRdjqmve^T6kVsGew*OqCfjUHwrqbm,&y+LfsuK4wGypbo#]^=O-Ur/E&],&$nOCEkB=3vw)((l^YU-7ZK6UZOw3S8#CaJCAxEEv(4=O)WDi/6p4cY]k"
-    "5cQoBm84XhHD2Dm@k`f0@Xg11j>FUMxQ%CCoLN3IwPKtqw0H%iN+vnjOWKsVxRD8r4T2O>1r:r3by-WjYY^0L#bvSc8K[vdXFEE+MUQ-m3j+3gtq%.il)K"
-    "3yN(U&fS&Masw'm6tlN^#EDXDRRf:=d<,]R;QXDho=pA4waFE@F%cOq=x9(p](d+YI0<aYHX1TG3$yb+hcbyABj6fD29r]dA.+cFV==n'1/xT)77#t&C%Z"
-    "Etsx@LeS-BtlHIH[<iM$Hf@*FI;18:8qlS(B::Gii5TUcSO'#)7>5=OneSpnbh&TGR_B,gDHU_`$5@dN:qNo-m^Cq4rUIy4X)=SR*%S$Gy1s;PT+vYgbhb"
-    "-#mc:a5jKDT[#DFqAhmK0t0UIeU-kXV=oQ*bMq)2hqNRBP1/kPy<der:&F_4E689BH;NwbaE*g5FdJQ@w^Yb.eA(mt/Wad:`)qqqx#2D=joxBR9$*.+w>3"
-    "Rq_*M[HC/I24Yw^Z%P@*]Ish7,phQRXb3FP`Xp:EhYb]WRf[bh&ued)E86od39TCZsZ@]1V@gdJL8+dZ]1ePOpvm-o`C*LWK_=r4u4J&/A&1aM7b=ug'+^"
-    "(HHCaCI;jChrAnd0Z#]QI>+KbC,+ZBjdBdive+qMP7o4A.vW(M.Lc(9E:>N_/EqTI>rFn'0nel'MiPqCy=Za.N3S_3aKg73.#IXx:n1@8x=mcxO]hT,baU"
-    "B-CrvX<Ddw0wr(@*v%QYs]k)/$`hGda`EK(i+>hK0t/qep]7qJ9u=OK*U+fMc0N<Es<;nXsxp%.n@mabkRhTdbvIabF:=^bv$Zd7h%Ng)RRb_to;bPWV=,"
-    ",HQQe-8q8^0b<N.:C.%$I4Lx,::Z1*po-BvH7OmW'pgZ]jgBucFLGpd4gXaG58LafZbMT@fmZJ(Ju0O=@@LM3[Cp@kS=>aEftvuNdyM(wFQ1;SpledQ*7/"
-    "=slR2cm@M.;B#7Y(98'NG3Q-IoTdrN%#'XD#u0P&fe4j-4dP/PDyq()6g;TDLK[J/0>u7p<lb4E`5pp'`eE/w)osu4Mvg51f8:@nQA)p7GLbvsi_'b3A/+"
-    "g<#af5h$aef`iXO_0O::/u'Ur@L9cy#40&>^d$FgP4Un,+OCWa0qcm01HjGpZr4ST`X:eOYglR32q#mId(rZ>2C=]2D2=)-odAwi%X@*Jq>(+W0iDA<=LF"
-    "kYoDnm$L+BeY.o*`*CN8UMmJ[c5>M^K0tEf3bEG]r:^O6TcIN=4XjmnDLED%4ENC]sKj5EZFk/AGVcQ`jf_5_KSR0pcRK.SM]w436stXjQNv`docN[:-sx"
-    "IYfMUNYuj8&;eN(*D1Yk^Ga)yf1#6ZrO/w.fBs`6I%5/IjaaOT))C>d%$)_0g=N8EApFG1Idl-NL$]#tSI15=nb*d-Y=BLcbm5:&XUlXm&I4kYU.oj7]/u"
-    "AMub62ouI^@NN6_YQ2M'2g6`-Y/Mt0;Z_YDIG'SwQJ=Y,=Ck(^,.`5LP@arJ3)>G3tS`^V._,EWK=qob9^%J*&(vP-[c]J)K23om&c0Qd%@BM[6q7vFe2O"
-    "8YkwXZnYI<&bA+QCgAT+sf15SG^.ZSLO8Hvp0i9_c0#60ko5#G18jrIu,8RbQZ3c6w7D5>SMn7Sqb52]f3I/QM$xkqwi*x:<-+:g6s&dvWsgfghFxS_`a%"
-    "ngqvWiM*225Jk:gb^Vf[5EUu>8tB460j(&>t;_)HGMV.>QhLwhuYM*vZ4]`NjD4'.UJyH]T-=s+o.O1Ohu35-i+p%*k:*)<X*jv34-3)6[N)-2H/HCwlXT"
-    "[w$Lv^d%%Zq50:Zc:`ml-GS[&G,ETs-+4F$,2k*6ai^ZEPMrYb)L3VM,yK:T9l>L)Ua^<t^U'#<LLoI%m][i#+K0FQ:PqNicybP3Xn]chEn^aijV&w+t4R"
-    "*2LxjA5Z.GPv*G*EQTgYb'Qu*t>W4$dUS0:@if)8^f.j3_swK/.QHkkSra;XgKx=Yt;0^&3,/cF+_E)]/vxg;)bg0%qe8n@Dh$;8qLR;=5$@4<_ld7P6gp"
-    "wL$AX(UYd/]sD.Rf>&^mK0sM_iZ5EV$1*tl&##sAvb#t)$N6O4E;NAUCJHwlkkWJW+D<q>%_O7Wb'UT,@#DcDbcd^#Wm,vdxj$'F6:TW8/Z7c&NMhA2j3N"
-    "XyLN2leX)#%O,WU16reLbA;<l^q*M%dkrR*meF+;+sjASp8Rb@]c@Xek,ow&U$&Q)<>=>MEdP)5'enLHgcug/'JA,'7n<hJ2=+y+s[T2s;Q>=<`5xCl&r`"
-    "3'D<Z_b8&h#C(Kq>qvKJiX=x;+1Ee;tJ.[Jal73A,h*f(/GxW,fD^)+tU858oE+[85`2NKV6ybbkc1K;GqOa$p^8F/6JmxuV0WLtA.G52DZUBsRVh6MAJ*"
-    "QM7,)b&d/(nLVcQvn]_^8gBYf:2mSW65:jx`r`b#hy7'^xs`U4%+KFtN&VVso/]D944`^yC0SUP,$,sHT'[(2Z]]/yp*jR3BQQs&bw^E5H1pkaBRWNvVK2"
-    "^s]XZk_x3+J(2=yBuf1k)O#ck$w,RdO-(HH<C.g(49(_5hZUsLVV1Rndwq,,ohMT`v2'$#IieApcrm2g65awn=-]]bK%iX+ZW8kYsM41t=6s4c*TQD$@WQ"
-    "eU)LgEH]%yrA^dw9+6=R.CoIZ&;36S;hdUpBjT]_Fi;67EC%DRDQ$hH-@@S#HT0hZ>RM(P&x%Ze9qgqo%JPC'7rjqhWT%eg$6tN0ylc%4_yXQ9kV]8RiV*"
-    "AF=,Fv+W^S^.:3lK60(/9F4ED1pDY6iYw[>ek:.@q`yaK(6SK^Gdry`6JVg@($cQS:63<&'4'`,hC,54]MlYsJT/L_=UK4NX)R(iWt8>c<*wPqqVV)biNn"
-    "R$DshETd]uC8'Y,+DimYDOFQVaNWb;k/Nm9pY[Ev#jVLrZ%E:%SLLg'fK`9kCD/H>mnd%;6mKDrp;_qdIJFgbN.9>04dG$0Rrv`akILs:5^Qb$xcG]-4GC"
-    "oS/wo.7$5DHpNuIu_k*Q-lUhtsZpAy/.:/xn1o,]P^QlSu*hHgLVnmyno&CuctYuQXA,gO-91MVFSTZTHxDNDo`QYXvpnUSR2y.<D-OTu/h2=Vnx]^vDTs"
-    "GG+i,YA,2XWY7yi^%+8R0&PE(j%hRNe:X1HptdNjJMnl0[tgTFo;J]WLVWyGfG=[0D5srME0ZSam3fD=)k'^nQ%uw$e2V$)$OQOFD5JL0Y,hV*fjFN;[37"
-    "c6Suja%HGJkAo%b(Dk&4u+;Tk^K>i7<=NIHo[h[q13@,p(5u#B.n*`V(ufU;K]r:A(1wr(SnXp/;s'/U>'ZE6$`cW/JqKZnN2J2&f^@bW/6@ynr59B#3yq"
-    "dpxaux%SWnx0=>KVm(Y211=[E%2[D)LPrQ^+6H5-;o^A@;'ctuu[EllXY]0;ReC96f['T(4xO8'4TMjj4V%SNN(>v$`(AOTR47R0%TWQ;veKfE7T)bFt%3"
-    "]7_yyBd^uL-d3-X:^=KJ0Af-gu)W3[qnfNMZl6G%%h$tp'TnAUC%uxAeMi]GM)@P(^:STf/=PEg0AISHvsrE.(SqOXw8mibE;[(FZ/(<L_I#e70h$1Y.vl"
-    "rqK)j#m9_#b(02m3P'vb(]Rk8EL1=dhc`7LSp`-[-(<Y7wNtBr)O+W28&L4_v>^Ka7s=YMNf07>^_MNn[1_,l]9O`;M)GIK=/MTm+KnVt$LA07mdpqdt^O"
-    "3/2x('T9m5au1Iv&.Jr,.61Z2;'f8yrXAISF(>[-4K#Hglgh'*EL<63j3mj#8%_Zs9sm[QmNKH3_wA=bOlQR][adLuC.X@Mt-MVLh$l(=I",
-    "9%%Igq0*(Jt;fFH$H&.nZ%x2p[+<Gbu:L0kr(PTXW&%A4x8K1Ni-,'iq,,I$508sh4Ol8mBFJ(%$=:H3%T[wS=;M$]YQ48H$,;m_YwZ'8<5bf.W*&ES,-C"
-    "$#pjM_$A*+NPe8N'(E9VgjY8k5uO5,6OV6>`f*Af$)5Ri]2qCIXQZqGK,*nGMXBXwi6f')lnpO#C=AN$)9uu,Au;GV3g&oPF&-*rd/ctVo[6`-Q6p`Jj46"
-    "16[(b`MK06G_aA)TSnU[c<qUlRpVg=<WP0IQK&,6SZC6[RmXQ*E_pg*kD8ipJ5$j)^H,HdHLF0G9vQn4b86Qt0iWG(0ax`5Fn:LRWgh@j<gj`+aQ_XH[**"
-    "H)O7XVs9x;5M-E_SjE8odyhMt^K#jn&yk91[HnL&A9T1rMYfY-3J(f$<8qJd^Q6KN=-$@q0[5J-k+Pbj'8y')r3#q37vV`jkp$@kb7VF,t8ll7fr)$=/q@"
-    "_ynWI_,wjS.ce#3)G^REe*(b;0a]9^UX/eert<,so#+ytp63hWp]#4M^'2,T4_gu/W@J+0jAB*f&SlhlyynC3o:s1:lY1G%p@,y#LKdp]7SOJuG*ZLT)/j"
-    "y%O,)ZPw#5LJBfdG)EdL[x_I*K+,D-fWj>H`i:P1(*_re-UF)&Oqd@.-%7N'MIO[;`.^64CKTC^+h56'G9`K1ENdcWrP)A$9i;@+<+[k4^+12v912dg$@W"
-    "nsh2ZUtQEHChGBo+K`M9Ft[lx]R6EAnLMJ]>Avj7t]gq:`pc)V3do5FS]OZC/EC$0ncR:9]pD.Q1CPQmp-x:=tidX3>Ix@Oy<KNSqdR5c$>w0[NMM[VXgd"
-    "8-aFl0RZ5%dk6C5G*bqAc'-B7mhms7Q1nCtvZ@khrk)(]Cs(Uu^T;oYa'add=3wkREWB/xft(>:)LOb<NDh8_'d,).`Va;%JxRh^^BAbY;uEY-DfK3BJ7."
-    ">^+)qbE$1JrpkaH]K7;#MWsqD5e`s5#sq0dW7d]tctcG+I@QTh[Ypyuu&Z>F$U9=/n0HUF2QU'V6Og%&-u:68X+#$kU9N#LP596+SYw:a/c3KQ3v;2tgQx"
-    "i:(J7$<6_iROp3Cb5J:1u@#<NFRf&n6WO#`<<(Cyj<i=)Dh'.*Xv`2HiERa)<8#)Xt=lkSrd49o'qVao,139e<Vo9YDQFQ&9J^Glp/q4%s7-C$vtZH%r^g"
-    "44*0[=nW]Es07V.Z,['>%DK@ETsB1X1P2'gSje3v)4f+jck7tEG[n/ahjUNI5E;xCTtNk3eF;t))(gc1'5]yu6:CD:pdLYtvPIFaZ$*da`M9BLO^hv7ZGc"
-    "cPD46)LM,g2aHZ3I*:LLo^]WaCU,FTw=y64@>-TGiSV[/Sh%,a+i8#$uOBuDS[0L<l#N4vYs'.SeFQwtp]$Su'hhRY4tN8Hpuu(GA,9ny]KEFt[NSmYA<@"
-    "-y88Ec,2Xe/2IbmZK;*t0lFs_uAEkL_9N)UaZ/CuSFZT]u)xG9(ix#.Sv_UDndk-EBpoOM%7S;TfNVf+@kG02REC@[S/@pS1(;OFXH)s&t9i#Tmj*a]1M5"
-    "X1AiEcBkec0u<4cJ7lKC%/]3J2HQb7p4<(jZ6X:Zro%P<nTl*4/nvKj17*b5s@vN'&iN6.woh.4;#`.0Y<bLZ7nGK,3x@_Ij>*R:F*N4_Xs<@V];^yHj-%"
-    "VW=ngO$X6=JG:G6KwVGeM>PMmQ(0T3Dp9J8Qk,r$j=t_FILGi3dlK]]#Z;0%Q%WeyPELD9>.VR2=,TE2]&<E[k%u7;4@-'4(-c/xKWG.yM],_um1d]i>Hl"
-    "ZXjqd3Z$A*h`$kH(a,XnceDO:t2CyBG0DpHrVED:3V-*)#/XTh@-Z+kxW<gF+b-2Ra8_ga^j(g_YVuF#'vcq:W^#fEn_7];Ei7wRC/g^(Mj'iuGT]'5mK'"
-    "3*XmSpuOdKJ:P/u%&Itvk#I*.6DU=CQq(P=DZ_saV#HEt-P6YrkHr_*`#p/2IPoBOT>`05QF7^lpRkP:@&Zll6WQJFHZdX[U2kZAd_00Wd6<C;<K>;(w@^"
-    "Q@S-O$=w-gMdh-9'oXS3]NLeE3g4J0AtO-cHZhk$f^w7j]eFL<jPfLh/Atp*n]*en17-EW6RvMo3b%cYpWYct:MaQ<$('n9/&)k.<[+&nkE&dHuODQn$5X"
-    "F)A&]i/Fi,;]mK.QE>Z]LG3SxnWbkpTSStEl%A75WMoI%W5nAQbb+@P6]3U4#a@8(QF.OijGd'ft]:Rc9HOKSh;TgtgdGo<`Ig3=F3>TMGNw$8s<VOPmX5"
-    "wa*;i44XGG$6ka$A%Z9Lq75XM-X)43tNC.8n,i*d6#Myg=R2m*Hg4mKvtDp*>G^4JHw;nPC#S@;*5'b2[jAy_xV2Vh8j*Yr7mNDI(9U<k1paArKaC4jh)7"
-    ">>>/O,>&IJ5'0K9:YtKaa5&/]eQ[w$0MdAc^/XkkJa6T.m4FcRCL7Tjp,N35%,`_@K`H&#[C*khJwCN2dX1qR1ic0C%11%O(H2eL8BXR7lmn&@jw<fh53P"
-    "FIAs*O.*;'$%'_5YWgb(V@+/dq;NwdClcT%n>LYVQQAFaVenL#$m[S,C^]$[5032UPpt=f=.yudTAi9aMZnXccBe9eCjBs^I1.vIaEhmN3u6ymlO.n=H;F"
-    "wGRufid.fHBm7oExH%@yd&heSQfu6qxDjYp9nOVpu`9BC]st_-8xM5US4pVJ@F,O+ji.4WMC]eLK7>p3$'c4JHcZ3h4qh7;_HqNkF*pS5KCUN.(t]TPByK"
-    "S;IL5'K,aX2jV%o#H4sTJdT,V-6pP4HIoNMP>E.$cF*1QfKQCoOOEJk9B4xwGg:r6SIi)jiBlaa2T^GP)bTBYCs6XOH-guj>`sH/dD1/N($[A(ME`b%a1C"
-    "mN12]<H'JkaA.,DymP#4(IpM8v4GcYis3Dx6;dN3EPDQkBIh3v+>tyPkbtd_vCShvG;d5pcQW^4v[f#Z)T*Rl%%p1qF]nQFK$U]:Ma('9/-18L`<pD+dI/"
-    "7Cu%tV:WGGn*_-+;mMx2oo'9b`P-b#7KjJ1WfTdBy>arFx#0t.Imm9#s6T]DlBwsNjV)G07BPU54-Y((PM@uLH4422JvPMupKlL[gN:D5t#HcAIifYNdyD"
-    "met4R`J$XkfW_=48;Au*oR8KGD))Svm#gGOE>dlJvpD/=^^j:.Ns`;O7.D0poB&Qv4gFRESn34'dug:J(TIpN$PH7K,#5#9AXe3l7gOsP&Yma+$SBwNVES"
-    "*fS5$wQHbBpw9Vq$lbOBR]yRbN(BD@9Xhv_)i]K@DOP^kBHwUPS(QcL@r;1pcZ/toF@+;hwsE%Bq:x3U4xOHZ9dOdVscTN1<P<GB=D:>E+m)@]k1w;;%>7"
-    "tt/&76RuP#,4O/+FGZ$E)d`NtUE8/x38kPNlM@+l#0N,NGM:xWR->7w0XNu,UxYNY_3<m:%Ma^dk^866Av*_&whN/t+r`ZSkNs;]8/2)2UrZX6Rncn^U`$"
-    "WXFIm`Tq0d8FP6.5gZJEnVq;ME@%dc(_83)&hnB`VmmW'R9_RX.x0Yb2+Tw2_+31kk-LG]R;GF@)KEZp69KbQ7+kn#h8pV^SRN/1Q=vC=)aGxqf7]:5JLu"
-    "bY-wZjef5E@J<ioy_`ag6u&1l^V9O6iN1-H1KG$.k`SG=1i6JhA5B1bK_@SRJRrQ;>Kn_L;'#]]v9Syt]**=h2uKM<<q]%$P;C))yAHkSy=^'Io'WH&dg3"
-    "jIGgBhMHI-$cZ=C%4C^:KQpBK&W&qJ@`r.P5V@c,8wUcJ1E.<0[aPd,V,.6)@SXab@RDAAJ^%,A/d6$xJSJ*_deVM1/3Q)Svv*E4PIPds1e%BwLQh46FSp"
-    "_WVMay7KR[gq;dHDp(4(BWqtcZ#.^43B*fC+-%M>VR.hJViF;ain'N]0Wb8mlMV6/q(@BKw:/R`(YafufG;_Z)*M*Q)]XN,.,kijJYv2]MBjj_]lvvoA':"
-    ">@&19MLCl*1O8jo2DX<&7HV_Ue>GiHnwfgQfPGE0sdW(6SHy*3ag1Gn3heB2ll`LL]bqCy%BT0%heO=JBR'g%PU1>sgI_^uN`O:u_CBb^J",
-    ")W,X%#@FGWX^])%ls/jhOr$xK_SJwm>c4L*9*<t%laX'Qpc]N2qyu_(F&@XV:qtjkbrfm_Bj,xAi,RNX'Fj<*^Q0G#'(jTD,Qpk8@nb[.+bjPHvrN7gh9y"
-    "#K%1QF5+DO;,1a0kN1H.utSXCCV)WuauxkwiC/yhs.WLfyr+`%T]Fw_jJM9pUUhh;l#Mw],BSSau0VI]VKS)YmXQeY%D^=OEERdxO@/0^3-laYe8LbjN5i"
-    "s=GTXQBL_V(]^l=(>)%puOI6)3(+Qa6[)s*j32;S)2VCG+I3]t*3EPK#7Qe#DOj6G[R.[k(ensiGJ8LAICpm`p7&A_VuEUjvWgiCfsTCQ2pMsnkA1R4`uX"
-    "@%HbHc9YgH]__##w&mcsbfPV5*Q3L-a2wieTn7.)`^6_v*F,D5U[Z7tRHk+NW7(r)a/pHT<SO%AjN'^SZMYWp.^Wy2]^_]qKODGHg'0WyQ;,NM51'=:;Qa"
-    "1d56P7w@^38,K<KLcs/4R(3W<J1'P/a]e@ZXxEp8Wr'bV$R8/@,wE$$wh+;sr5W>P)p,CcOL[T3]$<B<Hx[UTbA9)cPIW[q0iB[.BU%R+EQ_,h>sWik1)t"
-    "6TPyDu8>sRNywPdX2#n*e-svs;X7$F.K4yG*uvCHid'NE8$h;-ak%*ne'RV4n8d-XCx*khpT$JOP+yX(</+rFwUu5iD;/p%2=:SM9Qbvh%CgPLv]jB=[Pa"
-    "0h$:=uj-e%'7w`_]Xl)b,#",
+    "n0C9%1VZI/F;Om&L#e^S^Y1A`6Ww-ublIXYm`S0qNY]_g>.8VfUpHs)@_egA*%/tLl2QjQZ7K4ku'QYGwy]%.3:G$SpTtQX$C3AKef/kp1ZthbA<T,TncV"
+    "s3+BMy`I7b]MlR-H2/JxgaK]v<DJj(G#Nslk50^Tn&uDbfF#uQQ)Z#unk%jo)_ceHSEKWixgAh`U%/O8k1>o2QTb]JRRbKPC70PoKb*)6<6L3g]BwIVuTn"
+    "Df=_t#B+W5O;@=MSOs##>q,ZxG%=%u&@&cri#qh:Sn/qu71DboLDj<[DRAP-EFa1<uHQ*<YFss#XQx1x,,_PMJ*]T@5F#V,xTkv=M962LZa8XpbX]QEhAS"
+    "$FKRx1%_G3T0>NlGS/,nuQctQ35_QPr<freoCPdV2VJZ@4J2Rl*s(g@:Y`AmLWpio-Qu/_RI#JPVm.r):3X+jhS<%S36ofN@7^/(%)2k]cI*wR9<JHF-mq"
+    "Qh^y:S%cmq4);$[OGHCdEm9wrlj0n@`GsYUeSL^.9c0O8ho=PKPqNStG8>*DWZix=>Lr)aNV,Qdpx+qTY%a(6iLSfvG)FoRR)e[n7,q;YNSl8*+D)iIpRK"
+    "FHB`P2&<-$#UIEo8`-W7@+pf7U8_[_:,2B;KQ7J_NB-^[Hw#r+.H[1Oi$8enbS8CpO9JN>l:FBN=*VxW9;0*s7P/lnN)j^Nwy&=#2I4w7gJ'b:2H(^[nH&"
+    "c+YBZPN`wvyqe-B++;%,7B8<%rap4-wld:vqH%Ge)8pu#h2n#&T9Y+C=fW0(RoPSjL`#oostCR<5hQ^C;A:P>rMtNrB)I@DOl>+5`JnOgIrbQKsj2:9f2("
+    "0;ZkP+B,oH;Q*G=Z%:u_aWr5TV644W/hfRr050ob6u`d07FQo@&)qj5j$HfAg6`[GW4]N&9N*O.5g.*^Z-^:g6=Tu;0bH3oFDk,+Ho'%vjO*dOv'jlpFV%"
+    "iTZS>2#::KncHHvCf]9*D8kvv9;5mY%*ue1haH'%]3Nf[@sS*7t9:YbN,DcDQ%5xH(rNV_%ym+cXbt.X,)ZdNSLFq*jQA&m&p-w;2U:Y#2/Urj2Kg9olH:"
+    "9L=J.n/PqJKr_5>3):DuZtpD0`D7G<1IM&9J+8:gw#JvJMIGo<VdYn@Am-ET*hKNlbluq:%nO-GkRat]P$thI<`0FgLnr-wiaKL[Gsba25RLr;LU)<QL'p"
+    "g`a7l,T7a/vGP+/C<;N)vi#v#70^meB[bI&+7(S,2Dmd0A'g<hajf.`pQVFNkJ(_)]=;%](q@qcS,QxN`Sbc@Je;u./^a@F$%*puOi@b%1ZFJ&jUL<hmJ'"
+    "ZC+%=>lHW`[QQ*t4to/y,d2o[9A%5)e9UO;#=ZNY>lga4)&=hGYseG'ei88DRtVS.r%IUj%-5bd4oVYb_Y[T3#ug*HhE@@@a8[c5l2S3@OS&]FV+BS]PAy"
+    "=JlvcnCFi9%FgHirGp6JUP4#.rAPA;VgFO=q0/jE'v@1%y=@NM9svjV:8:avC*SU-F8kET6ydNCOA$::rcl4eOQ/&e[.SD/#>SsH1a;](.W@;;*cY:)a0n"
+    "<L3k.0sC-OsP7Jv'>qd6k*6]pZ3qJovk.iWIGIUIf`_FJ@E/hyj,oTU[VHRTXbv7NEG50@veM1G9(cmR@7$C;-+[EGa'NZbU+M,FBg-i]5/y5D`s:cJ4A2"
+    "o8cDCqFb$o,H67w_u=WU%doup#2B`I%6-Vh8Xj`g/T>TF_ndD@_Ud]YPDp'vW/vt@'Wl]<qu`ViXW`nuDe<v9lbj;@nd,rSLkhb17@KP=wrQ:Ky&0.H^e3"
+    "@.l.G76[,W/lR8w5+3.imBql9-vMsrMF9K@)Vg^dVY$2KkL/x=V2[$kmIP(`U:4=R0(oF'11Z$HBgv=[Mv85.>/s2v6%[Xch>+wIyVK[K@7;8k=Y<.(&+s"
+    "2E)a[fWX,2/wO0)Gp[@C5W1:not%P<gIm.IvU+B_QTGZB',elhpfo5<93+*+@MpE35W(R;v''I7mmwS3er=Bx6I1ljSnY_&Bcn'bde65gx%Lq:@+jjs:4w"
+    "xlys;,C/4D$>5]Q$w<a,ZQU&.W@GNcoV>)2u_M*B;_01Mxpik<heaQt]ix:QIrrm)Zx3aTIV*<(uEFj+1;D3;r3LT=_7gQBwE&cJ(%<F0cA;_o@eX<Off5"
+    "j]'Qv,4B-<;$qx7-j=@fbP/[O@%C4%+X`VRS[-&cBZtZ:U'Ht%Eyco:JShhZ,>r/14ZNshv+9Il'W'XNi-FQ.^`8=BLj8-97ZU:l6SuFE:+YD*@Zh>pJKA"
+    "/>f=IaUMA=9AAhWOFrw])R]J4f7hZL:HE,g7vG'R2a0nKuA5HvyjJ^l]C&PqH[;^tk7of@d_F=w@Pk$-U>^yF1'qS;tV@vL5[orMj#kU+KaWu6-mI[o,wU"
+    "h-P*Um8<5kp<Cv`[N6;d9dP-4F59@eZJT)k<eLX)laOveKGgr^GC79VvDD@90bPBvh@0(f3e,htG<YbEEB6.,,a2$-:&)iqEjlda9Vq,`=dg'9(Xj>RX/i"
+    "q(w`d[:l&Bo4]/L@(a4)ZOhTQWTbs0cQ6Rs^Y`V[-sY<rxp:44o'U7D%(+-nrr2,n(WA%*P'Bl)LeX^,%C9CjZ6#OBsdG9&X.udNAINbdVaU5t+%FX<Jcw"
+    "hs%nTGVDtd1.U5C`UoRo3-HfMb(onD'2AcXwB]cHLE=R=Bn5HDH^7wx+ulL*cmr'6qosV'v(:`j_3k@d:EN=gqS8GO>LK6TDKJ8*p;m[(n.w--Efa@k2o;"
+    "rZQKDX[1dG(pps4dVcnhB:-L3$j3x7<2.0(#HLH00bU5X=xM#ZS7>=B(LVi*kXXtJqlS;_^)^BWCOP/IE8)Dg_FvOb;6^yInI4$j'o-53w<&/YA;m'JP,o"
+    "M(<Nu]_'fJm1W;<E9kGt@%=M(UON<P61KqlAYB9cR8O9e=0,m;NaUbkM,NM^rSeR9ls[@t,`AFXHptP,kCv7#6_-E'-yG#W%suH6Y8=mS.KYUXc[W5Atr+"
+    "'_Dc,;X,QVJS0_)#5'B.Jx,^2ZOvj@nN&/1p+Ze@Z1[2%'%n5a<,KkXTKq1_$CTqsW)kd<$,L041A_1uHe.bF-90%oaDS:*4A*M_Ay4xMO<N=o>gVcrp'T"
+    "7H9%tvPxMi'*G_]Uu:$`TBZhag^(4n]#7taa'*3^jnV4-*kjCaD#E(C%&JdiXUu[iHSo&<eOR$+&P]+.G=ivXcoljv*bJ;V++tVoB-B>EQa`K,bm]9L9)L"
+    "+cO+5-&W@U'KeaqhZ-1s@o+`/aHgq(NANeIeWR`/%tt]x*5vNV0Ji*Rr,*w>u975F[>sRm(HlO2-_xL[^WDXH(#g*BTW)i>E(18H3`dZehBS#75`PE9$b)"
+    "][(gxRlhW9RtGkT['`cJ7ah^+n'OD7R9K&G,<Uq_2Xi)b&WjWt3k+f$aPl:mKjjnSGm#ut+e(-gfKajC'#&>k#1DFoP<;DTio:%vg`(2QYBFBUo6C2%Rkb"
+    "hB+yYpnXyd`'.yhcy91UHw8VOA@[]jM8GRq69Nl+Vdb[H;kb+b,_Bi)KT:N>>4`%wk[jg4pAcx6iMDMA&sk%Nflnjp-;.&mxFJd%3xhIKr^A(7#&j3auBu"
+    "5ONDUREBN`[7Gd&hL0<D/^5Uk-B3-N6<ptCkLgLjW.Q2M,;e,u1DMB4lx`bY@Rcw4D$8uuAg$k:r7dfXAbG<u9YUEu4SBtE5&Su&k[_ILKEZpWMWhas<7*"
+    "o71wM)XVM:&^fownl+$#Eejc:G0C+QIQve>KL$:O`*y4AtJ3M%+k7+-3XytSwk663Cf5ght]YphaYK,j#ODD-3<y)C`O+Tp67KUSrX`)PnN8;,19F=,(g%"
+    "kWrb$r=Tl>,[BvEt9L,k;Z+Zd*:X[osYm1@LK65NU1LC#-9B^qRB))$x*;]..a=o-i:,F>V]oo8jt'Oka[/feXX+>k%e>iG5lV0%_PjkNU`mL,JQ%L7v5n"
+    "s,3PFVd8b<g*1Kb1cp122rOqKbQpKjMTPI,&<3iB2f^%=%g>D/`tKv/bwr3lQ[lqvN9,$nj/I#B4-X;P5wFP0<pESSq;%GIK5SGM1x0%1N",
+    "_US4*PNFRBvdSJ)<6qiuBmox(&(@-qy[iymJ/_L+d2^<]B<Z)QL3%DU6]E9YE;4iC^GMkP3MEAN.I@U(($j1_(;5qSJ@`U`JP'im*n%;Yx++yV'Rt.DB]u"
+    "mZ>(qG<*#j]X-v)HTRC,AQHp4;i7,626r<`9'GEAKmiF#qT#-6#H>Sdb3>8UU&T>XEenLoa7r,]wutJm9XV+Q3E2p/&d(DjH7[r'G1dc%/Mi[/o_N^mR-V"
+    "YO+TWi35sj3`h3p#.moSNC4bwq6-#,ox^bLMr:<<7P=0kcYPA@f>P(GF4A<[eRPsCx*$64NuD31^@+Q&'y;ft5rMt_i*6-GAL]g[_1U)`/`]1#RU'[Zc`R"
+    "roUhRaCYEPQ=QsF5*0d(5*mqT%RRu5'[=Zx7Y<#ySaf+qWVeo^R5J8S3`:Pt>I[2#J^SnB=][x4,X7MXCp&uODhhVC11kK%WWw1f7]Ti7SA*t#R#Yd)<u="
+    "2EJ_'#PtF/ydTU%bJ8yJ=;7Y+bktuArL&AsSZ5n5b2q'le8R>>/YBMEN0fZFea0/-A1rBSIqaS]w9eUfLc6QJBh:ojFdtR4qFK<64fu95:WWST2>4Cc.Et"
+    "O%^@U+PAU@:k7QcpU3qSZj-fr^pmA1L;jdhpc%w8CvFPVC.JrndFsi'u.6+aPk.)9rdK$,[fX'>bXu+P*^_e&$*TC/u*s&>$l3(=w28UKn`yk07';np8la"
+    "aH,eAG<[9TQ`eX#RH+g_KM'Jxc,uEx1Yff<agMcZd*7R*_01AXTS1uVfYheq`*=E$odJdH3+P[.cs<-DT>>_,D3G*CO_h>MXeR(]&S67Tql-TfK`KD.4d0"
+    "(cL9QW;hU61`%;m<jft0=Bubc8By9-Zc6b<P'jj@mOmU(eey'pqijvL406:O*mVP1h_ajUw>OhcH;tq8=wYjwSHE^bM)n3TUA-s]`DO-RQiB#-3'5``J5'"
+    "eT-)WM&LM,bVCL51Zi*_W-qdAsmwpO0K3$C,Fl>htDVd.wT%9H*)x.j3H1%Y02Wgo>9Ht[MDr5y4;b&d-L,_Y9b`T4eCk(R<[wMO[=/kH;+k/8d4O]D6C8"
+    "YCaRjucB;%sv-,^_W1XdX6.mZp]m[kuoXEl(w2$EC@%Zj%tf.qTKlx#C-IJ:>4lHI8vARhEt7xxMXF.pYoa<97#9HiQga-Z;sK)T@UOd`-6^,Dfku]t&Na"
+    "]yuF8.holUXE&/HO9a9U3Xr)JgGVa.t.78MZ1^fra1dbgBSVSO)qHep7Q>G'ASDUD1vMqqSu4^9Xm&6/:D&c^%3@e5AUQI'HPIUXAO*'N[M>X(jDU:1IFk"
+    "nQ']Z-g%9w1@M)T(+%Mo-_0D9;TEFf660IOv*8K<>C9_]N2S^xPLtAnIpi4.7FG_PCHJE6xcyYtbkDWRC6Q1L+ohlvWarQjV9kOb5HwDi>h<-qAIb/-b*P"
+    ",xrkuHtOdV@CYs2TCeami6A:`^+Nr30V)#YDt'VIoJ5hF.FiD=4iSlCgBGXqS)74Mh5%BlR$am(ao_::J$$`A*:C]w^h/NF-bH]bC&K7`lpj-`EFek;k$7"
+    "&Qp_48U8t$K628;L.=^-0B,[WvxC1#r2aL0io$sMW@j0W<#4@=-htMy#d:_l[L>AA4xm65G<uWq7B2uhl%3/)mg_qmd(X8UMA4<]&Qga-3oK'a1InK`Z<`"
+    "5rI#^D+5qs4`u-W(fUo^Q`av5j>XID#w$2XBw56.t[v;]sjdDPdVQF-SqAZvaX6#S'tFsgPH_SUIX$h^BDYQEVIn=3jh$^A7pP6)0V)>asXUODOyo*M0IK"
+    "UVgCmknbutkZx&oVJRWhRLAmelhNK^ESh1]Ikw%YJLLN:V-lE.u:-h2VU80JU.c8I6R=lC5W#VkP5:ui8h1-&ac`7RAYn&sjhVZGTgKJr/(F7X`[sI$_%F"
+    "tBMex<>s<<2+w42Z..':[(56FWYc=m@]^h8t@*H3Pa_/^+)^fu(l9Z)+LCEoiiL]2%Vo:n[_ucHj&+sm0+LdJWSkps;^tIg/A1#HP6VGrgA]=v;t-hmyhF"
+    "TtmDL$DD<U_iEJJLNKbSmYXM2kp9abT<1kYnOSQ[;+oJw^Zia=e'W7XwPDnC`plK$lMyq.Abid%8L0Z)WomS5TKaimLs;P<Q]39;yTd4[is8uqu2;U:Bbb"
+    "&,owDksC1g+Lw`v/Y4Al>KlZ.vSNmjvG5spGnum8]&]yUConND#BQ>&R+H]KA`lWM6i[WDC^W%-=-0f^ZBLbJhO<@8h1h8wkep[WWliK[lSt1G5[uPw8ew"
+    "*f@mhsOc89a:%,mkci3)i:p^(/Y(drg-ThZGCslmg3'BwU6UZjXU-OkIQIG5^uVx.PC.g1icqLRjL0W*u0^_r9i)DYG7=E851`,#>n;LIuT<t2m+8'BVZ:"
+    "@7OdZEO%OS@>j1Y.g$+Q;s+7Qq8'R(rAhCAoqpocxU4a'+PUVYO]rV>]Dbq'g5PFL](V>%wj9qA#HW,m[oH%d+-ZDCL#QDeH2^/>^p.rJdp=9N/vOVZ=;d"
+    "PLp35;]NUm]Pw7N5uK@-KsLN'u7*itw:>e;Pc<X[&+,)k1l7go9)BoFGZ+$KmL/*HwMpHwT'cqa52U'9W]MJ^o0QuIml8/TOHo'R<vQ0r4OaZ-@T>Z$A-c"
+    "=%ZjwHtD,'iCvXXu0#+8Qa*v;0mmFYy%YMH<2;4AEtA9U+I9WK%e7av#eTobOaAWMf8Y8;OE=b:C6+arN3WtFCCNroJG)qhnq]cDcRX6KU6J+ECV`iSFx."
+    "-*`A%nBGiU.*:>Y7/n&<lG>.90y(El$Y@=Mn-WPMl6@e6R*2A4(0Omh9/6Iv[76eU&`nD5K)VWVQ1Ly86A5sJ4$IQ=>-Wt1NMqR&+]->SW8sit)tb9&Swy"
+    "/7:q+pK3c$3ykw28PmVKcJ2>ZRN<%q1b>[r[b7FWVCeCyVK,dpc;jr<X+tiqY6gok3UdZtlnB-U;J(yUQREaa840BMKDmBfTd[VUfF6ycBAcB*qb7%ABqt"
+    "sy25&vZlGAZ']w<XHte2>%udKJs_kvu*GMv:D<vp*x.%*c_2..&4cmW.J_lfk7#^enJYAc'KyXNiB3(`nrN@X9]BHd_^2r)F9Z8L/hSP/T2wLRFF/0]JYt"
+    "LNhDu)@=kR5vi;ZeV8UbWX_9saKu3tGq&jjiD]LR.&w>*)Jnub[F;rJ9_Gu4Q`OW:&of0dxGgSxFF+5F)o%9cn+:E':JEmTjh,Z'EBlY7naD]IXR&XxS1D"
+    "f*Wh39Xm$/akZnX1uU[^1U(e6E8TMeKMHpwICll28UvE'Zx[6M_'K&1Tf#kg7UKsI)-/dB`tbMJPXWVVp]<Y/Er_8<djK/hm'WW&*&8MJD'4Yv8;dKd:n["
+    "j0l>,Sxl-=Zwr(.nP/+:/tX$@UwhBZhCeeBLk>`a=OaCKLd>I>,K]OoeV.dorJb%qPR-DU8FaxK+n*+>v<CNhM.i^/K$F>%Gy89G2+pjOmUfd'f2K_=9=E"
+    "NPo/5;fbiU+7_H.[T2@I)%iaU7S4E2qmbC_+kek.2l6p>R<YSgfMT0#3^t,62y'J637%.I`_=upJ31rHjHtFcKDruwO3FD-d4Ee^,S8SH-nVsHN#+6@<70"
+    "+wp,jT;(/etaP8j(UHf`xK_h)b`RjsGeU7wvXX8_-JqCu-hb9Z-IhvIn2$TOR9-(qKDpG5NroB*RdG+9+v`.e*.fXdf'YE_Xd%[i<qD1E2_];b^;`RZKic"
+    "DvRtIxB%p#H]nG8Pv^p&@Ccg=-=rUTWEt_sW%wSAVpjaB<5NBInMw9OwPflyFWS<hr'rb49<o.h&*a9TLM*Zt&I[%8=5`+A%[Jx/FH0HwJv,K3+%,s@xD]"
+    "g/j-fu'd#[^h[>;+:T(m&GHb%hYJ7fGo(R/VEs;3[t-n$5(4Gn<yYS]oVUVMG`pW/eNaA'y.4&HC(ATbF9KuC&a[t7NU^aH[yifO/KOFd=li7jOEu3Fn9g"
+    "JuR[vYS_i.#2+hOaxQZ+7_R]G-KT>$4JG1AgA8GbLTUGg:Y5doC3o8<T]ERe01[t^3=/rc_9t<Q29TNegq:jso]+HaA7DA^'5w@OS%5Sa`",
+    "Ar-K&&-kU.ECrTII5p.;^P3&CT,<5,ZfG1hb:#%Db`15K;aH`&d$-_51hpgm/l@l3txdR8UeDi*-khd2h5)ETPKK_V6`UB-,nv;96;Rb>'<d66MA/*iAtU"
+    "$j$+p#t+'+BBeB2cC2FPVo`Ucq,ZgAca23(_#v$IWJks<L=psyDt+>1m'w-tAC_N:`lS2^m+6v%;ATu$Q8*C&V#5cuIJmCt*[ic)+w)va02,cc0u.$7MHd"
+    "df<uo2r/od`HqTMh4^`dX19IqS6O/pRis:w((SFpFmVcR0<;r4&mgPF)nKqstDlN<tCd:bYlEdUs=995@HBS6sgSuZ6,*JSSb94yx$q=YWpiKOa76l/DDv"
+    "JhYh4&a*a*OdK^[7r8SO#t)d=^2>B'@(UwiH3iECT3^I9Dbflpq4U0(d,xWWMS.OStx&<>33P4>k,NT(1X6WvTnZMB(Z#`@]Q8f>:Mf@1m7.AW;mE0<e3$"
+    "WUX$sym*k=I$0A;);H:K8GAfy9ftA1Wp:p)>]Hg@aX6dCVQ.24oD'dpxS_Xxk+MG%Cc=*#7P_E03Z[AD)7rMr3.V(_W3a9f<FBj=mE;K8IuD^^Jn*`V4aB"
+    "unqa)jma-__7^kTG$J=JnknAN8.pChLIkq8U4h>qK_tk2OwCQfJy]QVoqR$6UkjyEg7G6jTRjuLsI=.rLaROqwrVaFe/X7V8SPp+]kw>8M`1kgg_(Otorx"
+    "hbC:pZjta4llJXhK*lZHkA.ci=8q.Q@LtIaYjikZQD,HmtC5s#)bGb[h(-igAcjIkF:5U7qUp/F<)vNR3'Uql5-u.79Npf:YJ=wc:oD_2yhrXx%;3kv8Y7"
+    "QCa/o;dC8#/-iEVW1[+vxqD.lnBqCOB;OAj/J7=8ci$K@+pp6cp,SSuw[6b9l-tNbGyN$FOR(rK;c>MA%%xa/=t^i;A8H@Eqb6ghY3<rX2qy<g7$x9y*in"
+    "b@jMI,$/+TL:%L/d&X-j&L.0;6nRx-7lr]ed&B=c>-PX8o0sMNBXy`m,'V9XWWO65kw7<9)=97^K[67O`^;p;f.IuLd+t=,gE0[%;&]wugn^5mLCQU4<;T"
+    "YSRbkW^eP6%y7W5q1k32R-a6_282Qbe7BQ*Lb#PGwbm<BJn&bXxOb%7WJ@sWeZm<b<lKIlaYk9FceNl*kwlYx6D,*7c1PMHBhr9)S[>dsftc'(]v0B<<jj"
+    "`9sQg>n-=&C9RW#SKJ%Q^+N3lRj);UYgq,0EuDg7U/Gs)q*,2V7hq[LkQbld_(hv^Os(S#`Wt&CkPr*B$t_U@VZe/#gnq,GsRng=MKlUXxiS]b=>rTj)Rs"
+    "x#yA;LE<lTY'4p7BX+*<*)b9sEh6SXEO4_1oh(K-eMY>kRIy02.+mMY9X0[.Zv[5`mX+q3NKS:tRZ7^myUrQ8%f@NbN]iF;.5vebvQe/mh^l1H7m@YQs>T"
+    ">d,*wXE[Os&jn2.r6EH_^A2.-$d4o4xy(I_Hg2LKV3b2uYke#-_u6YCT[$e'Mh[PB`J<BQFwQDFAESi;kfp@^FRfh*Ui_YLVT-CP+>q[lc%396EKTQ$SUh"
+    "Zqy[<vXPCuP32]._RhS#FB1jlX1'g=EBJYVN5AAH+o`U/UW-hgMv=O6@K/VafnSGYsVRc-2;5I*YGo/,(7w^$@3.Et=fQQVZmYVJR1]=f+<yLml[j1Ym+'"
+    "9`scWK1car]+F2uaoarX*DQlb<^IiY`'I$w1Qae/>)'>qmkN+_G3eVMq5s.gA(81d(s/CZOC7qrU2iKJApk]>^/o-SP4fu-'hnk0E#wN0j&#*RBEu6YZp-"
+    "DQ<PDJa&c>#2V(=QNqNV/mX*mk3x(97C2u#wqrKGSHiU.,.P;UtiQ3=]Xp0etN<;m&Ghf5wpTl7KRF4&$Or+uRna>Zyd*w]iygDQynsw-/GmEQecNiG0oj"
+    "BIb3nskm7Siev&uQ[caXs/hsZ2gHf`1JG2,5cQqq;PSP*jBX7;V.M5@8I0leMsbr()9jsF7;If[8vT,OU<s(`HPc'Fk*8%.@l`6.7OM'&N%^d_>gadUOs+"
+    "B#vPLyqDT=c,adv-Dyl^x:eX)stU;=_F>TsW2+m1u&%m#Aa%90MxqV-FvDR1ka1(3ADM0&s_Rl'aqlGuXevJduEZ3_Ljks@ra=Dm<#3cYK6ak0pg.K)v0Q"
+    "iS#E58I[]`VuiCa>js5$Lnp6Emj7;B/,rnSK7KeA@+a[H,GUR1GMCQG=3nO&w29YM^T*Baeq'#]AIvlgh%';^cQ](m9u))m.=]ZPTSe8$8tMpjVLo,2aK7"
+    "``j#90'iC*^V5&ZtO4-y/O]VZs4)&V#`,F^kL@IFmij%YAU]GgisOhTnFq/xf:cZm]W.[o_nR(VZbnvq<W30Lw-p45uxtGKjPl:%^@;&siW)+MEh<.x#NJ"
+    "[6FUe_V8yZ,IB>ui[LpKAJ=1%IRct)>4;W,P[02>,sPW6;s;y@Jh6mPLy$GYFK3Mi_R:x:LMqrm)-eBG-i>&B<pbHltIsDR4Kx`;*q;7Hf9Vwu13-]#/;%"
+    "CCCkjgQ<:v;b1-#Yv]G$eKD5gKBs/Z,rI=;B&1ad-3]^8ISr<fV@l+n>>>4y3IQD4uButN`S=m5t>pSEcWw^sxJ7n*CQb3Fykl0-@HK.Y11N`2.lbSlbBc"
+    "@r&FBa(]Dm(y5[Z_=HWCS>EYvvBlM:LHLsrX@JrYUKdj%v0QEF_vE^bwc%FY`*xV*(K.9FoUJ7'UkyrW0YOI:qXotcu^-Kc@NKM>;yWg$iZ=#.Z=S5VG=)"
+    ">E+3Jh%hVOoqa(p'1JNRGn3MA8&gL(c<-fj9c;cQp887,H02qFZcClSJT-p78<F5.7-v$2/E+ipg)2/4AR(E@A7H*LD3wF*v0:*^L.;SGPGLjD';lI%Ja+"
+    "/`s$ZLJ.mB@VF$H:9tdK=+$p7@7Fm@2Wnc4ioc;P`7;+>CyvcN`^F*&m>8e4cXgAMTiZ;w%f(yyCnX+=)t;)^qQ'800#Q4LlT=;OFHJ_5x,$Ry(<Q`<Ec2"
+    "hC,hWN_x8#$plXhi%BP5I3J<8'ng$;t7eKa%h[R)/[Y.8>0y'UXIo(D%$fx]11j_LBl:H/2Pndj:&,YB%Iv4[bY8Xty]8l65k*C0p$,3L8w#i[$4mn6:[X"
+    "Q>Hb1P4jI@+`6wmxk+,yqJUqo+,n6r[D'7dwcYp#dQg#9_2`u,L:8O&]EqqZ#G+':JM(RyU`(KF#hT4DD@5r,t2/.nFm-Jjs@Pmh2@Og@o2]'NIeW2uDn_"
+    "hvg7SQ>(Qi0Q@U5PrjCaKgiI2hQJ<6Ax.)5xvSCl<hKfP+LG$<FPF/lnIEBWt;]@bt&:Rq-F:#i'1@r1Y$5R-a6f:s7iGYdrp`@H,x@vJ'K:EZ@Vo9fxp^"
+    "Dc_Vg-n7$7D.;:U5a(t9%9:weXWbs:rE)RVt<JL$vi&a>LgenQm#BloOTHe:VZ>4p=j)OT,G>OH^oJI>6Y>A1SaZn6u)ZjQh[=Zli:7Q/(W*1<rY.P;S=W"
+    "F&S8Z(Fdf9YqPD2CPs/TVO4&sQ[]WBU]Y=@QP:<fu9#O*;mk9Xp_2lmHnQfloS*+B&qvTLV7W>Gt9J5#gf-vA3i:1A7D0k]CT'4n44-WrpegjHljD-aQIe"
+    "=K_RhWS#sOS_@A**)Sw3bUgdZXb#)1k]1rNDtSoA39+aN%K^&C[L-bc0+KFb[/h[tR_>p.PUV.Xs,ApRclJ0*Gdw@RZF5Lj3m)om)Pote;Kre'A.cyAVHy"
+    "8D,TtyK`)Qw<WZu.XIGajfKG8UE=kkQTi$KPo6d/vNB[g+QG<HQnD<o(DhuD48HFw+a_ZgL+.pmX`FEV%TDKMj7wTL6R14^^*_B807l#>2(hoXee2lB)m^"
+    "'NT)Ys`:=ZPVC,,YbgIVkG0@2N10l5D_M1dZxJ0h`-FU0)Iuu&sj%==)YO8EWEPC'ug`krK2w4=V3A`1+])m4];hE,$8hIEo[fUAgfeRvS_.)Rw-AThF7Q"
+    "[QZ8EM;YVV@p:o'fyDE+GdPyj5Gpnf=Ru[Ucbh[x#sLb.UQ^i>FH:C#YVgFb=7[.-5gi)n406]>`*T;=Bi_42vKoa:09`aJcWq11igOxll",
+    "J2i'kvAaGnBb`yt&&@xoqv':KHd&H]>IpTEVWWGl`Iy/SDcG4$4;.pqLw*WEJ$6Lo`.Q<0=SuR+,xL_cvip@CF&ueroq-#g7jiT717[uLM2x,a`[jAiYN7"
+    ">&npA5WqF'$JJ%;N)h,=$Xu*+dfOe]P:URVc`_/yF3m76A)9wg%2x%$r4X%98``<.(<3PSLTm3Fd8b)BA>",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 11049u, 21965u
+#define DITI_SPIRV_SIZES_gemm_coop 10747u, 21349u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"

@@ -76,6 +76,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
+    if (graph->device->observer) graph->device->observer->linear(graph->device->observer, graph, x, whole);
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;

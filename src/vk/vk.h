@@ -463,6 +463,7 @@ typedef struct diti_device {
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
+    const struct diti_observer *observer; /* sees what linear layers read; NULL: nobody does */
 } diti_device;
 
 #define DITI_QUEUE_FAMILIES 64u /* more than any device has */

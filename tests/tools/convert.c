@@ -30,8 +30,8 @@ static diti_package *open_package(const diti_env *env, const char *path) {
 
 /* The fixture holds one tensor of random numbers, quantized by ggml itself. */
 static void test_as_ggml(const diti_env *env) {
-    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0,
-                                     DIT_TYPE_Q5_1, DIT_TYPE_F16,  DIT_TYPE_BF16};
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0, DIT_TYPE_Q5_1,
+                                     DIT_TYPE_Q4_K, DIT_TYPE_Q5_K, DIT_TYPE_Q6_K, DIT_TYPE_F16,  DIT_TYPE_BF16};
     static float values[2560];
     static uint8_t ours[10240], theirs[10240];
     dit_error err = {0};
@@ -53,17 +53,64 @@ static void test_as_ggml(const diti_env *env) {
     diti_checkpoint_close(file);
 }
 
+/* Rows of many kinds, made of integers alone, so that every machine has the same: wide and narrow, one-sided, with
+   zeros, with outliers, of few values, far too small. */
+static void make_odd_row(uint32_t kind, uint32_t *state, float *x) {
+    const int exponent = (int)(kind / 8 % 5) * 4 - 14;
+    for (int i = 0; i < 256; i++) {
+        uint32_t a, b;
+        float value;
+        *state = *state * 1664525u + 1013904223u, a = *state >> 8;
+        *state = *state * 1664525u + 1013904223u, b = *state >> 8;
+        value = ldexpf((float)((int)(a >> 4) + (int)(b >> 4) - (1 << 20)), -20); /* a triangle around 0 */
+        if (kind % 8 == 1) value = ldexpf((float)a, -24);
+        if (kind % 8 == 2) value = -ldexpf((float)a, -24) - 1;
+        if (kind % 8 == 3 && b % 8) value = 0;
+        if (kind % 8 == 4 && i / 32 % 2) value = 0;
+        if (kind % 8 == 5 && i % 37 == 5) value *= 4096;
+        if (kind % 8 == 6) value = (float)((int)(a % 8) - 4);
+        if (kind % 8 == 7) value = kind / 8 % 3 == 0 ? ldexpf(value, -130) : i / 16 % 2 ? ldexpf(value, -50) : value;
+        x[i] = ldexpf(value, exponent);
+    }
+}
+
+/* FNV-1a of what ggml's own quantizer (version of August 2026) made of these rows, recorded once. */
+static void test_odd_rows_as_ggml(void) {
+    static const struct {
+        dit_type type;
+        uint64_t hash;
+    } recorded[] = {{DIT_TYPE_Q8_0, 0x168275804096f586u},
+                    {DIT_TYPE_Q4_K, 0x4fc5a182ae5db74au},
+                    {DIT_TYPE_Q5_K, 0xfc6f8ad1aafbb440u},
+                    {DIT_TYPE_Q6_K, 0x24e1c22f809c8708u}};
+    for (size_t i = 0; i < DITI_COUNT(recorded); i++) {
+        const dit_type type = recorded[i].type;
+        uint64_t hash = 0xcbf29ce484222325u;
+        uint32_t state = 1;
+        for (uint32_t row = 0; row < 240; row++) {
+            const size_t size = 256 / diti_type_block(type) * diti_type_block_bytes(type);
+            float x[256];
+            uint8_t blocks[272];
+            make_odd_row(row, &state, x);
+            encode(type, x, 256, blocks);
+            for (size_t k = 0; k < size; k++) hash = (hash ^ blocks[k]) * 0x100000001b3u;
+        }
+        CHECK_MESSAGE(hash == recorded[i].hash, "%s: %016llx", diti_type_name(type), (unsigned long long)hash);
+    }
+}
+
 /* Blocks of zeros, of one value, and with the extremes at the ends give what they can represent exactly. */
 static void test_exact_blocks(void) {
-    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0, DIT_TYPE_Q5_1};
-    float x[32] = {0}, y[32];
-    uint8_t block[34];
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0,
+                                     DIT_TYPE_Q5_1, DIT_TYPE_Q4_K, DIT_TYPE_Q5_K, DIT_TYPE_Q6_K};
+    float x[256] = {0}, y[256];
+    uint8_t block[272];
     for (size_t i = 0; i < DITI_COUNT(types); i++) {
         for (int value = -2; value <= 2; value++) {
-            for (int k = 0; k < 32; k++) x[k] = (float)value;
-            encode(types[i], x, 32, block);
-            diti_type_to_float(types[i], block, 32, y);
-            for (int k = 0; k < 32; k++) CHECK(fabsf(x[k] - y[k]) <= 0.01f * fabsf(x[k]));
+            for (int k = 0; k < 256; k++) x[k] = (float)value;
+            encode(types[i], x, 256, block);
+            diti_type_to_float(types[i], block, 256, y);
+            for (int k = 0; k < 256; k++) CHECK(fabsf(x[k] - y[k]) <= 0.01f * fabsf(x[k]));
         }
     }
 }
@@ -459,7 +506,7 @@ static void test_output(void) {
 
 /* Each refusal is one line on stderr and leaves no file. */
 static void test_errors(void) {
-    static const char *const wrong_types[] = {"q4_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
+    static const char *const wrong_types[] = {"q3_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
     const float values[] = {1, NAN};
     bytes file = safetensors_bytes("{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", 8);
     char *no_steps[] = {"dit-convert", "--steps", "0.5", "in", "out.gguf", NULL},
@@ -490,6 +537,7 @@ static void test_errors(void) {
 int main(void) {
     diti_env env = test_env(NULL);
     test_as_ggml(&env);
+    test_odd_rows_as_ggml();
     test_exact_blocks();
     test_classes();
     test_row_classes();

@@ -1,0 +1,77 @@
+/* What the files of dit-convert share: the converter, its tensors, and the rules of --tensor-type-rules. The files read
+ * in this order: convert.h, classes.h, collect.h, kblocks.h, blocks.h,
+ * write.h, resume.h; dit-convert.c has the program. */
+#ifndef CONVERT_H
+#define CONVERT_H
+#include "../../examples/cli/programs.h"
+
+enum { CHUNK = 65536, ALIGNMENT = 32 };
+
+typedef enum rounding_method { ROUND_PLAIN, ROUND_AWQ, ROUND_GPTQ, ROUND_SVD, ROUND_SVD_GPTQ } rounding_method;
+
+typedef struct out_tensor {
+    char *name;
+    const diti_checkpoint *from;
+    const diti_stored_tensor *stored;
+    const char *rest; /* stored name, without what names the component */
+    dit_type type;
+    bool flat; /* written as [shape[0], the rest] with its torch shape in the metadata */
+    /* What is made when a matrix is written, and stands behind it as tensors of its own: scales of int8 rows, a
+       low-rank part. They share its stored tensor. */
+    bool is_made;
+    uint32_t made_rows, made_columns;     /* columns 0: a vector */
+    float *made;                          /* values; known when the matrix before it is written */
+    uint32_t made_count;                  /* a matrix: such tensors behind it */
+    rounding_method method;               /* of I4_GROUP */
+    float *row_divisors, *column_factors; /* folded scales: what the stored values are multiplied with; NULL: 1 */
+    uint64_t size, offset;
+} out_tensor;
+
+typedef struct type_rule {
+    char *glob;
+    dit_type type;
+} type_rule;
+
+typedef struct small_file {
+    char *path, *data;
+    size_t size;
+} small_file;
+
+typedef struct converter {
+    diti_env env;
+    const char *input, *output, *name;
+    uint32_t steps; /* 0: not told */
+    float guidance; /* 0: not told */
+    dit_type type;
+    type_rule *rules;
+    size_t rule_count, rule_capacity;
+    diti_package *package;
+    const diti_checkpoint *verified; /* the last one whose checksums were compared */
+    out_tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    small_file *files;
+    size_t file_count, file_capacity;
+    bool without_text, without_vae;
+    const char *prompts; /* file of --calibrate; NULL: none */
+    struct calibration *calibration;
+    rounding_method method;
+    uint32_t rank;    /* of low-rank parts */
+    double smoothing; /* alpha of SmoothQuant; 0: off */
+    bool expanded;    /* I4_GROUP is written as the values that it stands for, as F32 */
+    output_file out;
+    bool resumes; /* what was written stays when this program is interrupted, and it goes on from there */
+    FILE *journal;
+    uint64_t plan;         /* hash of what decides the output's bytes: the header, and the inputs' sizes and times */
+    uint64_t kept;         /* bytes of an earlier run that are used */
+    uint64_t journalled;   /* bytes that the journal says are on the disk */
+    uint64_t journal_step; /* a line for so many bytes at least */
+    bool output_failed, no_memory, help;
+    uint64_t written;
+    dit_error *err;
+} converter;
+
+static dit_result no_memory(converter *convert) {
+    return diti_fail(convert->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", convert->input);
+}
+
+#endif

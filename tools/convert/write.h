@@ -1,0 +1,283 @@
+/* Writing: the header, then tensor after tensor, a chunk of elements at a time. */
+#ifndef CONVERT_WRITE_H
+#define CONVERT_WRITE_H
+#include "layers.h"
+
+static dit_result output_failed(converter *convert) {
+    convert->output_failed = true;
+    return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written: %s", convert->output, told_reason(errno));
+}
+
+/* FNV-1a */
+static void hash_bytes(converter *convert, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++) convert->plan = (convert->plan ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
+}
+
+static dit_result put(converter *convert, const void *data, size_t size) {
+    convert->written += size;
+    if (!convert->out.file) return hash_bytes(convert, data, size), DIT_OK; /* a trial of the header */
+    return fwrite(data, 1, size, convert->out.file) == size ? DIT_OK : output_failed(convert);
+}
+
+static dit_result put_number(converter *convert, uint64_t value, size_t size) {
+    uint8_t raw[8];
+    for (int i = 0; i < 8; i++) raw[i] = (uint8_t)(value >> 8 * i);
+    return put(convert, raw, size);
+}
+
+static dit_result put_float(converter *convert, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return put_number(convert, bits, 4);
+}
+
+static dit_result put_text(converter *convert, const char *text) {
+    dit_result result = put_number(convert, strlen(text), 8);
+    return result < 0 ? result : put(convert, text, strlen(text));
+}
+
+static dit_result put_key(converter *convert, const char *prefix, const char *name, uint32_t type) {
+    dit_result result = put_number(convert, strlen(prefix) + strlen(name), 8);
+    if (result >= 0) result = put(convert, prefix, strlen(prefix));
+    if (result >= 0) result = put(convert, name, strlen(name));
+    return result < 0 ? result : put_number(convert, type, 4);
+}
+
+static dit_result put_array_head(converter *convert, const char *prefix, const char *name, uint32_t type,
+                                 uint64_t count) {
+    dit_result result = put_key(convert, prefix, name, DITI_GGUF_ARRAY);
+    if (result >= 0) result = put_number(convert, type, 4);
+    return result < 0 ? result : put_number(convert, count, 8);
+}
+
+static dit_result put_padding(converter *convert) {
+    static const uint8_t zeros[ALIGNMENT] = {0};
+    return put(convert, zeros, (size_t)(-convert->written % ALIGNMENT));
+}
+
+static dit_result put_metadata(converter *convert) {
+    dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
+    if (result >= 0) result = put_text(convert, "dit");
+    if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
+    if (result >= 0) result = put_text(convert, convert->name);
+    if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
+    if (result >= 0) result = put_number(convert, 2, 4);
+    if (result >= 0 && convert->steps) result = put_key(convert, "dit.", "steps", DITI_GGUF_U32);
+    if (result >= 0 && convert->steps) result = put_number(convert, convert->steps, 4);
+    if (result >= 0 && convert->guidance > 0) result = put_key(convert, "dit.", "guidance", DITI_GGUF_F32);
+    if (result >= 0 && convert->guidance > 0) result = put_float(convert, convert->guidance);
+    for (size_t i = 0; i < convert->file_count && result >= 0; i++) {
+        const small_file *file = &convert->files[i];
+        result = put_array_head(convert, "dit.file.", file->path, DITI_GGUF_U8, file->size);
+        if (result >= 0) result = put(convert, file->data, file->size);
+    }
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        const out_tensor *tensor = &convert->tensors[i];
+        if (!tensor->flat) continue;
+        result = put_array_head(convert, "comfy.gguf.orig_shape.", tensor->name, DITI_GGUF_I32, tensor->stored->rank);
+        for (uint32_t d = 0; d < tensor->stored->rank && result >= 0; d++)
+            result = put_number(convert, tensor->stored->shape[d], 4);
+    }
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        const out_tensor *tensor = &convert->tensors[i];
+        if (tensor->type != DIT_TYPE_I8_ROW_ROTATED) continue;
+        result = put_key(convert, DITI_ROTATION_KEY, tensor->name, DITI_GGUF_U32);
+        if (result >= 0) result = put_number(convert, DITI_ROTATION_GROUP, 4);
+    }
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        const out_tensor *tensor = &convert->tensors[i];
+        if (written_type(convert, tensor) != DIT_TYPE_I4_GROUP) continue;
+        result = put_key(convert, DITI_BLOCKS_KEY, tensor->name, DITI_GGUF_STRING);
+        if (result >= 0) result = put_text(convert, "i4_group");
+    }
+    return result;
+}
+
+/* GGUF's number; whether int8 rows are rotated, or blocks of 4 bit, stands in the metadata. */
+static uint32_t gguf_type(dit_type type) {
+    return diti_gguf_code(diti_type_is_i8(type) || type == DIT_TYPE_I4_GROUP ? DIT_TYPE_I8_ROW : type);
+}
+
+static dit_result put_shape(converter *convert, const uint64_t *shape, uint32_t rank) {
+    dit_result result = put_number(convert, rank, 4);
+    for (uint32_t d = rank; d-- > 0 && result >= 0;) result = put_number(convert, shape[d], 8);
+    return result;
+}
+
+static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) {
+    const dit_type type = written_type(convert, tensor);
+    const uint64_t *stored = tensor->stored->shape, made[2] = {tensor->made_rows, tensor->made_columns},
+                   flat[2] = {stored[0], row_length(tensor->stored)},
+                   blocks[2] = {stored[0], row_length(tensor->stored) / DITI_I4_GROUP * DITI_I4_GROUP_BYTES};
+    dit_result result = put_text(convert, tensor->name);
+    if (result >= 0 && tensor->is_made)
+        result = put_shape(convert, made, tensor->made_columns ? 2 : 1);
+    else if (result >= 0 && type == DIT_TYPE_I4_GROUP)
+        result = put_shape(convert, blocks, 2);
+    else if (result >= 0 && tensor->flat)
+        result = put_shape(convert, flat, 2);
+    else if (result >= 0)
+        result = put_shape(convert, stored, tensor->stored->rank);
+    if (result >= 0) result = put_number(convert, gguf_type(type), 4);
+    return result < 0 ? result : put_number(convert, tensor->offset, 8);
+}
+
+static dit_result put_header(converter *convert) {
+    uint64_t offset = 0, keys = 3 + convert->file_count + (convert->steps > 0) + (convert->guidance > 0);
+    dit_result result = put(convert, "GGUF", 4);
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        out_tensor *tensor = &convert->tensors[i];
+        tensor->offset = offset;
+        offset += (tensor->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (tensor->flat || tensor->type == DIT_TYPE_I8_ROW_ROTATED ||
+            written_type(convert, tensor) == DIT_TYPE_I4_GROUP)
+            keys++;
+    }
+    if (result >= 0) result = put_number(convert, 3, 4);
+    if (result >= 0) result = put_number(convert, convert->tensor_count, 8);
+    if (result >= 0) result = put_number(convert, keys, 8);
+    if (result >= 0) result = put_metadata(convert);
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++)
+        result = put_tensor_info(convert, &convert->tensors[i]);
+    return result < 0 ? result : put_padding(convert);
+}
+
+/* Quantized blocks have no NaN, F16 no large values: better an error than a picture of noise. */
+static dit_result check_values(converter *convert, const out_tensor *tensor, const float *values, size_t count) {
+    float limit = tensor->type == DIT_TYPE_F16 || diti_type_block(tensor->type) > 1 ? 65504.0f : INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        if (fabsf(values[i]) <= limit) continue;
+        return diti_fail(convert->err, DIT_ERROR_NOT_FINITE, "%s: tensor '%s': %g does not fit %s", convert->input,
+                         tensor->stored->name, (double)values[i], diti_type_name(tensor->type));
+    }
+    return DIT_OK;
+}
+
+/* Copies a tensor that keeps its type; decodes and encodes another, CHUNK elements at a time. */
+static dit_result put_elements(converter *convert, const out_tensor *tensor, uint64_t first, size_t count) {
+    static uint8_t stored[8 * CHUNK], encoded[8 * CHUNK];
+    static float values[CHUNK];
+    uint32_t block = diti_type_block(tensor->stored->type), bytes = diti_type_block_bytes(tensor->stored->type);
+    size_t size = count / block * bytes;
+    dit_result result =
+        diti_checkpoint_read(tensor->from, tensor->stored, first / block * bytes, stored, size, convert->err);
+    if (result < 0) return result;
+    if (tensor->type == tensor->stored->type && !is_folded(tensor)) return put(convert, stored, size);
+    diti_type_to_float(tensor->stored->type, stored, count, values);
+    fold(tensor, first, values, count);
+    result = check_values(convert, tensor, values, count);
+    if (result < 0) return result;
+    encode(tensor->type, values, count, encoded);
+    if (written_type(convert, tensor) != tensor->type) {
+        diti_type_to_float(tensor->type, encoded, count, values);
+        return put(convert, values, count * sizeof *values);
+    }
+    return put(convert, encoded, count / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type));
+}
+
+/* Makes int8 rows exactly as loading a model as int8 does. */
+static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t row, uint8_t *stored, float *values,
+                          int8_t *codes, float *scale) {
+    uint32_t columns = (uint32_t)row_length(tensor->stored);
+    uint64_t size = 0;
+    dit_result result;
+    diti_type_bytes(tensor->stored->type, 1, columns, &size);
+    result = diti_checkpoint_read(tensor->from, tensor->stored, row * size, stored, (size_t)size, convert->err);
+    if (result < 0) return result;
+    diti_type_to_float(tensor->stored->type, stored, columns, values);
+    fold(tensor, (uint64_t)row * columns, values, columns);
+    if (tensor->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, columns);
+    if (diti_quantize_row(values, columns, codes, scale)) return put(convert, codes, columns);
+    return diti_fail(convert->err, DIT_ERROR_NOT_FINITE, "%s: tensor '%s': row %u holds values that are not finite",
+                     convert->input, tensor->stored->name, row);
+}
+
+static dit_result put_rows(converter *convert, const out_tensor *tensor) {
+    size_t columns = (size_t)row_length(tensor->stored);
+    uint8_t *stored = diti_alloc_array(&convert->env, columns, 8);
+    float *values = diti_alloc_array(&convert->env, columns, sizeof *values);
+    int8_t *codes = diti_alloc_array(&convert->env, columns, sizeof *codes);
+    dit_result result = stored && values && codes ? DIT_OK : no_memory(convert);
+    for (uint32_t row = 0; row < tensor->stored->shape[0] && result >= 0; row++)
+        result = put_row(convert, tensor, row, stored, values, codes, &tensor[1].made[row]);
+    diti_free(&convert->env, stored);
+    diti_free(&convert->env, values);
+    diti_free(&convert->env, codes);
+    return result < 0 ? result : put_padding(convert);
+}
+
+static dit_result put_bytes(converter *convert, const out_tensor *tensor) {
+    static uint8_t bytes[CHUNK];
+    for (uint64_t first = 0; first < tensor->size; first += CHUNK) {
+        size_t count = tensor->size - first < CHUNK ? (size_t)(tensor->size - first) : CHUNK;
+        dit_result result = diti_checkpoint_read(tensor->from, tensor->stored, first, bytes, count, convert->err);
+        if (result >= 0) result = put(convert, bytes, count);
+        if (result < 0) return result;
+    }
+    return put_padding(convert);
+}
+
+static dit_result put_made(converter *convert, const out_tensor *tensor) {
+    const uint64_t count = (uint64_t)tensor->made_rows * (tensor->made_columns ? tensor->made_columns : 1);
+    dit_result result = DIT_OK;
+    for (uint64_t i = 0; i < count && result >= 0; i++) {
+        if (tensor->type == DIT_TYPE_F16)
+            result = put_number(convert, diti_float_to_half(tensor->made[i]), 2);
+        else
+            result = put_float(convert, tensor->made[i]);
+    }
+    return result < 0 ? result : put_padding(convert);
+}
+
+/* A matrix that is rounded as a whole. */
+static dit_result put_layer(converter *convert, out_tensor *tensor) {
+    const size_t columns = (size_t)row_length(tensor->stored);
+    rounded_layer layer;
+    dit_result result = round_layer(convert, tensor, &layer);
+    uint8_t block[DITI_I4_GROUP_BYTES];
+    for (size_t at = 0; result >= 0 && at < tensor->stored->shape[0] * columns; at += GROUP) {
+        float values[GROUP];
+        if (convert->expanded) {
+            for (size_t i = 0; i < GROUP; i++) values[i] = (float)layer_value(&layer, at / columns, at % columns + i);
+            result = put(convert, values, sizeof values);
+        } else {
+            diti_i4_group_pack(layer.q.codes + at, layer.q.scale[at / GROUP], layer.q.least[at / GROUP], block);
+            result = put(convert, block, sizeof block);
+        }
+    }
+    rounded_layer_free(&layer);
+    return result < 0 ? result : put_padding(convert);
+}
+
+static dit_result put_tensor(converter *convert, out_tensor *tensor) {
+    uint64_t elements = diti_stored_tensor_elements(tensor->stored);
+    if (tensor->is_made) return put_made(convert, tensor);
+    if (tensor->method != ROUND_PLAIN) return put_layer(convert, tensor);
+    if (diti_type_is_i8(tensor->stored->type)) return put_bytes(convert, tensor);
+    if (diti_type_is_i8(tensor->type)) return put_rows(convert, tensor);
+    for (uint64_t first = 0; first < elements; first += CHUNK) {
+        uint64_t left = elements - first;
+        dit_result result = put_elements(convert, tensor, first, left < CHUNK ? (size_t)left : CHUNK);
+        if (result < 0) return result;
+    }
+    return put_padding(convert);
+}
+
+/* The files that are read and the one that is written must not be the same. */
+static dit_result check_output(converter *convert) {
+    file_id output, input;
+    if (!identify(convert->output, &output)) return DIT_OK;
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        const diti_checkpoint *from = convert->tensors[i].from;
+        if (!from || (i > 0 && from == convert->tensors[i - 1].from)) continue;
+        for (size_t k = 0; k < from->file_count; k++) {
+            if (!identify(diti_file_name(from->files[k]), &input) || !same_file(&output, &input)) continue;
+            return diti_fail(convert->err, DIT_ERROR_INVALID_ARGUMENT,
+                             "%s: weights are read from this file, which would be lost; name another output",
+                             convert->output);
+        }
+    }
+    return DIT_OK;
+}
+
+#endif
