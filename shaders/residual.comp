@@ -1,6 +1,6 @@
 #version 450
 // What a range of blocks adds to the residual stream, kept for later steps (src/graph/ops_residual.c). Rows have no
-// gaps. One invocation does four elements.
+// gaps. One invocation does four elements. Offsets may wrap, so that they are added before they are divided.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -32,19 +32,19 @@ layout(binding = 7) buffer Kept5 { vec4 kept5[]; };
 void main() {
     uint i = (first_group + gl_WorkGroupID.x) * THREADS + gl_LocalInvocationID.x;
     if (i >= quads) return;
-    uint at = (x_offset >> 2) + i, slot = uint(row[row_offset]);
+    uint at = (x_offset + 4u * i) >> 2, slot = uint(row[row_offset]);
     vec4 v = x[at];
     if (OP == OP_ADD) {
 #define ADD(SLOT, KEPT)                                                                                                \
     if (SLOT < SLOTS && row[row_offset + weights + SLOT] != 0.0)                                                       \
-        v += row[row_offset + weights + SLOT] * KEPT[(kept_offset[SLOT] >> 2) + i];
+        v += row[row_offset + weights + SLOT] * KEPT[(kept_offset[SLOT] + 4u * i) >> 2];
         EACH(ADD)
         x[at] = v;
         return;
     }
 #define KEEP(SLOT, KEPT)                                                                                               \
     if (SLOT < SLOTS && slot == SLOT) {                                                                                \
-        uint to = (kept_offset[SLOT] >> 2) + i;                                                                        \
+        uint to = (kept_offset[SLOT] + 4u * i) >> 2;                                                                        \
         if (OP == OP_TAKE) v -= KEPT[to];                                                                              \
         KEPT[to] = v;                                                                                                  \
     }

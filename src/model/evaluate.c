@@ -549,18 +549,32 @@ static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_te
     if (!diti_graph_failed(p->graph)) diti_decide(p->graph, &desc);
 }
 
+/* Before rows come from an earlier stage: its first blocks decide, and tell this before. */
+static void diti_evaluate_learn(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    const diti_residual *r = denoise->residual;
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    diti_tensor next, changes[2] = {0, 0};
+    if (!r || r->use != DITI_REUSE_DECIDES || !stages || !stages->index) return;
+    if (r->first > diti_group_first(stages, 1, transformer->traits.layers) || transformer->traits.skips)
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "cache: the first blocks, which decide, must be on the first device of split layers, and of no "
+                        "model whose blocks hand results to mirrored ones; choose another split, or delta or taylor");
+    diti_evaluate_decide(&p, 0, 0, &next, changes);
+}
+
 /* Both ways are emitted; the gate lets one of them run. */
 static diti_tensor diti_evaluate_either(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
                                         uint32_t first, uint32_t from, uint32_t to, diti_tensor x) {
     diti_residual *r = denoise->residual;
     diti_pass p = diti_pass_at(transformer, graph, denoise);
-    diti_tensor before = 0, next, changes[2] = {0, 0}, y;
+    diti_tensor before = 0, next = 0, changes[2] = {0, 0}, y;
     if (first < from) {
         before = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), "before");
         diti_copy(graph, x, before, "before");
         x = diti_evaluate_run(transformer, graph, denoise, first, from, x);
     }
-    diti_evaluate_decide(&p, before, x, &next, changes);
+    if (!first) diti_evaluate_decide(&p, before, x, &next, changes);
     graph->gate = r->gate;
     if (before) diti_residual_do(graph, DITI_RESIDUAL_PUT, before, changes, 2, next);
     y = from < to ? diti_evaluate_keep(transformer, graph, denoise, from, to, x) : x;
@@ -602,6 +616,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_transformer_begin(transformer, graph, denoise);
     for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
         diti_control_begin(graph, denoise, &denoise->controls[i]);
+    diti_evaluate_learn(transformer, graph, denoise);
     x = diti_stage_begin(transformer, graph, denoise);
     diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end);
     x = diti_evaluate_blocks(transformer, graph, denoise, i, end, x);
