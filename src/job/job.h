@@ -185,7 +185,7 @@ typedef enum diti_reuse_key {
     DITI_REUSE_BLOCKS,
     DITI_REUSE_FROM,
     DITI_REUSE_TO,
-    DITI_REUSE_EVERY,
+    DITI_REUSE_INTERVAL,
     DITI_REUSE_ORDER,
     DITI_REUSE_THRESHOLD,
     DITI_REUSE_FRONT,
@@ -502,7 +502,8 @@ struct dit_job {
     uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
-    diti_buffer health_readback;      /* diti_health of the first share, copied at the end */
+    diti_buffer health_readback;      /* of the first share, copied at the end: diti_health, then the states of what
+                                         decides about reuse (diti_decide) */
     diti_buffer frames, float_frames; /* frames of clips in host memory: words of pixels; three planes of each */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
@@ -738,7 +739,9 @@ DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit
                                                dit_error *err);
 DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                diti_job_request *out, dit_error *err);
+#define DITI_REPORT_BYTES (sizeof(diti_health) + 2 * DITI_REUSE_STATE * sizeof(float))
 DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step); /* the host knows that it does */
+DIT_INTERNAL uint32_t diti_job_reused(dit_job *job);                  /* dit_status.reused */
 DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
 /* In a step's segment, before its evaluation. */
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses);

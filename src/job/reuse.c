@@ -9,7 +9,7 @@ typedef struct diti_reuse_policy_row {
     uint32_t keys; /* those that it knows */
 } diti_reuse_policy_row;
 #define DITI_KEY(name) (1u << DITI_REUSE_##name)
-#define DITI_RANGE_KEYS (DITI_KEY(FIRST) | DITI_KEY(BLOCKS) | DITI_KEY(FROM) | DITI_KEY(TO) | DITI_KEY(EVERY))
+#define DITI_RANGE_KEYS (DITI_KEY(FIRST) | DITI_KEY(BLOCKS) | DITI_KEY(FROM) | DITI_KEY(TO) | DITI_KEY(INTERVAL))
 #define DITI_FIRST_KEYS (DITI_KEY(THRESHOLD) | DITI_KEY(FRONT) | DITI_KEY(BACK) | DITI_KEY(WARMUP) | DITI_KEY(MOST))
 
 static const diti_reuse_policy_row diti_reuse_policies[] = {
@@ -20,7 +20,7 @@ static const diti_reuse_policy_row diti_reuse_policies[] = {
     {"mag", DITI_REUSE_MAG, DITI_KEY(THRESHOLD) | DITI_KEY(MOST) | DITI_KEY(RETAIN) | DITI_KEY(RATIOS)},
 };
 static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {
-    "first", "blocks", "from", "to", "every", "order", "threshold", "front", "back", "warmup", "most", "retain",
+    "first", "blocks", "from", "to", "interval", "order", "threshold", "front", "back", "warmup", "most", "retain",
     "ratios"};
 
 /* Presets, and what their authors say they cost (docs/models.md 9.1.3). */
@@ -28,10 +28,10 @@ typedef struct diti_reuse_preset {
     const char *family, *cache;
 } diti_reuse_preset;
 static const diti_reuse_preset diti_reuse_presets[] = {
-    {"sd3", "delta:first=1,blocks=0.834,from=0.358,every=2+gate:0.715"},
+    {"sd3", "delta:first=1,blocks=0.834,from=0.358,interval=2+gate:0.715"},
     {"flux", "dbcache:front=0.14,threshold=0.08,warmup=0.16"},
 };
-#define DITI_REUSE_ANY "taylor:order=1,every=3,from=0.2"
+#define DITI_REUSE_ANY "taylor:order=1,interval=3,from=0.2"
 
 static dit_result diti_reuse_refuse(dit_error *err, const char *part, const char *why) {
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: cache \"%.60s\" %s", part, why);
@@ -116,7 +116,7 @@ DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit
             return diti_reuse_refuse(
                 err, desc->cache,
                 "is unknown; it must be \"auto\", \"references\", \"gate:STEP\", or delta, taylor, fbcache, dbcache or "
-                "mag with what docs/manual.md names behind a colon, and '+' between several");
+                "mag with what docs/caching.md names behind a colon, and '+' between several");
         if (!*at) return DIT_OK;
     }
 }
@@ -172,7 +172,7 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
     const diti_reuse *reuse = &request->shape.reuse;
     if (reuse->policy == DITI_REUSE_MAG && !(reuse->given >> DITI_REUSE_RATIOS & 1u))
         return diti_reuse_refuse(err, text, "needs the model's ratios: mag:ratios=1/1.02/0.99");
-    if (diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) > 2 || diti_reuse_get(reuse, DITI_REUSE_EVERY, 2) < 1)
+    if (diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) > 2 || diti_reuse_get(reuse, DITI_REUSE_INTERVAL, 2) < 1)
         return diti_reuse_refuse(err, text, "has an order above 2, or an interval below 1");
     if (diti_patches_used(&request->shape))
         return diti_reuse_refuse(err, text, "does not go with pipefusion, whose stages are at different steps");
@@ -252,7 +252,7 @@ static bool diti_reuse_is_due(const diti_job_request *request, const char *text,
                h->since <= diti_reuse_get(reuse, DITI_REUSE_MOST, 3);
     }
     from = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_FROM, 0.25), steps);
-    every = (uint32_t)diti_reuse_get(reuse, DITI_REUSE_EVERY, reuse->policy == DITI_REUSE_DELTA ? 2 : 3);
+    every = (uint32_t)diti_reuse_get(reuse, DITI_REUSE_INTERVAL, reuse->policy == DITI_REUSE_DELTA ? 2 : 3);
     return step >= from && step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, steps), steps) &&
            (step - from) % every != 1 % every;
 }
@@ -303,6 +303,22 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
 
 DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step) {
     return job->request.reuses && job->request.reuses[step] && !job->begins_at; /* else nothing was kept here */
+}
+
+DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
+    const unsigned char *report = (const unsigned char *)job->health_readback.block.mapped;
+    uint32_t step, count = 0, i;
+    float state[2][DITI_REUSE_STATE];
+    if (job->request.shape.reuse.policy != DITI_REUSE_FIRST_BLOCK) {
+        for (step = 0; step < job->status.step; step++) count += diti_job_reuses(job, step);
+        return count;
+    }
+    if (job->status.result != DIT_OK) return 0;
+    diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
+    memcpy(state, report + sizeof(diti_health), sizeof state);
+    for (i = 0; i < 2; i++)
+        if (job->shares[0]->program.residuals[i].state) count += (uint32_t)state[i][3];
+    return count;
 }
 
 /* --- the plan --- */

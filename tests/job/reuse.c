@@ -186,8 +186,8 @@ static void test_patterns(void) {
     pattern taylor = {2, 0, 2, {1, 1, 1, 0, 1, 0, 0, 1, 0, 0}};
     if (!open_model(&flux)) return;
     taylor.end = at.model->transformer->traits.layers;
-    test_pattern("delta:first=1,blocks=3,from=3,to=9,every=2", &delta);
-    test_pattern("taylor:first=2,order=2,from=3,every=3", &taylor);
+    test_pattern("delta:first=1,blocks=3,from=3,to=9,interval=2", &delta);
+    test_pattern("taylor:first=2,order=2,from=3,interval=3", &taylor);
 }
 
 /* ---- operations ---- */
@@ -234,8 +234,8 @@ static void test_operations(void) {
     if (!open_model(&sd3)) return;
     all = count_operations(NULL, &step);
     block = step - less;
-    cached = count_operations("delta:first=1,blocks=20,from=10,every=2", NULL);
-    gated = count_operations("delta:first=1,blocks=20,from=10,every=2+gate:20", NULL);
+    cached = count_operations("delta:first=1,blocks=20,from=10,interval=2", NULL);
+    gated = count_operations("delta:first=1,blocks=20,from=10,interval=2+gate:20", NULL);
     alone = step / 2; /* one of two branches */
     CHECK_MESSAGE(fabs(all - 28 * step) <= 1e-9 * all, "28 steps have %.6g operations, one %.6g", all, step);
     CHECK_MESSAGE(fabs(cached - (28 * step - 9 * 20 * block)) <= 1e-9 * all, "%.6g operations, predicted %.6g", cached,
@@ -321,13 +321,13 @@ static void refused(const generated_model *shape, const char *split, const char 
 static void test_refusals(void) {
     static const char *const unknown[] = {"", "delt", "delta:", "delta:first", "delta:first=", "delta:first=1.2.3",
                                           "delta:first=.5", "delta:first=1,", "delta:first=1,first=2", "delta:order=1",
-                                          "delta+taylor", "gate", "gate:", "gate:0", "gate:3+gate:4", "delta:every=1x",
+                                          "delta+taylor", "gate", "gate:", "gate:0", "gate:3+gate:4", "delta:interval=1x",
                                           "deltas", "fbcache:threshold=1+", "mag:ratios=1/", "delta:first=-1"};
     size_t i;
     if (!open_model(&hunyuan)) return;
     for (i = 0; i < DITI_COUNT(unknown); i++) refused(NULL, NULL, unknown[i], "is unknown");
     refused(NULL, NULL, "taylor:order=3", "order above 2");
-    refused(NULL, NULL, "delta:every=0", "interval below 1");
+    refused(NULL, NULL, "delta:interval=0", "interval below 1");
     refused(NULL, NULL, "mag", "ratios");
     refused(NULL, NULL, "delta:first=8", "no block");
     refused(NULL, NULL, "delta:first=2,blocks=7", "beyond");
