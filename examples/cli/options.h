@@ -24,6 +24,7 @@ typedef struct options {
     const char *references; /* paths with | between them */
     const char *control_net, *control_image, *control_strength, *control_first, *control_last, *control_mode,
         *length_limit;
+    const char *cache;
     bool keep_references;
     const char *frames, *fps, *init_video, *mask_strategy, *loop, *loop_frames, *loop_edit, *conditioning,
         *encode_prompt;
@@ -79,6 +80,7 @@ static const option_entry option_table[] = {
     {"--loop-edit", NULL, "--condition-frame-edit", TEXT(loop_edit), TOLD_HERE, "Loop edit"},
     {"--init-img", "-i", NULL, TEXT(init_image), TOLD_HERE, "Init image"},
     {"--ref-image", "-r", NULL, TEXT(references), TOLD_HERE, "References"},
+    {"--cache", NULL, "--cache-mode", TEXT(cache), TOLD_HERE, "Cache"},
     {"--keep-references", NULL, NULL, FLAG(keep_references), TOLD_HERE, "References kept"},
     {"--mask", NULL, NULL, TEXT(mask), TOLD_HERE, "Mask"},
     {"--control-image", NULL, NULL, TEXT(control_image), TOLD_HERE, "Control image"},
@@ -269,6 +271,8 @@ static const char rarest_help_text[] =
     "      --control-strength X    of a control net (default: 1)\n"
     "      --control-start X, --control-end X  part of the steps in which it works\n"
     "      --control-mode N        kind of picture, for nets that know several\n"
+    "      --cache POLICY          steps reuse blocks of earlier ones: auto, delta,\n"
+    "                              taylor, fbcache, dbcache, mag (docs/caching.md)\n"
     "      --keep-references       read each --ref-image once, not in every step\n"
     "                              (FLUX.2 klein 9B KV does so by itself)\n"
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"
@@ -536,6 +540,8 @@ static const char *const member_words[][2] = {
     {"adapters[0].mode", "--control-mode"},
     {"add one as a component with the role DIT_ROLE_CONTROL when it is loaded", "name one with --control-net"},
     {"cache \"references\"", "--keep-references"},
+    {"^cache \"", "--cache \""},
+    {"^cache: ", "--cache: "},
     {"vae_tile", "--vae-tile-size"},
     {"resume_on_loss", "--resume-on-loss"},
     {"class_labels", "--class"},

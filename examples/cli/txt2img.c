@@ -983,7 +983,7 @@ static void describe_given(const app *a, dit_job_desc *desc) {
     } else if (a->r.control.rgba) {
         desc->control_image = &a->r.control_image;
     }
-    if (a->o.keep_references) desc->cache = "references";
+    desc->cache = a->o.keep_references ? "references" : a->o.cache;
     if (a->r.reference_count) {
         desc->references = a->r.references;
         desc->reference_count = a->r.reference_count;
@@ -1367,7 +1367,7 @@ static int read_conditioning(app *a) {
 /* Whether something is wanted that not every model can do. */
 static bool wants_more(const app *a) {
     const options *o = &a->o;
-    bool more = o->init_image || o->control_image || o->keep_references || o->skip_blocks || o->clip_skip ||
+    bool more = o->init_image || o->control_image || o->keep_references || o->cache || o->skip_blocks || o->clip_skip ||
                 o->conditioning || a->r.frames;
     size_t i;
     for (i = 0; i < NUMBER_COUNT; i++) more = more || number_text(o, &number_table[i]);
@@ -2100,6 +2100,10 @@ static int run_job(app *a, uint32_t picture) {
     if (status.reruns && !a->o.quiet) {
         close_line(a);
         fprintf(stderr, "dit: fp16 overflowed in %s; run again, scaled: %u times\n", status.rerun_op, status.reruns);
+    }
+    if (a->o.cache && strncmp(a->o.cache, "gate", 4) && !a->o.quiet && result == DIT_OK) {
+        close_line(a);
+        fprintf(stderr, "dit: %u of %u steps reused blocks (--cache)\n", status.reused, status.step_count);
     }
     if (result == DIT_OK || code) return code;
     dit_job_status(a->job, NULL, &a->err);

@@ -349,6 +349,7 @@ namespace Dit {
             public IntPtr rerun_op;
             public uint failed_devices;
             public int result, stage;
+            public uint reused;
         }
 
         [DllImport(Library)] internal static extern uint dit_version();

@@ -101,7 +101,7 @@ class JobDesc(c.Structure):
 class Status(c.Structure):
     _fields_ = _fields([
         (u32, "step,step_count"), (f32, "fraction"), (u32, "last_slice_us,recorded_us,preview_id,frame,frame_count,reruns"),
-        (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage")])
+        (text, "rerun_op"), (u32, "failed_devices"), (c.c_int, "result,stage"), (u32, "reused")])
 
 
 class DitError(RuntimeError):

@@ -273,6 +273,9 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
     copy = &graph->dispatches[graph->dispatch_count++];
     *copy = *dispatch;
     copy->segment = graph->segment_count - 1;
+    copy->gate = graph->gate;
+    copy->gate_else = graph->gate_else;
+    graph->gated = graph->gated || graph->gate;
     graph->segments[copy->segment].count++;
     if (passes) diti_graph_pass(graph);
     for (i = 0; i < dispatch->binding_count && dispatch->early; i++)

@@ -86,8 +86,13 @@ typedef struct diti_dispatch {
     double padded_flops;        /* where tiles stand out beyond the result: operations of whole tiles; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
+    diti_tensor gate; /* U32 [2 * DITI_GATE_ENTRIES, 4]: how many workgroups run where so many are asked for, first if
+                         blocks are computed, then if they are not (ops_residual.c); 0: all */
+    bool gate_else;   /* the second half counts */
     bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
 } diti_dispatch;
+
+#define DITI_GATE_ENTRIES 4097u /* pieces of gated dispatches have fewer workgroups */
 
 /* --- the graph --- */
 typedef struct diti_segment {
@@ -95,7 +100,7 @@ typedef struct diti_segment {
     uint32_t first, count; /* dispatches */
     bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
 } diti_segment;
-#define DITI_MAX_SEGMENTS 16u
+#define DITI_MAX_SEGMENTS 24u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
    use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
    ops run. The bytes that one plan sends to another meet those that the other receives from it, in the order in which a
@@ -178,6 +183,8 @@ typedef struct diti_graph {
     size_t cut_count, cut_capacity;
     diti_mark *marks;
     size_t mark_count, mark_capacity;
+    diti_tensor gate;       /* gate of the dispatches that follow, and its half */
+    bool gate_else, gated;  /* gated: some dispatch has one */
     diti_tensor made_early; /* tensor that the newest early dispatch has made; 0: none */
     const diti_lora_use *loras;
     uint32_t lora_count;

@@ -204,6 +204,35 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
+/* What blocks add to the residual stream, kept and added again (ops_residual.c). A step's row of their table, F32 [1,
+   DITI_REUSE_WORDS]: which slot is written, whether all must be computed, the threshold of changes, most steps that
+   reuse one after the other, the step's number, and what each slot counts when they are added. */
+#define DITI_REUSE_SLOTS 6u
+typedef struct diti_reuse_row {
+    float slot, computes, threshold, most, step, weights[DITI_REUSE_SLOTS], unused;
+} diti_reuse_row;
+#define DITI_REUSE_WORDS ((uint32_t)(sizeof(diti_reuse_row) / sizeof(float)))
+typedef enum diti_residual_op {
+    DITI_RESIDUAL_PUT,  /* slot = x */
+    DITI_RESIDUAL_TAKE, /* slot = x - slot */
+    DITI_RESIDUAL_ADD   /* x += weights * slots */
+} diti_residual_op;
+/* slots: as many tensors of the shape of x, F32 without gaps. row: begins with a diti_reuse_row's members. */
+DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_tensor x, const diti_tensor *slots,
+                                   uint32_t count, diti_tensor row);
+/* Whether the blocks that follow need not be computed: the result is a gate, a state that holds until the next one.
+   change: what the first blocks add; changes[2]: places of what they added before, of its shape. state F32 [1, DITI_REUSE_STATE + steps]:
+   slot of changes, whether there is something, steps reused since, steps reused in all, then for each step whether it
+   did; next: the new one, which becomes state unless the step must run again. */
+#define DITI_REUSE_STATE 4u
+typedef struct diti_decide_desc {
+    diti_tensor change, changes[2], state, next, row, gate;
+    uint32_t items, text, image; /* rows of an item in change: the text's do not count */
+    uint32_t first_branch, branches;
+    const struct diti_group *group; /* devices that decide together; NULL: none */
+} diti_decide_desc;
+DIT_INTERNAL void diti_decide(diti_graph *graph, const diti_decide_desc *desc);
+
 /* Latents are planar: F32 [batch * C, frames * height * width]. A patch is pt x p x p of their elements, and a token;
    tokens go frame by frame, line by line. Where a latent ends inside a patch, zeros stand beyond it. */
 typedef struct diti_patches {

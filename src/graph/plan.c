@@ -230,6 +230,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->sources = graph->dispatches;
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
+    plan->gated = graph->gated;
     plan->guard_alike = graph->guard_alike;
     plan->guard_blind = graph->guard_blind;
     plan->guard_records = graph->guard_records;

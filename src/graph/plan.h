@@ -25,6 +25,7 @@ typedef struct diti_plan_slice {    /* one command buffer */
     float cut_us;                   /* predicted when the slice was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
+    bool gated;     /* some of it may do nothing in a run */
     uint64_t value; /* value of the plan's timeline when the newest submission of the slice is finished */
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
@@ -63,6 +64,7 @@ typedef struct diti_plan {
     diti_tensor_info *tensors;
     size_t tensor_count;
     diti_tensor guards;
+    bool gated; /* some dispatches have gates */
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */

@@ -1,6 +1,12 @@
 /* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
 #include "graph/plan_internal.h"
 
+/* Gates are read where indirect dispatches are. */
+static VkPipelineStageFlags diti_record_stages(const diti_plan *plan, VkPipelineStageFlags stages) {
+    return plan->gated && stages & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT ? stages | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT
+                                                                        : stages;
+}
+
 static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
                                 VkPipelineStageFlags to) {
     VkMemoryBarrier barrier;
@@ -8,7 +14,8 @@ static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands,
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
     barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
-    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+    plan->device->vk.CmdPipelineBarrier(commands, diti_record_stages(plan, from), diti_record_stages(plan, to), 0, 1,
+                                        &barrier, 0, NULL, 0, NULL);
 }
 
 /* The start of a run: states become zero, inputs arrive from the host's staging memory. */
@@ -66,6 +73,18 @@ static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slic
     return slice == &plan->slices[segment->first + segment->count - 1];
 }
 
+static void diti_record_dispatch(const diti_plan *plan, const diti_plan_dispatch *dispatch, VkCommandBuffer commands) {
+    const diti_dispatch *source = &plan->sources[dispatch->source];
+    VkDeviceSize offset, size, entry = dispatch->groups + (source->gate_else ? DITI_GATE_ENTRIES : 0);
+    VkBuffer gate;
+    if (!source->gate) {
+        plan->device->vk.CmdDispatch(commands, dispatch->groups, 1, 1);
+        return;
+    }
+    gate = diti_plan_buffer(plan, source->gate, &offset, &size);
+    plan->device->vk.CmdDispatchIndirect(commands, gate, offset + entry * 4 * sizeof(uint32_t));
+}
+
 /* begin: the query that is written behind the leading barrier, when what came before is over; stamps: the query before
    the first dispatch, the others follow; UINT32_MAX: no timestamps. */
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
@@ -91,7 +110,7 @@ static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slic
         vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                              source->push_count * 4u, dispatch->push);
         if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
-        vk->CmdDispatch(commands, dispatch->groups, 1, 1);
+        diti_record_dispatch(plan, dispatch, commands);
         if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
     }
     if (plan->guards && diti_record_ends_segment(plan, slice)) diti_record_report(plan, commands);

@@ -223,6 +223,7 @@ static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
     }
     if (most > dispatch->groups) most = dispatch->groups;
     if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
+    if (dispatch->gate && most >= DITI_GATE_ENTRIES) most = DITI_GATE_ENTRIES - 1;
     most = most / align * align;
     if (most == 0) most = align;
     pieces = (dispatch->groups - 1) / most + 1; /* equal pieces: the last one fills the device, too */
@@ -301,11 +302,18 @@ static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_haz
         out[count].written = dispatch->bindings[i].writes;
         count++;
     }
+    if (dispatch->gate) {
+        const diti_tensor_info *gate = &plan->tensors[dispatch->gate];
+        out[count].buffer = plan->blocks[gate->block].buffer.buffer;
+        out[count].begin = gate->offset;
+        out[count].end = gate->offset + gate->bytes;
+        out[count++].written = false;
+    }
     return count;
 }
 
 static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
-    diti_hazard mine[DITI_MAX_BINDINGS];
+    diti_hazard mine[DITI_MAX_BINDINGS + 1]; /* and the gate */
     uint32_t count = diti_hazards_of(plan, source, mine), i;
     bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
     for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);
@@ -366,6 +374,7 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
             piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
         if (slice->batch == DITI_NO_BATCH) slice->batch = diti_slice_batch(plan, piece->source);
         slice->count++;
+        slice->gated = slice->gated || plan->sources[piece->source].gate;
         slice->us += piece->us;
         slice->cut_us = slice->us;
         slice->planned_us +=
@@ -445,11 +454,12 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     return diti_plan_slice_sources(plan, err);
 }
 
-/* The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
+/* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
    then makes a slice longer, and nothing makes it shorter. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
     diti_plan_slice *entry = &plan->slices[slice];
     plan->last_slice_us = (uint32_t)(us + 0.5f);
+    if (entry->gated && us < entry->us / 2) return;
     entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
     entry->measured = true;
 }

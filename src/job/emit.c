@@ -178,6 +178,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
     diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
+    diti_reuse_begin(share, graph);
 }
 
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
@@ -202,7 +203,8 @@ static void diti_emit_renoise(diti_share *share, diti_graph *graph, const diti_s
     if (!diti_graph_failed(graph)) diti_solver_renoise(graph, &solver);
 }
 
-static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
+static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses,
+                           const diti_solver_desc *states) {
     const diti_job_shape *shape = &share->job->request.shape;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
@@ -217,6 +219,7 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     if (shape->scaled_input)
         share->program.denoise.input_scale = share->program.low.input_scale =
             diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
+    diti_reuse_select(share, graph, kind, reuses);
     prediction = diti_guidance_emit(share, graph, kind);
     if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
     solver.coefficients =
@@ -237,7 +240,22 @@ static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti
         share->program.low_segments[kind] = UINT32_MAX;
         if (!diti_patches_has(share, (diti_step_kind)kind, DITI_FORM_WHOLE)) continue;
         share->program.low_segments[kind] = diti_graph_segment(graph, "step of low noise", true);
-        diti_emit_step(share, graph, (diti_step_kind)kind, states);
+        diti_emit_step(share, graph, (diti_step_kind)kind, false, states);
+    }
+    share->program.is_low = false;
+}
+
+/* Steps that do without some blocks. */
+static void diti_emit_reusing_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
+    int low, kind;
+    for (low = 0; low < 2; low++) {
+        share->program.is_low = low != 0;
+        for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+            share->program.reuse_segments[low][kind] = UINT32_MAX;
+            if (!(share->job->request.shape.reuse.kinds[low] >> kind & 1u)) continue;
+            share->program.reuse_segments[low][kind] = diti_graph_segment(graph, "step reusing blocks", true);
+            diti_emit_step(share, graph, (diti_step_kind)kind, true, states);
+        }
     }
     share->program.is_low = false;
 }
@@ -260,10 +278,11 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
             if (diti_patches_emit(share, graph, (diti_step_kind)kind, (diti_step_form)form, states))
                 diti_guard_judge(graph);
             else
-                diti_emit_step(share, graph, (diti_step_kind)kind, states);
+                diti_emit_step(share, graph, (diti_step_kind)kind, false, states);
         }
     }
     if (share->job->model->low) diti_emit_low_steps(share, graph, states);
+    diti_emit_reusing_steps(share, graph, states);
 }
 
 static bool diti_emit_in_one_process(const diti_share *share) {

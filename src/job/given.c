@@ -309,7 +309,7 @@ DIT_INTERNAL dit_result diti_job_request_given(const dit_model *model, const dit
     out->shape.loop_count = 1;
     if (!out->shape.clip && model->transformer->traits.references)
         return diti_job_request_references(model, desc, out, err);
-    if (desc->cache)
+    if (out->shape.reuse.references)
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
             "dit_job_desc: cache \"references\" is about references, which this model (%s %s) does not take; it "

@@ -13,6 +13,7 @@ static bool diti_guidance_skips(const diti_job_request *request, uint32_t step) 
 static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
     const dit_guidance *guidance = &request->guidance;
     double steps = request->shape.steps;
+    if (request->shape.reuse.gate_step && step >= request->shape.reuse.gate_step) return false;
     if (guidance->first == 0 && guidance->last == 0) return true;
     return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
 }
@@ -89,6 +90,7 @@ static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint6
     diti_denoise denoise = *diti_guidance_denoise(share);
     denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
+    if (skipped) denoise.residual = NULL;
     return diti_transformer_step(transformer, graph, &denoise);
 }
 

@@ -239,7 +239,7 @@ static dit_result diti_image_create_frames(dit_job *job, dit_error *err) {
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     diti_share *first = job->shares[0];
-    dit_result result = diti_buffer_create(first->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
+    dit_result result = diti_buffer_create(first->device, DITI_REPORT_BYTES, DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
     if (result >= 0) result = diti_image_create_frames(job, err);
@@ -391,10 +391,19 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
     VkMemoryBarrier barrier;
     VkBufferCopy copy;
     VkBuffer buffer;
+    uint32_t i;
     memset(&copy, 0, sizeof copy);
     memset(&barrier, 0, sizeof barrier);
     buffer = diti_plan_buffer(first->program.plan, first->program.health_words, &copy.srcOffset, &copy.size);
     vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
+    for (i = 0; i < 2; i++) {
+        diti_tensor state = first->program.residuals[i].state;
+        if (!state) continue;
+        buffer = diti_plan_buffer(first->program.plan, state, &copy.srcOffset, &copy.size);
+        copy.dstOffset = sizeof(diti_health) + i * DITI_REUSE_STATE * sizeof(float);
+        copy.size = DITI_REUSE_STATE * sizeof(float);
+        vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
+    }
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;

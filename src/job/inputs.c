@@ -182,6 +182,7 @@ static dit_result diti_inputs_write(diti_share *share, dit_error *err) {
     DITI_TRY(diti_loras_write(share->job->model, share->job->request.lora_weights, &share->program.loras,
                               share->program.plan, err));
     DITI_TRY(diti_references_write(share, err));
+    DITI_TRY(diti_reuse_write(share, err));
     return diti_guard_write(share->program.plan, share->job->begins_at, err);
 }
 

@@ -123,6 +123,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
     else if (now->kinds != then->kinds || request->guidance.skip_layer != job->request.guidance.skip_layer ||
              request->guidance.skip_blocks != job->request.guidance.skip_blocks)
         what = "guidance (its interval, or skip_layer)";
+    else if (memcmp(&now->reuse, &then->reuse, sizeof now->reuse) != 0)
+        what = "cache (or which of its steps have guidance)";
     else if (now->stochastic != then->stochastic || now->scaled_input != then->scaled_input ||
              now->has_y != then->has_y || now->has_h3 != then->has_h3 || now->learned != then->learned)
         what = "sampler";

@@ -176,6 +176,40 @@ typedef struct diti_reference_shape {
     diti_vision_grid shown; /* tokens that it is to the language model; 0: it is not shown to one */
 } diti_reference_shape;
 
+/* Blocks that are reused in later steps (reuse.c): how dit_job_desc.cache has it, then what becomes of that. */
+typedef enum diti_reuse_policy {
+    DITI_REUSE_NONE,
+    DITI_REUSE_DELTA,
+    DITI_REUSE_TAYLOR,
+    DITI_REUSE_FIRST_BLOCK,
+    DITI_REUSE_MAG
+} diti_reuse_policy;
+typedef enum diti_reuse_key {
+    DITI_REUSE_FIRST,
+    DITI_REUSE_BLOCKS,
+    DITI_REUSE_FROM,
+    DITI_REUSE_TO,
+    DITI_REUSE_INTERVAL,
+    DITI_REUSE_ORDER,
+    DITI_REUSE_THRESHOLD,
+    DITI_REUSE_FRONT,
+    DITI_REUSE_BACK,
+    DITI_REUSE_WARMUP,
+    DITI_REUSE_MOST,
+    DITI_REUSE_RETAIN,
+    DITI_REUSE_RATIOS,
+    DITI_REUSE_KEYS
+} diti_reuse_key;
+typedef struct diti_reuse {
+    diti_reuse_policy policy;
+    bool references; /* keys and values of references are to be kept */
+    uint32_t given;  /* bit i: key i */
+    float values[DITI_REUSE_KEYS], gate, front_blocks; /* front_blocks: the policy's default of front */
+    uint32_t first, end, slots;                        /* range of blocks; residuals that are kept */
+    uint32_t gate_step;                                /* from there on the conditional branch alone; 0: no such step */
+    uint32_t kinds[2]; /* bit i: some step of kind i reuses blocks, of the model or of the expert for low noise */
+} diti_reuse;
+
 /* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
@@ -215,6 +249,7 @@ typedef struct diti_job_shape {
     bool start_swap;     /* the start picture is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
     VkImageLayout start_layout;
+    diti_reuse reuse;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
     bool swap;                       /* BGRA target */
     diti_texels texels;              /* texels of the target */
@@ -280,6 +315,8 @@ typedef struct diti_job_request {
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* the desc's pictures, while it is there */
+    diti_reuse_row *reuse_rows;               /* [steps]; NULL: no blocks are reused */
+    uint8_t *reuses;                          /* [steps]: whether the host knows that the step reuses blocks */
     float *step_noise;                        /* [steps, image_count, C, frames, h, w] when stochastic */
     diti_prompt_tokens tokens[DITI_ENCODERS]; /* tokens of the branches that are encoded in the plan */
     uint32_t lengths[2][2];               /* tokens of each branch that are read, in the first and the second text */
@@ -394,6 +431,9 @@ typedef struct diti_program {
     bool is_low;                                              /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_KINDS];                   /* steps of model->low, by kind; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
+    uint32_t reuse_segments[2][DITI_STEP_KINDS];              /* steps that reuse blocks, of either expert */
+    diti_residual residuals[2];                               /* what they reuse */
+    diti_tensor reuse_table;                                  /* 0: nothing */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
@@ -466,7 +506,8 @@ struct dit_job {
     uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
-    diti_buffer health_readback;      /* diti_health of the first share, copied at the end */
+    diti_buffer health_readback;      /* of the first share, copied at the end: diti_health, then the states of what
+                                         decides about reuse (diti_decide) */
     diti_buffer frames, float_frames; /* frames of clips in host memory: words of pixels; three planes of each */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;
@@ -706,6 +747,18 @@ DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* s
 DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
+/* reuse.c: dit_job_desc.cache; then, when steps and split are known, the table of its steps */
+DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err);
+DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               diti_job_request *out, dit_error *err);
+#define DITI_REPORT_BYTES (sizeof(diti_health) + 2 * DITI_REUSE_STATE * sizeof(float))
+DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step); /* the host knows that it does */
+DIT_INTERNAL uint32_t diti_job_reused(dit_job *job);                  /* dit_status.reused */
+DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
+/* In a step's segment, before its evaluation. */
+DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses);
+DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err);
 /* start.c */
 /* A picture in memory, of the size that is made. */
 DIT_INTERNAL dit_result diti_job_check_memory(const char *name, const dit_image *image, const diti_job_shape *shape,

@@ -80,13 +80,13 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
 DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, const dit_job_desc *desc,
                                                     diti_job_request *out, dit_error *err) {
     uint32_t i, most = model->transformer->traits.references;
-    if (desc->cache && (!desc->reference_count || !model->transformer->traits.caches_references))
+    if (out->shape.reuse.references && (!desc->reference_count || !model->transformer->traits.caches_references))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: cache \"references\" is about references, %s; it must be NULL",
                          desc->reference_count ? "whose keys change from step to step with this model"
                                                : "and there are none");
     if (!desc->reference_count) return DIT_OK;
-    out->shape.keeps_references = desc->cache || model->transformer->traits.keeps_references;
+    out->shape.keeps_references = out->shape.reuse.references || model->transformer->traits.keeps_references;
     if (!desc->references)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: references is NULL, reference_count is %u",
                          desc->reference_count);

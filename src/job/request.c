@@ -6,9 +6,6 @@
 
 static dit_result diti_request_check_desc(const dit_job_desc *desc, dit_error *err) {
     if (!desc->model) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: model is NULL");
-    if (desc->cache && !diti_equal(desc->cache, "references"))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_job_desc: cache \"%.40s\" is unknown; it must be \"references\" or NULL", desc->cache);
     if (desc->input_count && !desc->inputs)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: inputs is NULL, input_count is %u",
                          desc->input_count);
@@ -482,6 +479,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.controls && split->shard)
         return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
                "shard out";
+    if (request->shape.reuse.policy && diti_patches_used(&request->shape))
+        return "PipeFusion's stages are at different steps, and cache lets a step reuse blocks of the one before; "
+               "choose another split, or leave cache away";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
@@ -489,7 +489,8 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
-        (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0))
+        (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0 ||
+         request->shape.reuse.gate > 0))
         return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
     if (request->shape.split.shard && model->transformer->traits.joint &&
         model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
@@ -596,6 +597,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     if (desc->guidance.low_scale > 0 && !model->low)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "guidance.low_scale is that of an expert for low noise, which this model lacks; it must be 0");
+    DITI_TRY(diti_job_request_cache(model, desc, out, err));
     DITI_TRY(diti_request_size(model, desc, out, err));
     DITI_TRY(diti_job_request_clip(model, desc, out, err));
     DITI_TRY(diti_request_target(&desc->target, out, err));
@@ -631,6 +633,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));
+    DITI_TRY(diti_job_request_reuse(model, env, desc, out, err));
     diti_job_request_kinds(out);
     return diti_request_text(model, env, desc, out, err);
 }
@@ -649,6 +652,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
     diti_free(env, request->noise);
     diti_free(env, request->start_noise);
     diti_free(env, request->step_noise);
+    diti_free(env, request->reuse_rows);
+    diti_free(env, request->reuses);
     diti_free(env, request->sources);
     diti_free(env, request->frame_mask);
     diti_free(env, request->frame_steps);

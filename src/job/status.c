@@ -12,6 +12,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     if (!job) return;
     diti_lock(&shared->status_lock);
     if (out) *out = job->status;
+    if (out && job->request.shape.reuse.policy) out->reused = diti_job_reused(shared);
     if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
     if (err) *err = job->error;
     diti_unlock(&shared->status_lock);

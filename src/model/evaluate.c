@@ -321,6 +321,12 @@ DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
     return inbox->skips[i];
 }
 
+/* Whether the evaluation does without block i. */
+static bool diti_residual_skips(const diti_denoise *denoise, uint32_t i) {
+    const diti_residual *r = denoise->residual;
+    return r && r->use == DITI_REUSE_ADDS && i >= r->first && i < r->end;
+}
+
 /* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
    hand D elements each, F32 the stream, skips in the format of activations; as int8 payloads a byte and their row's. */
 static void diti_stage_await(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
@@ -336,7 +342,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
     diti_axes_blocks(denoise->axes, traits->layers, &first, &end);
     for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
         uint32_t taker = traits->layers - 1 - i;
-        if (taker < first || taker >= end) continue;
+        if (taker < first || taker >= end || diti_residual_skips(denoise, i)) continue;
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
         diti_graph_scope(graph, "block", i);
@@ -475,6 +481,130 @@ static void diti_control_add(const diti_transformer *transformer, diti_graph *gr
     }
 }
 
+/* ---- blocks ---- */
+
+static diti_tensor diti_evaluate_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                     uint32_t first, uint32_t end, diti_tensor x) {
+    for (; first < end && !diti_graph_failed(graph); first++) {
+        if (!(first < 64 && denoise->skipped >> first & 1))
+            x = diti_transformer_block(transformer, graph, denoise, first, x);
+        diti_control_add(transformer, graph, denoise, first, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    return x;
+}
+
+/* States for the rows of all branches, made when they are first wanted; out: the part of each for the rows of x. */
+static void diti_residual_room(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor *states,
+                               uint32_t count, const char *name, diti_tensor *out) {
+    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), i,
+             all = rows / (denoise->branches - denoise->first_branch) * denoise->branches;
+    for (i = 0; i < count && !diti_graph_failed(graph); i++) {
+        if (!states[i]) states[i] = diti_tensor_state(graph, DITI_F32, all, columns, name);
+        out[i] = diti_tensor_view(graph, states[i], all - rows, rows, 0, columns);
+    }
+}
+
+static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                      uint32_t first, uint32_t end, diti_tensor x) {
+    diti_residual *r = denoise->residual;
+    diti_tensor slots[DITI_REUSE_SLOTS], y;
+    diti_residual_room(graph, denoise, x, r->kept, r->slots, "residual of blocks", slots);
+    diti_residual_do(graph, DITI_RESIDUAL_PUT, x, slots, r->slots, r->row);
+    y = diti_evaluate_run(transformer, graph, denoise, first, end, x);
+    diti_residual_do(graph, DITI_RESIDUAL_TAKE, y, slots, r->slots, r->row);
+    return y;
+}
+
+static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
+    diti_residual *r = denoise->residual;
+    diti_tensor slots[DITI_REUSE_SLOTS];
+    diti_residual_room(graph, denoise, x, r->kept, r->slots, "residual of blocks", slots);
+    diti_residual_do(graph, DITI_RESIDUAL_ADD, x, slots, r->slots, r->row);
+    return x;
+}
+
+/* What the blocks [first, r->first) have added to before, and with it the gate of those behind them. Devices that have
+   other blocks learn it from this one. */
+static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_tensor x, diti_tensor *next,
+                                 diti_tensor changes[2]) {
+    diti_residual *r = p->denoise->residual;
+    diti_decide_desc desc = DITI_ZERO;
+    if (before) {
+        diti_residual_do(p->graph, DITI_RESIDUAL_TAKE, x, &before, 1, r->row);
+        diti_residual_room(p->graph, p->denoise, x, r->changes, 2, "change by first blocks", changes);
+    }
+    desc.change = before;
+    memcpy(desc.changes, changes, sizeof desc.changes);
+    desc.state = r->state;
+    desc.next = *next = diti_guard_late(p->graph, r->state, "steps reused");
+    desc.row = r->row;
+    desc.gate = r->gate;
+    desc.items = p->items;
+    desc.text = p->text;
+    desc.image = p->image;
+    desc.first_branch = r->first_branch + p->denoise->first_branch;
+    desc.branches = p->denoise->branches - p->denoise->first_branch;
+    desc.group = &r->group;
+    if (!diti_graph_failed(p->graph)) diti_decide(p->graph, &desc);
+}
+
+/* Before rows come from an earlier stage: its first blocks decide, and tell this before. */
+static void diti_evaluate_learn(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    const diti_residual *r = denoise->residual;
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    diti_tensor next, changes[2] = {0, 0};
+    if (!r || r->use != DITI_REUSE_DECIDES || !stages || !stages->index) return;
+    if (r->first > diti_group_first(stages, 1, transformer->traits.layers) || transformer->traits.skips)
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "cache: the first blocks, which decide, must be on the first device of split layers, and of no "
+                        "model whose blocks hand results to mirrored ones; choose another split, or delta or taylor");
+    diti_evaluate_decide(&p, 0, 0, &next, changes);
+}
+
+/* Both ways are emitted; the gate lets one of them run. */
+static diti_tensor diti_evaluate_either(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                        uint32_t first, uint32_t from, uint32_t to, diti_tensor x) {
+    diti_residual *r = denoise->residual;
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    diti_tensor before = 0, next = 0, changes[2] = {0, 0}, y;
+    if (first < from) {
+        before = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), "before");
+        diti_copy(graph, x, before, "before");
+        x = diti_evaluate_run(transformer, graph, denoise, first, from, x);
+    }
+    if (!first) diti_evaluate_decide(&p, before, x, &next, changes);
+    graph->gate = r->gate;
+    if (before) diti_residual_do(graph, DITI_RESIDUAL_PUT, before, changes, 2, next);
+    y = from < to ? diti_evaluate_keep(transformer, graph, denoise, from, to, x) : x;
+    if (y != x) diti_copy(graph, y, x, "after blocks");
+    graph->gate_else = true;
+    if (from < to) diti_evaluate_add(graph, denoise, x);
+    graph->gate_else = false;
+    graph->gate = 0;
+    return x;
+}
+
+/* Blocks [first, end), those of a range that is kept in its own way. */
+static diti_tensor diti_evaluate_blocks(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                        uint32_t first, uint32_t end, diti_tensor x) {
+    const diti_residual *r = denoise->residual;
+    uint32_t from, to;
+    if (!r) return diti_evaluate_run(transformer, graph, denoise, first, end, x);
+    from = r->first < first ? first : r->first < end ? r->first : end;
+    to = r->end < from ? from : r->end < end ? r->end : end;
+    if (r->use == DITI_REUSE_DECIDES) {
+        x = diti_evaluate_either(transformer, graph, denoise, first, from, to, x);
+    } else {
+        x = diti_evaluate_run(transformer, graph, denoise, first, from, x);
+        if (from < to)
+            x = r->use == DITI_REUSE_ADDS ? diti_evaluate_add(graph, denoise, x)
+                                          : diti_evaluate_keep(transformer, graph, denoise, from, to, x);
+    }
+    return diti_evaluate_run(transformer, graph, denoise, to, end, x);
+}
+
 /* ---- a patch, or all ---- */
 
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
@@ -486,13 +616,10 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_transformer_begin(transformer, graph, denoise);
     for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
         diti_control_begin(graph, denoise, &denoise->controls[i]);
+    diti_evaluate_learn(transformer, graph, denoise);
     x = diti_stage_begin(transformer, graph, denoise);
-    for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
-        diti_control_add(transformer, graph, denoise, i, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
+    diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end);
+    x = diti_evaluate_blocks(transformer, graph, denoise, i, end, x);
     if (stages && stages->index + 1 < stages->count) {
         diti_send(graph, diti_payload(graph, x), stages->devices[stages->index + 1]);
         return 0;

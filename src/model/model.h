@@ -188,6 +188,24 @@ typedef struct diti_control_use {
     uint32_t done, made;
 } diti_control_use;
 
+/* What a range of blocks adds to the residual stream is kept, so that later steps can do without these blocks
+   (docs/models.md 9.1). */
+typedef enum diti_reuse_use {
+    DITI_REUSE_KEEPS,  /* all blocks are computed, and what those of the range add is kept */
+    DITI_REUSE_ADDS,   /* what was kept stands for them */
+    DITI_REUSE_DECIDES /* the device decides which of both, by what the blocks in front of the range add */
+} diti_reuse_use;
+typedef struct diti_residual {
+    uint32_t first, end; /* range of blocks */
+    uint32_t slots;
+    diti_reuse_use use;
+    diti_tensor row;                    /* the step's diti_reuse_row */
+    diti_tensor kept[DITI_REUSE_SLOTS]; /* states F32 [branches * batch * rows at hand, D] */
+    diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
+    uint32_t first_branch;               /* number of the first branch here among those of guidance */
+    diti_group group;                    /* devices that decide together */
+} diti_residual;
+
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
 typedef struct diti_denoise {
@@ -224,6 +242,7 @@ typedef struct diti_denoise {
                                 `steps`: the row of timestep 0; 0: all have the step's */
     uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    diti_residual *residual; /* NULL: all blocks are computed, and nothing is kept */
     const diti_axes *axes;   /* NULL: all is computed here */
     uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
                                 with the first of them; patches 0: all at once */

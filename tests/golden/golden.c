@@ -39,6 +39,7 @@
 #include "golden.h"
 #include "golden_anima.h"
 #include "golden_bert.h"
+#include "golden_cache.h"
 #include "golden_chats.h"
 #include "golden_clip.h"
 #include "golden_cogvideox.h"
@@ -81,6 +82,7 @@
 
 static const golden_family families[] = {
     {"adapters", golden_is_lora, golden_run_lora},
+    {"caches", golden_is_cache, golden_run_cache},
     {"pipeline", golden_is_pipe, golden_run_pipe},
     {"control", golden_is_control, golden_run_control},
     {"FLUX.1 Kontext", golden_is_kontext, golden_run_kontext},

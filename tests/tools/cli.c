@@ -1048,6 +1048,7 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--repeat-from",
                                      NULL};
 static char *const of_pictures[] = {"--ref-image",
+                                    "--cache",
                                     "--keep-references",
                                     "--lora",
                                     "--lora-dir",

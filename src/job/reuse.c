@@ -1,0 +1,380 @@
+/* Steps that reuse what blocks added in earlier ones: dit_job_desc.cache read, and the table of steps that follows from
+   it (docs/models.md 9.1). What is kept are residuals of a range of blocks; a policy says when they stand for these
+   blocks, and which sum of them. Where the device decides, the table has thresholds. */
+#include "job/job.h"
+
+typedef struct diti_reuse_policy_row {
+    const char *name;
+    diti_reuse_policy policy;
+    uint32_t keys; /* those that it knows */
+} diti_reuse_policy_row;
+#define DITI_KEY(name) (1u << DITI_REUSE_##name)
+#define DITI_RANGE_KEYS (DITI_KEY(FIRST) | DITI_KEY(BLOCKS) | DITI_KEY(FROM) | DITI_KEY(TO) | DITI_KEY(INTERVAL))
+#define DITI_FIRST_KEYS (DITI_KEY(THRESHOLD) | DITI_KEY(FRONT) | DITI_KEY(BACK) | DITI_KEY(WARMUP) | DITI_KEY(MOST))
+
+static const diti_reuse_policy_row diti_reuse_policies[] = {
+    {"delta", DITI_REUSE_DELTA, DITI_RANGE_KEYS},
+    {"taylor", DITI_REUSE_TAYLOR, DITI_RANGE_KEYS | DITI_KEY(ORDER)},
+    {"fbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
+    {"dbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
+    {"mag", DITI_REUSE_MAG, DITI_KEY(THRESHOLD) | DITI_KEY(MOST) | DITI_KEY(RETAIN) | DITI_KEY(RATIOS)},
+};
+static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {
+    "first", "blocks", "from", "to", "interval", "order", "threshold", "front", "back", "warmup", "most", "retain",
+    "ratios"};
+
+/* Presets, and what their authors say they cost (docs/models.md 9.1.3). */
+typedef struct diti_reuse_preset {
+    const char *family, *cache;
+} diti_reuse_preset;
+static const diti_reuse_preset diti_reuse_presets[] = {
+    {"sd3", "delta:first=1,blocks=0.834,from=0.358,interval=2+gate:0.715"},
+    {"flux", "dbcache:front=0.14,threshold=0.08,warmup=0.16"},
+};
+#define DITI_REUSE_ANY "taylor:order=1,interval=3,from=0.2"
+
+static dit_result diti_reuse_refuse(dit_error *err, const char *part, const char *why) {
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_desc: cache \"%.60s\" %s", part, why);
+}
+
+/* Digits with a point, as many as are there. */
+static const char *diti_reuse_number(const char *text, double *out) {
+    char digits[32];
+    size_t length = strspn(text, "0123456789.");
+    if (!length || length >= sizeof digits || *text == '.') return NULL;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    if (digits[length - 1] == '.' || strchr(digits, '.') != strrchr(digits, '.')) return NULL;
+    *out = diti_parse_double(digits);
+    return text + length;
+}
+
+static bool diti_reuse_word(const char **at, const char *word) {
+    size_t length = strlen(word);
+    if (strncmp(*at, word, length) || ((*at)[length] >= 'a' && (*at)[length] <= 'z')) return false;
+    *at += length;
+    return true;
+}
+
+/* "key=number", and of ratios several with strokes between. */
+static const char *diti_reuse_value(const char *at, const diti_reuse_policy_row *row, diti_reuse *out) {
+    uint32_t key;
+    double value;
+    for (key = 0; key < DITI_REUSE_KEYS; key++)
+        if (row->keys >> key & 1u && diti_reuse_word(&at, diti_reuse_keys[key]) && *at == '=') break;
+    if (key == DITI_REUSE_KEYS || out->given >> key & 1u) return NULL;
+    do {
+        at = diti_reuse_number(at + 1, &value);
+    } while (at && *at == '/' && key == DITI_REUSE_RATIOS);
+    out->given |= 1u << key;
+    out->values[key] = (float)value;
+    return at;
+}
+
+static const char *diti_reuse_part(const char *at, diti_reuse *out) {
+    const diti_reuse_policy_row *row = NULL;
+    double gate;
+    size_t i;
+    if (diti_reuse_word(&at, "references")) {
+        out->references = true;
+        return at;
+    }
+    if (diti_reuse_word(&at, "gate")) {
+        if (*at != ':' || out->gate > 0) return NULL;
+        at = diti_reuse_number(at + 1, &gate);
+        out->gate = (float)(at && gate > 0 ? gate : 0);
+        return out->gate > 0 ? at : NULL;
+    }
+    for (i = 0; i < DITI_COUNT(diti_reuse_policies) && !row; i++)
+        if (diti_reuse_word(&at, diti_reuse_policies[i].name)) row = &diti_reuse_policies[i];
+    if (!row || out->policy) return NULL;
+    out->policy = row->policy;
+    out->front_blocks = row->name[0] == 'd' ? 8.0f : 1.0f;
+    if (*at != ':') return at;
+    do {
+        at = diti_reuse_value(at + 1, row, out);
+    } while (at && *at == ',');
+    return at;
+}
+
+static const char *diti_reuse_preset_of(const dit_model *model) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_reuse_presets); i++)
+        if (diti_equal(model->transformer->traits.family, diti_reuse_presets[i].family))
+            return diti_reuse_presets[i].cache;
+    return DITI_REUSE_ANY;
+}
+
+DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
+                                               dit_error *err) {
+    const char *at = desc->cache;
+    if (!at) return DIT_OK;
+    if (diti_equal(at, "auto")) at = diti_reuse_preset_of(model);
+    for (;; at++) {
+        at = diti_reuse_part(at, &out->shape.reuse);
+        if (!at || (*at && *at != '+'))
+            return diti_reuse_refuse(
+                err, desc->cache,
+                "is unknown; it must be \"auto\", \"references\", \"gate:STEP\", or delta, taylor, fbcache, dbcache or "
+                "mag with what docs/caching.md names behind a colon, and '+' between several");
+        if (!*at) return DIT_OK;
+    }
+}
+
+/* --- resolving --- */
+
+static double diti_reuse_get(const diti_reuse *reuse, diti_reuse_key key, double otherwise) {
+    return reuse->given >> key & 1u ? (double)reuse->values[key] : otherwise;
+}
+
+/* A number of steps or blocks, or a fraction of all. */
+static uint32_t diti_reuse_of(double value, uint32_t all) {
+    double count = value > 0 && value < 1 ? floor(value * all + 0.5) : floor(value);
+    return count > 1e6 ? 1000000u : (uint32_t)count;
+}
+
+/* A block inside leaves nothing for one outside, and takes nothing from there. */
+static bool diti_reuse_closed(const diti_model_traits *traits, uint32_t first, uint32_t end) {
+    uint32_t i;
+    for (i = 0; traits->skips && i + 1 < traits->layers / 2; i++) {
+        uint32_t taker = traits->layers - 1 - i;
+        if ((i >= first && i < end) != (taker >= first && taker < end)) return false;
+    }
+    return true;
+}
+
+static dit_result diti_reuse_range(const diti_model_traits *traits, const char *text, diti_reuse *reuse,
+                                   dit_error *err) {
+    bool decides = reuse->policy == DITI_REUSE_FIRST_BLOCK;
+    uint32_t layers = traits->layers, back,
+             first = diti_reuse_of(decides ? diti_reuse_get(reuse, DITI_REUSE_FRONT, (double)reuse->front_blocks)
+                                           : diti_reuse_get(reuse, DITI_REUSE_FIRST,
+                                                            reuse->policy == DITI_REUSE_DELTA ? 1 : 0),
+                                   layers);
+    back = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_BACK, traits->skips ? (double)first : 0), layers);
+    if (first + back >= layers || (decides && !first))
+        return diti_reuse_refuse(err, text, "leaves no block of the model's to be reused, or none before them");
+    reuse->first = first;
+    reuse->end = layers - back;
+    if (reuse->given >> DITI_REUSE_BLOCKS & 1u)
+        reuse->end = first + diti_reuse_of((double)reuse->values[DITI_REUSE_BLOCKS], layers);
+    if (reuse->end <= first || reuse->end > layers)
+        return diti_reuse_refuse(err, text, "names blocks beyond the model's, or none");
+    if (!diti_reuse_closed(traits, reuse->first, reuse->end))
+        return diti_reuse_refuse(err, text,
+                                 "parts blocks of this model that hand results to mirrored ones: as many blocks must "
+                                 "stay in front as behind");
+    return DIT_OK;
+}
+
+static dit_result diti_reuse_check(const dit_model *model, const diti_job_request *request, const char *text,
+                                   dit_error *err) {
+    const diti_reuse *reuse = &request->shape.reuse;
+    if (reuse->policy == DITI_REUSE_MAG && !(reuse->given >> DITI_REUSE_RATIOS & 1u))
+        return diti_reuse_refuse(err, text, "needs the model's ratios: mag:ratios=1/1.02/0.99");
+    if (diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) > 2 || diti_reuse_get(reuse, DITI_REUSE_INTERVAL, 2) < 1)
+        return diti_reuse_refuse(err, text, "has an order above 2, or an interval below 1");
+    if (diti_patches_used(&request->shape))
+        return diti_reuse_refuse(err, text, "does not go with pipefusion, whose stages are at different steps");
+    if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.int8_feedback)
+        return diti_reuse_refuse(err, text,
+                                 "does not go with int8 payloads that carry their error on; leave feedback out of split");
+    if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.controls &&
+        reuse->end < model->transformer->traits.layers)
+        return diti_reuse_refuse(err, text, "has blocks behind the reused ones, to which control nets add; set back=0");
+    return DIT_OK;
+}
+
+/* --- the table --- */
+
+/* What every slot counts in each finite difference of the residuals that are kept. */
+typedef struct diti_reuse_history {
+    double differences[3][DITI_REUSE_SLOTS];
+    uint32_t count;     /* residuals since the history began; differences that there are: one less than so many */
+    uint32_t last;      /* step of the newest */
+    uint32_t next_slot;
+    bool alone, low;    /* of the conditional branch; of the expert for low noise */
+    double ratio, error; /* of magnitudes since the newest (mag) */
+    uint32_t since;
+} diti_reuse_history;
+
+static void diti_reuse_keep(const diti_reuse *reuse, diti_reuse_history *h, uint32_t step, diti_reuse_row *row) {
+    double before[3][DITI_REUSE_SLOTS], apart = (double)(step - h->last);
+    uint32_t order, i;
+    memcpy(before, h->differences, sizeof before);
+    memset(h->differences, 0, sizeof h->differences);
+    row->slot = (float)h->next_slot;
+    h->differences[0][h->next_slot] = 1;
+    for (order = 1; order < reuse->slots && order <= h->count; order++)
+        for (i = 0; i < reuse->slots; i++)
+            h->differences[order][i] = (h->differences[order - 1][i] - before[order - 1][i]) / apart;
+    h->next_slot = (h->next_slot + 1) % reuse->slots;
+    h->last = step;
+    h->count++;
+    h->ratio = 1;
+    h->error = 0;
+    h->since = 0;
+}
+
+/* f(step) = sum of differences * distance^order / order! */
+static void diti_reuse_forecast(const diti_reuse *reuse, const diti_reuse_history *h, uint32_t step,
+                                diti_reuse_row *row) {
+    double factor = 1;
+    uint32_t order, i;
+    for (order = 0; order < reuse->slots && order < h->count; order++) {
+        for (i = 0; i < reuse->slots; i++)
+            row->weights[i] = (float)((double)row->weights[i] + factor * h->differences[order][i]);
+        factor *= (double)(step - h->last) / (order + 1);
+    }
+}
+
+/* The nearest of the given ratios, which are spread over the steps. */
+static double diti_reuse_ratio(const char *text, uint32_t step, uint32_t steps) {
+    const char *first = strstr(text, "ratios=") + strlen("ratios="), *at = first;
+    uint32_t count = 1, wanted;
+    double value = 1;
+    for (; strspn(at, "0123456789./"); at++) count += *at == '/';
+    wanted = steps > 1 ? (uint32_t)floor((double)step * (count - 1) / (steps - 1) + 0.5) : 0;
+    for (at = first; wanted; at++) wanted -= *at == '/';
+    diti_reuse_number(at, &value);
+    return value;
+}
+
+static bool diti_reuse_is_due(const diti_job_request *request, const char *text, diti_reuse_history *h, uint32_t step) {
+    const diti_reuse *reuse = &request->shape.reuse;
+    uint32_t steps = request->shape.steps, from, every;
+    if (reuse->policy == DITI_REUSE_MAG) {
+        if (step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_RETAIN, 0.2) * steps + 0.5, steps)) return false;
+        h->ratio *= diti_reuse_ratio(text, step, steps);
+        h->error += fabs(1 - h->ratio);
+        h->since++;
+        return h->error <= diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, 0.06) &&
+               h->since <= diti_reuse_get(reuse, DITI_REUSE_MOST, 3);
+    }
+    from = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_FROM, 0.25), steps);
+    every = (uint32_t)diti_reuse_get(reuse, DITI_REUSE_INTERVAL, reuse->policy == DITI_REUSE_DELTA ? 2 : 3);
+    return step >= from && step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, steps), steps) &&
+           (step - from) % every != 1 % every;
+}
+
+static void diti_reuse_step(const dit_model *model, const char *text, diti_job_request *out, uint32_t step,
+                            diti_reuse_history *h) {
+    const diti_reuse *reuse = &out->shape.reuse;
+    diti_reuse_row *row = &out->reuse_rows[step];
+    bool low = model->low && out->schedule.steps[step].timestep < model->boundary,
+         alone = diti_job_step_kind(out, step) == DITI_STEP_ALONE;
+    if (low != h->low || (h->alone && !alone)) h->count = 0;
+    h->low = low;
+    row->step = (float)step;
+    row->threshold = (float)diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, 0.08);
+    row->most = (float)diti_reuse_get(reuse, DITI_REUSE_MOST, 0);
+    if (reuse->policy == DITI_REUSE_FIRST_BLOCK) {
+        row->computes = !h->count || step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 0), out->shape.steps);
+        row->weights[0] = 1;
+        h->count = 1;
+        h->alone = alone;
+    } else if (diti_reuse_is_due(out, text, h, step) && h->count) {
+        diti_reuse_forecast(reuse, h, step, row);
+        out->reuses[step] = 1;
+        out->shape.reuse.kinds[low] |= 1u << diti_job_step_kind(out, step);
+    } else {
+        diti_reuse_keep(reuse, h, step, row);
+        h->alone = alone;
+    }
+}
+
+DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                               diti_job_request *out, dit_error *err) {
+    diti_reuse *reuse = &out->shape.reuse;
+    const char *text = diti_equal(desc->cache, "auto") ? diti_reuse_preset_of(model) : desc->cache;
+    uint32_t steps = out->shape.steps, step;
+    diti_reuse_history h = DITI_ZERO;
+    reuse->gate_step = diti_reuse_of((double)reuse->gate, steps);
+    if (!reuse->policy) return DIT_OK;
+    DITI_TRY(diti_reuse_check(model, out, text, err));
+    DITI_TRY(diti_reuse_range(&model->transformer->traits, text, reuse, err));
+    reuse->slots = reuse->policy == DITI_REUSE_TAYLOR ? 1 + (uint32_t)diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) : 1;
+    out->reuse_rows = (diti_reuse_row *)diti_alloc_array(env, steps, sizeof *out->reuse_rows);
+    out->reuses = (uint8_t *)diti_alloc_array(env, steps, sizeof *out->reuses);
+    if (!out->reuse_rows || !out->reuses) return diti_fail_memory(err, "the table of reused blocks");
+    for (step = 0; step < steps; step++) diti_reuse_step(model, text, out, step, &h);
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step) {
+    return job->request.reuses && job->request.reuses[step] && !job->begins_at; /* else nothing was kept here */
+}
+
+DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
+    const unsigned char *report = (const unsigned char *)job->health_readback.block.mapped;
+    uint32_t step, count = 0, i;
+    float state[2][DITI_REUSE_STATE];
+    if (job->request.shape.reuse.policy != DITI_REUSE_FIRST_BLOCK) {
+        for (step = 0; step < job->status.step; step++) count += diti_job_reuses(job, step);
+        return count;
+    }
+    if (job->status.result != DIT_OK) return 0;
+    diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
+    memcpy(state, report + sizeof(diti_health), sizeof state);
+    for (i = 0; i < 2; i++)
+        if (job->shares[0]->program.residuals[i].state) count += (uint32_t)state[i][3];
+    return count;
+}
+
+/* --- the plan --- */
+
+/* Devices that evaluate steps of that kind, all of which decide alike. */
+static void diti_reuse_group(const diti_share *share, diti_step_kind kind, diti_group *out) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    uint32_t i;
+    *out = share->assignment.all;
+    if (kind != DITI_STEP_ALONE || share->assignment.guidance.count < 2) return;
+    out->count = 0;
+    for (i = 0; i < share->assignment.share_total; i++) {
+        diti_assignment other;
+        diti_assign(shape, share->assignment.folded, i, share->assignment.share_total, &other);
+        if (other.first_branch != share->assignment.first_branch) continue;
+        if (i == share->assignment.share) out->index = out->count;
+        out->devices[out->count++] = i;
+    }
+}
+
+DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
+    const diti_reuse *reuse = &share->job->request.shape.reuse;
+    uint32_t i;
+    memset(share->program.residuals, 0, sizeof share->program.residuals);
+    share->program.reuse_table = 0;
+    if (!reuse->policy) return;
+    share->program.reuse_table =
+        diti_tensor_input(graph, DITI_F32, share->job->request.shape.steps, DITI_REUSE_WORDS, "reused blocks");
+    for (i = 0; i < (share->job->model->low ? 2u : 1u); i++) {
+        diti_residual *r = &share->program.residuals[i];
+        r->first = reuse->first;
+        r->end = reuse->end;
+        r->slots = reuse->slots;
+        r->first_branch = share->assignment.first_branch;
+        if (reuse->policy != DITI_REUSE_FIRST_BLOCK) continue;
+        r->state = diti_tensor_state(graph, DITI_F32, 1, DITI_REUSE_STATE + share->job->request.shape.steps,
+                                     "steps reused");
+        r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
+    }
+    share->program.denoise.residual = &share->program.residuals[0];
+    share->program.low.residual = &share->program.residuals[1];
+}
+
+DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses) {
+    diti_residual *r = &share->program.residuals[share->program.is_low];
+    if (!share->program.reuse_table) return;
+    r->use = share->job->request.shape.reuse.policy == DITI_REUSE_FIRST_BLOCK ? DITI_REUSE_DECIDES
+             : reuses                                                         ? DITI_REUSE_ADDS
+                                                                              : DITI_REUSE_KEEPS;
+    diti_reuse_group(share, kind, &r->group);
+    r->row = diti_select_row(graph, share->program.reuse_table, share->program.step, "select reuse");
+}
+
+DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err) {
+    const diti_job_request *request = &share->job->request;
+    if (!share->program.reuse_table) return DIT_OK;
+    return diti_plan_write(share->program.plan, share->program.reuse_table, request->reuse_rows,
+                           request->shape.steps * sizeof *request->reuse_rows, err);
+}

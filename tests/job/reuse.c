@@ -1,0 +1,355 @@
+/* Blocks that are reused in later steps (dit_job_desc.cache): against the plain pattern, done here by hand in doubles;
+   operations counted against their prediction; divided among devices; with streamed weights, in step mode, restarted;
+   refusals. build/tests/golden compares diffusers' caches.
+   make test runs some; DIT_TEST_ALL=1 all.
+   test-runs: lavapipe, in test-all sanitize swiftshader */
+#include "library.h"
+#include "model/evaluate.c"
+#include "split/split_job.h"
+#include "vulkan_test.h"
+
+static const generated_model flux = {"flux6", "flux", 4, 32, 6, 3, 0, true};
+static const generated_model sd3 = {"sd3-24", "sd3", 4, 16, 24, 0, 0, false};
+static const generated_model sd3_less = {"sd3-23", "sd3", 4, 16, 23, 0, 0, false};
+static const generated_model hunyuan = {"hunyuan8", "hunyuandit", 4, 32, 8, 0, 0, false};
+
+static maker at;
+static const char *cache; /* of the jobs that follow */
+
+static dit_result make_cached(const asked *a, const char *split, dit_job **job) {
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(&at, a, split, &inputs);
+    dit_result result;
+    desc.cache = cache;
+    result = dit_job_create(at.context, &desc, job, &err);
+    generated_free_inputs(&inputs);
+    return result;
+}
+
+static bool run_cached(const asked *a, const char *split, outcome *out) {
+    dit_job *job = NULL;
+    dit_result result = make_cached(a, split, &job);
+    memset(out, 0, sizeof *out);
+    if (result == DIT_OK) result = wait_for(job, 120);
+    if (result == DIT_OK) result = read_latent(job, 0, out);
+    dit_job_destroy(job);
+    return CHECK_MESSAGE(result == DIT_OK, "%s, %s: %s", cache ? cache : "no cache", split ? split : "one device",
+                         err.message);
+}
+
+static bool open_model(const generated_model *shape) {
+    dit_model_desc desc = DITI_ZERO;
+    close_model(&at);
+    if (!CHECK_MESSAGE(load_denoiser(&at, shape, DIT_TYPE_STORED, desc) == DIT_OK, "%s", err.message)) return false;
+    shorten_texts(at.model);
+    return true;
+}
+
+/* ---- the plain pattern ---- */
+
+typedef struct evaluation { /* some of a model's blocks on the host's rows */
+    diti_graph graph;
+    diti_denoise denoise;
+    diti_tensor latent, text, pooled, step, x, out;
+} evaluation;
+
+/* Blocks [first, end) of latent, or of rows x where first is not 0; out: their rows, or with an end behind the last
+   block the prediction. Returns how many values out has. */
+static size_t evaluate(const dit_job *job, const generated_inputs *texts, float timestep, uint32_t first, uint32_t end,
+                       const float *latent, const float *x, float *out) {
+    const diti_transformer *model = at.model->transformer;
+    const diti_job_request *request = &job->request;
+    evaluation e = DITI_ZERO;
+    diti_denoise *d = &e.denoise;
+    diti_plan *plan = NULL;
+    diti_tensor y;
+    uint32_t zero = 0, plane = request->latent_width * request->latent_height, rows, i;
+    size_t values = 0;
+    dit_result result;
+    diti_graph_init(&e.graph, at.context->device);
+    diti_graph_segment(&e.graph, "all", false);
+    d->batch = d->branches = d->steps = d->text_batch = 1;
+    d->height = request->latent_height;
+    d->width = request->latent_width;
+    d->guidance = request->guidance.distilled;
+    d->text_tokens = (uint32_t)texts->list[0].shape[0];
+    d->latent = diti_tensor_input(&e.graph, DITI_F32, model->traits.latent_channels, plane, "latent");
+    d->text = diti_tensor_input(&e.graph, DITI_F32, d->text_tokens, model->traits.text_columns, "text");
+    d->pooled = diti_tensor_input(&e.graph, DITI_F32, 1, model->traits.pooled_columns, "pooled");
+    d->step = diti_tensor_input(&e.graph, DITI_U32, 1, 1, "step");
+    diti_transformer_prepare(model, &e.graph, d);
+    diti_transformer_begin(model, &e.graph, d);
+    rows = d->token_range.text + d->token_range.rows;
+    e.x = diti_tensor_input(&e.graph, DITI_F32, rows, model->traits.width, "x");
+    y = first ? diti_add_rows(&e.graph, e.x, 0, 0, "x") : diti_transformer_embed(model, &e.graph, d);
+    for (i = first; i < end && i < model->traits.layers; i++) y = diti_transformer_block(model, &e.graph, d, i, y);
+    if (end > model->traits.layers)
+        y = diti_evaluate_pixels(model, &e.graph, d, 1, diti_transformer_final(model, &e.graph, d, y));
+    if (!diti_graph_failed(&e.graph)) {
+        e.out = diti_tensor_state(&e.graph, DITI_F32, diti_tensor_rows(&e.graph, y), diti_tensor_columns(&e.graph, y),
+                                  "out");
+        values = (size_t)diti_tensor_rows(&e.graph, y) * diti_tensor_columns(&e.graph, y);
+        diti_copy(&e.graph, y, e.out, "out");
+    }
+    result = diti_plan_create(&e.graph, NULL, &plan, &err);
+    if (result >= 0) result = model->family->write_inputs(model, plan, d, &timestep, &err);
+    if (result >= 0)
+        result = diti_plan_write(plan, d->latent, latent, model->traits.latent_channels * plane * sizeof(float), &err);
+    if (result >= 0)
+        result = diti_plan_write(plan, d->text, texts->list[0].data,
+                                 d->text_tokens * model->traits.text_columns * sizeof(float), &err);
+    if (result >= 0)
+        result = diti_plan_write(plan, d->pooled, texts->list[texts->count - 1].data,
+                                 model->traits.pooled_columns * sizeof(float), &err);
+    if (result >= 0) result = diti_plan_write(plan, d->step, &zero, sizeof zero, &err);
+    if (result >= 0 && first)
+        result = diti_plan_write(plan, e.x, x, (size_t)rows * model->traits.width * sizeof(float), &err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, &err);
+    if (result >= 0) result = diti_plan_read(plan, e.out, out, values * sizeof(float), &err);
+    CHECK_MESSAGE(result >= 0, "blocks %u to %u: %s", first, end, err.message);
+    diti_plan_destroy(plan);
+    diti_graph_free(&e.graph);
+    diti_free(&model->component.env, d->family);
+    return values;
+}
+
+enum { MOST_ROWS = 128 * 128, PATTERN_STEPS = 10 };
+typedef struct pattern {
+    uint32_t first, end, order;
+    bool computes[PATTERN_STEPS];
+} pattern;
+
+/* Newton's form on the steps that were computed last: the derivative of order i is the divided difference of what
+   order i - 1 was. */
+static double forecast(double factors[3][MOST_ROWS], uint32_t count, uint32_t order, double distance, size_t i) {
+    double value = 0, factor = 1;
+    uint32_t k;
+    for (k = 0; k <= order && k < count; k++, factor *= distance / k) value += factors[k][i] * factor;
+    return value;
+}
+
+static void run_pattern(const dit_job *job, const generated_inputs *texts, const pattern *p, float *latent) {
+    static double factors[3][MOST_ROWS], older[3][MOST_ROWS];
+    static float before[MOST_ROWS], after[MOST_ROWS], prediction[MOST_LATENTS];
+    const diti_job_request *request = &job->request;
+    uint32_t layers = at.model->transformer->traits.layers, step, last = 0, count = 0, k;
+    size_t values = diti_job_latent_values(job), rows, i;
+    memcpy(latent, request->noise, values * sizeof *latent);
+    for (step = 0; step < request->shape.steps; step++) {
+        float t = request->schedule.steps[step].timestep,
+              next = step + 1 < request->shape.steps ? request->schedule.steps[step + 1].timestep : 0;
+        rows = evaluate(job, texts, t, 0, p->first, latent, NULL, before);
+        if (p->computes[step]) {
+            evaluate(job, texts, t, p->first, p->end, latent, before, after);
+            memcpy(older, factors, sizeof older);
+            for (i = 0; i < rows; i++) {
+                factors[0][i] = (double)after[i] - before[i];
+                for (k = 1; k <= p->order && k <= count; k++)
+                    factors[k][i] = (factors[k - 1][i] - older[k - 1][i]) / (step - last);
+            }
+            last = step;
+            count++;
+        }
+        for (i = 0; i < rows; i++)
+            after[i] = (float)((double)before[i] + forecast(factors, count, p->order, step - last, i));
+        evaluate(job, texts, t, p->end, layers + 1, latent, after, prediction);
+        for (i = 0; i < values; i++) latent[i] += (next - t) / 1000 * prediction[i];
+    }
+}
+
+static void test_pattern(const char *named, const pattern *p) {
+    static const asked a = {6, 4, 1, PATTERN_STEPS, 0, 0, 0, "euler", false, 0, NULL};
+    static float latent[MOST_LATENTS];
+    static outcome all;
+    generated_inputs texts;
+    outcome *got = (outcome *)calloc(1, sizeof *got);
+    dit_job *job = NULL;
+    double off, apart;
+    cache = NULL;
+    run_cached(&a, NULL, &all);
+    cache = named;
+    run_cached(&a, NULL, got);
+    generated_texts(&texts, at.model, GENERATED_TOKENS2, false);
+    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK, "%s", err.message)) {
+        run_pattern(job, &texts, p, latent);
+        off = relative_l2(got->latent, latent, NULL, got->count);
+        apart = relative_l2(got->latent, all.latent, NULL, got->count);
+        CHECK_MESSAGE(off <= 1e-5 && apart > 10 * off, "%s: off by %.3g, and %.3g from no cache", named, off, apart);
+    }
+    generated_free_inputs(&texts);
+    dit_job_destroy(job);
+    free(got);
+}
+
+static void test_patterns(void) {
+    static const pattern delta = {1, 4, 0, {1, 1, 1, 0, 1, 0, 1, 0, 1, 1}};
+    pattern taylor = {2, 0, 2, {1, 1, 1, 0, 1, 0, 0, 1, 0, 0}};
+    if (!open_model(&flux)) return;
+    taylor.end = at.model->transformer->traits.layers;
+    test_pattern("delta:first=1,blocks=3,from=3,to=9,interval=2", &delta);
+    test_pattern("taylor:first=2,order=2,from=3,interval=3", &taylor);
+}
+
+/* ---- operations ---- */
+
+/* Of one run of a segment, or of all. */
+static double operations(const dit_job *job, uint32_t segment) {
+    const diti_plan *plan = job->shares[0]->program.plan;
+    double sum = 0;
+    size_t i;
+    for (i = 0; i < plan->source_count; i++)
+        if (plan->sources[i].segment == segment) sum += plan->sources[i].flops;
+    return sum;
+}
+
+static double operations_of_steps(const dit_job *job) {
+    const diti_share *share = job->shares[0];
+    uint32_t segment;
+    double sum = 0;
+    for (segment = share->program.step_segment; segment < share->program.decode_segment; segment++)
+        if (diti_share_is_step(share, segment))
+            sum += diti_share_runs(share, segment, UINT32_MAX) * operations(job, segment);
+    return sum;
+}
+
+/* Operations of all steps, and of the first one. */
+static double count_operations(const char *named, double *step) {
+    static const asked a = {4, 4, 1, 28, 0, 0, 0, NULL, false, 0, NULL};
+    dit_job *job = NULL;
+    double sum = 0;
+    cache = named;
+    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK, "%s", err.message)) {
+        sum = operations_of_steps(job);
+        if (step) *step = operations(job, job->shares[0]->program.step_segment);
+    }
+    dit_job_destroy(job);
+    return sum;
+}
+
+/* The published schedule of SD3: 20 of 24 blocks in nine of 28 steps, guidance in the first 20. */
+static void test_operations(void) {
+    double all, step, less, block, cached, gated, alone;
+    if (!open_model(&sd3_less)) return;
+    count_operations(NULL, &less);
+    if (!open_model(&sd3)) return;
+    all = count_operations(NULL, &step);
+    block = step - less;
+    cached = count_operations("delta:first=1,blocks=20,from=10,interval=2", NULL);
+    gated = count_operations("delta:first=1,blocks=20,from=10,interval=2+gate:20", NULL);
+    alone = step / 2; /* one of two branches */
+    CHECK_MESSAGE(fabs(all - 28 * step) <= 1e-9 * all, "28 steps have %.6g operations, one %.6g", all, step);
+    CHECK_MESSAGE(fabs(cached - (28 * step - 9 * 20 * block)) <= 1e-9 * all, "%.6g operations, predicted %.6g", cached,
+                  28 * step - 9 * 20 * block);
+    CHECK_MESSAGE(fabs(gated - (20 * step - 5 * 20 * block + 8 * alone - 4 * 10 * block)) <= 1e-9 * all,
+                  "%.6g operations, predicted %.6g", gated, 20 * step - 5 * 20 * block + 8 * alone - 4 * 10 * block);
+    printf("SD3's schedule: %.1f %% fewer operations in all steps, with the gate %.1f %%\n", 100 - 100 * cached / all,
+           100 - 100 * gated / all);
+}
+
+/* ---- other ways to run ---- */
+
+static void test_split(const asked *a, const char *const *splits, uint32_t count, const char *named) {
+    outcome *one = (outcome *)calloc(2, sizeof *one), *other = one + 1;
+    uint32_t i;
+    cache = named;
+    if (run_cached(a, NULL, one))
+        for (i = 0; i < count; i++)
+            if (run_cached(a, splits[i], other))
+                CHECK_MESSAGE(difference(other, one) <= 1e-4, "%s, %s: off by %.3g", named, splits[i],
+                              difference(other, one));
+    free(one);
+}
+
+/* Thresholds such that some steps are computed and some are not. */
+static void test_splits(bool sweeps) {
+    static const asked few = {4, 4, 1, 6, 0, 0, 0, NULL, false, 0, NULL},
+                       gated = {4, 4, 1, 6, 0, 0, 0.5f, NULL, false, 0, NULL};
+    static const char *const splits[] = {"layers2", "ulysses2", "cfg2", "ring2", "tensor2", "cfg2,layers2"};
+    uint32_t count = sweeps ? DITI_COUNT(splits) : 1;
+    if (!open_model(&sd3)) return;
+    test_split(&few, splits, count, "fbcache:threshold=0.3");
+    if (!sweeps) return;
+    test_split(&few, splits, count, "delta:first=2,blocks=15,from=2");
+    test_split(&gated, splits, count, "fbcache:threshold=0.3,front=2,back=1");
+    if (!open_model(&hunyuan)) return;
+    test_split(&few, splits, 5, "taylor:first=1,blocks=6,order=2,from=2");
+    test_split(&few, splits + 1, 4, "fbcache:threshold=0.3");
+}
+
+/* Step by step with a small budget, and once more, gives the same bytes; how many steps reused blocks is told. */
+static void test_steps(const char *named) {
+    static const asked a = {4, 4, 2, 6, 0, 0, 0, NULL, false, 0, NULL};
+    outcome *one = (outcome *)calloc(2, sizeof *one), *other = one + 1;
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(&at, &a, NULL, &inputs);
+    dit_job *job = NULL;
+    dit_result result;
+    dit_counters begun, ended;
+    int run;
+    cache = desc.cache = named;
+    run_cached(&a, NULL, one);
+    result = dit_job_create(at.context, &desc, &job, &err);
+    dit_job_get_counters(job, &begun);
+    for (run = 0; run < 2 && result >= 0; run++) {
+        memset(other, 0, sizeof *other);
+        do result = dit_job_step(job, 500);
+        while (result == DIT_WORKING);
+        if (result == DIT_OK) result = read_latent(job, 0, other);
+        CHECK_MESSAGE(result >= 0 && !memcmp(one->latent, other->latent, one->count * sizeof(float)), "%s, run %d: %s",
+                      named, run, result < 0 ? err.message : "other bytes");
+        if (result >= 0 && !run) result = dit_job_restart(job, &desc, &err);
+    }
+    dit_job_get_counters(job, &ended);
+    CHECK(ended.allocations == begun.allocations && ended.pipelines == begun.pipelines);
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+    free(one);
+}
+
+/* ---- refusals ---- */
+
+static void refused(const generated_model *shape, const char *split, const char *named, const char *said) {
+    static const asked a = {4, 4, 1, 4, 0, 0, 0, NULL, false, 0, NULL};
+    dit_job *job = NULL;
+    if (shape && !open_model(shape)) return;
+    cache = named;
+    CHECK_MESSAGE(make_cached(&a, split, &job) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, said),
+                  "\"%s\": \"%s\" should say \"%s\"", named, err.message, said);
+    dit_job_destroy(job);
+}
+
+static void test_refusals(void) {
+    static const char *const unknown[] = {"", "delt", "delta:", "delta:first", "delta:first=", "delta:first=1.2.3",
+                                          "delta:first=.5", "delta:first=1,", "delta:first=1,first=2", "delta:order=1",
+                                          "delta+taylor", "gate", "gate:", "gate:0", "gate:3+gate:4", "delta:interval=1x",
+                                          "deltas", "fbcache:threshold=1+", "mag:ratios=1/", "delta:first=-1"};
+    size_t i;
+    if (!open_model(&hunyuan)) return;
+    for (i = 0; i < DITI_COUNT(unknown); i++) refused(NULL, NULL, unknown[i], "is unknown");
+    refused(NULL, NULL, "taylor:order=3", "order above 2");
+    refused(NULL, NULL, "delta:interval=0", "interval below 1");
+    refused(NULL, NULL, "mag", "ratios");
+    refused(NULL, NULL, "delta:first=8", "no block");
+    refused(NULL, NULL, "delta:first=2,blocks=7", "beyond");
+    refused(NULL, NULL, "delta:first=1,blocks=4", "mirrored");
+    refused(NULL, NULL, "fbcache:front=1,back=2", "mirrored");
+    refused(NULL, NULL, "fbcache:front=0", "none before");
+    refused(NULL, "pipefusion2", "delta", "PipeFusion");
+    refused(NULL, NULL, "references", "references");
+}
+
+int main(void) {
+    bool sweeps = whole_sweep();
+    test_vulkan_begin();
+    if (CHECK_MESSAGE(open_devices(&at, 4, "rung=base", 0) == DIT_OK, "%s", err.message)) {
+        test_refusals();
+        test_patterns();
+        test_steps("fbcache:threshold=0.3");
+        if (sweeps) test_steps("taylor:order=1,from=2");
+        test_operations();
+        test_splits(sweeps);
+    }
+    close_maker(&at);
+    test_vulkan_end();
+    return TEST_END("reuse");
+}
