@@ -72,7 +72,7 @@ build/dit-compare: build/compare_page.inc $(wildcard examples/cli/*.h) examples/
 build/dit-compare: LINKED += -Ibuild
 build/compare_page.inc: $(wildcard tools/compare/*)
 	@mkdir -p $(@D)
-	@for part in page:page.html license:LICENSE plot_style:uPlot.min.css plot_script:uPlot.iife.min.js; do \
+	@for part in page:page.html sheet_page:sheet.html license:LICENSE plot_style:uPlot.min.css plot_script:uPlot.iife.min.js; do \
 	    echo "static const unsigned char compare_$${part%%:*}[] = {"; od -An -v -tx1 tools/compare/$${part##*:} | sed 's/ \(..\)/0x\1,/g'; echo "0};"; \
 	done >$@
 # README's program, and dit.h as everyone has it.

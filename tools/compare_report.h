@@ -333,6 +333,7 @@ static void tell_place(const comparison *c, const record *r, char *out, size_t s
 
 static void tell_first_past(const comparison *c, FILE *out) {
     const record *r = first_past(c, false);
+    const char *layer = r ? layer_of(&c->sides[0], record_op(c, r)) : "";
     char place[400];
     size_t i, worst = 0;
     if (!c->record_count) {
@@ -343,8 +344,9 @@ static void tell_first_past(const comparison *c, FILE *out) {
     }
     if (r) {
         tell_place(c, r, place, sizeof place);
-        fprintf(out, "first past %.3g: %s: relative L2 %.3g (max-abs %.3g, cosine %.6f%s)\n", c->limit, place,
-                r->stats.relative_l2, r->stats.max_abs, r->stats.cosine, r->stats.not_finite ? ", not finite" : "");
+        fprintf(out, "first past %.3g: %s: relative L2 %.3g (max-abs %.3g, cosine %.6f%s%s%s)\n", c->limit, place,
+                r->stats.relative_l2, r->stats.max_abs, r->stats.cosine, r->stats.not_finite ? ", not finite" : "",
+                *layer ? "; " : "", layer);
         return;
     }
     for (i = 1; i < c->record_count; i++)
@@ -502,6 +504,7 @@ static void json_first(parameter_text *out, const comparison *c) {
     json_raw(out, "{");
     json_text(out, "place", place);
     json_text(out, "name", record_op(c, r)->name);
+    json_text(out, "layer", layer_of(&c->sides[0], record_op(c, r)));
     json_count(out, "step", r->at.phase == 1000 ? r->at.round + 1 : 0);
     json_measure(out, "relative_l2", r->stats.relative_l2);
     json_measure(out, "max_abs", r->stats.max_abs);

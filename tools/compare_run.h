@@ -238,7 +238,7 @@ static bool describe_op(const diti_plan *plan, uint32_t source, op *o) {
         if (!binding->tensor) continue;
         if (tensor->storage == DITI_STORAGE_WEIGHT && !o->weight[0])
             layer_name(tensor->name, o->weight, sizeof o->weight);
-        computes = computes || (!binding->writes && tensor->storage != DITI_STORAGE_WEIGHT && !is_guard(plan, tensor));
+        computes = computes || (binding->reads && tensor->storage != DITI_STORAGE_WEIGHT && !is_guard(plan, tensor));
         if (binding->reads && !is_guard(plan, tensor)) add_read(tensor, o);
         if (binding->writes && !o->tensor && is_plain(tensor)) o->tensor = binding->tensor;
         if (binding->reads && !binding->writes && !o->operand && is_plain(tensor) &&
@@ -253,6 +253,14 @@ static bool describe_op(const diti_plan *plan, uint32_t source, op *o) {
     return true;
 }
 
+/* Whether two views of one tensor have an element in common. */
+static bool views_meet(const diti_tensor_info *a, const diti_tensor_info *b) {
+    const uint64_t row = a->first / a->pitch, column = a->first % a->pitch;
+    const uint64_t other_row = b->first / a->pitch, other_column = b->first % a->pitch;
+    return a->parent == b->parent && row < other_row + b->rows && other_row < row + a->rows &&
+           column < other_column + b->columns && other_column < column + a->columns;
+}
+
 /* Whether a dispatch goes on with what one of the same name has begun: a product whose residual is added apart, or that
    is summed in parts. */
 static bool continues_op(const diti_plan *plan, const op *before, const op *o) {
@@ -261,7 +269,7 @@ static bool continues_op(const diti_plan *plan, const op *before, const op *o) {
     if (before->segment != o->segment || o->is_weight || strcmp(before->label, o->label) != 0) return false;
     for (i = 0; i < dispatch->binding_count; i++)
         if (dispatch->bindings[i].reads && dispatch->bindings[i].tensor &&
-            plan->tensors[dispatch->bindings[i].tensor].parent == plan->tensors[before->tensor].parent)
+            views_meet(&plan->tensors[dispatch->bindings[i].tensor], &plan->tensors[before->tensor]))
             return true;
     return false;
 }
