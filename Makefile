@@ -67,6 +67,14 @@ build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc bu
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc tools/convert/*.h) examples/cli/programs.h build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
+# dit-compare does what dit does, with fewer libraries, and writes a page with its plots.
+build/dit-compare: build/compare_page.inc $(wildcard examples/cli/*.h) examples/cli/txt2img.c
+build/dit-compare: LINKED += -Ibuild
+build/compare_page.inc: $(wildcard tools/compare/*)
+	@mkdir -p $(@D)
+	@for part in page:page.html sheet_page:sheet.html license:LICENSE plot_style:uPlot.min.css plot_script:uPlot.iife.min.js; do \
+	    echo "static const unsigned char compare_$${part%%:*}[] = {"; od -An -v -tx1 tools/compare/$${part##*:} | sed 's/ \(..\)/0x\1,/g'; echo "0};"; \
+	done >$@
 # README's program, and dit.h as everyone has it.
 build/minimal: examples/minimal.c dit.h
 	$(COMPILE) -O1 $< -o $@ $(LIBS)

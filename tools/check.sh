@@ -396,7 +396,7 @@ readme_commands() { # each make target and each flag of build/dit-* that README 
     for target in $(sed -n 's/^make \([a-z-]*\).*/\1/p' $work/commands); do
         grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || { echo "make $target: no such target"; bad=1; }
     done
-    for program in dit dit-convert dit-bench dit-plan; do
+    for program in dit dit-compare dit-convert dit-bench dit-plan; do
         grep -q "^build/$program " $work/commands || continue
         build/$program --help >$work/help 2>&1
         [ $program != dit ] || build/dit --help-all >$work/help 2>&1

@@ -65,8 +65,8 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
 
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
     graph->scope[0] = 0;
-    diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
     if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
+    diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
 }
 
 /* Appends a tensor; the pointer is valid until the next tensor is made. */
@@ -296,4 +296,5 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
     mark->place = (uint32_t)graph->dispatch_count;
     mark->event = (uint32_t)graph->event_count;
     mark->tensor = (uint32_t)graph->tensor_count;
+    memcpy(mark->scope, graph->scope, sizeof mark->scope);
 }

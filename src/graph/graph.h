@@ -130,6 +130,7 @@ typedef struct diti_mark { /* a block of a model begins; or a segment, or what i
     uint32_t block, segment;
     uint32_t place, event; /* dispatches and events before the mark */
     diti_tensor tensor;    /* the first tensor that is made behind the mark */
+    char scope[24];        /* "single block 3" */
 } diti_mark;
 typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];

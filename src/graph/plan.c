@@ -240,6 +240,10 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->event_count = graph->event_count;
     plan->cuts = graph->cuts;
     plan->cut_count = graph->cut_count;
+    plan->marks = graph->marks;
+    plan->mark_count = graph->mark_count;
+    graph->marks = NULL;
+    graph->mark_count = graph->mark_capacity = 0;
     graph->cuts = NULL;
     graph->cut_count = graph->cut_capacity = 0;
     graph->exchanges = NULL;
@@ -331,6 +335,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->exchanges);
     diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
     diti_free(&device->env, plan->events);
+    diti_free(&device->env, plan->marks);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);

@@ -85,6 +85,8 @@ typedef struct diti_plan {
     uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* first event of each segment; the last: event_count */
     diti_cut_weight **cuts;
     size_t cut_count;
+    diti_mark *marks; /* the graph's: which sources belong to which block */
+    size_t mark_count;
     float limit_us;                   /* slices are cut to this */
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */

@@ -1,0 +1,392 @@
+/* build/dit-compare: its statistics against sums in long double and published values; a fault planted in one weight of
+   one block is found, named first and told in one line; dumps are read back, its own and those of a hook in PyTorch.
+   DIT_TEST_ALL does so for every family that has a small pipeline in tests/fixtures, and opens the page in a browser.
+   test-runs: lavapipe */
+#define _GNU_SOURCE
+#include "library.h"
+#include "tools/compare_stats.h"
+#include "examples/cli/files.h"
+#include "test.h"
+#include <stdarg.h>
+#include <sys/wait.h>
+
+static char work[] = "/tmp/dit-compare-XXXXXX";
+
+static bool sweep(void) {
+    const char *all = getenv("DIT_TEST_ALL");
+    return all && strcmp(all, "1") == 0;
+}
+
+/* Exit code of a shell's line; $WORK is the folder of this test. */
+DITI_PRINTF(1, 2) static int shell(const char *format, ...) {
+    char line[4096];
+    va_list args;
+    int status;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char *read_text(const char *name) {
+    char path[256];
+    size_t size = 0;
+    unsigned char *bytes;
+    char *text;
+    snprintf(path, sizeof path, "%s/%s", work, name);
+    bytes = read_file(path, &size);
+    text = calloc(size + 1, 1);
+    if (bytes && text) memcpy(text, bytes, size);
+    free(bytes);
+    return text;
+}
+
+static bool says(const char *name, const char *words) {
+    char *text = read_text(name);
+    bool found = text && strstr(text, words);
+    if (!found) printf("%s has no \"%s\":\n%.600s\n", name, words, text ? text : "");
+    free(text);
+    return found;
+}
+
+/* ---- statistics ---- */
+
+static bool near(double a, double b, double relative) { return fabs(a - b) <= relative * (fabs(b) > 1 ? fabs(b) : 1); }
+
+static void test_tensors(void) {
+    enum { COUNT = 10007 };
+    static float a[COUNT], b[COUNT];
+    long double aa = 0, bb = 0, ab = 0, dd = 0, most = 0, sum = 0;
+    uint64_t total = 0;
+    tensor_stats s;
+    uint32_t i, seed = 1;
+    for (i = 0; i < COUNT; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        a[i] = (float)((int)(seed >> 8) - (1 << 23)) * 1e-6f;
+        b[i] = i % 3 ? a[i] : a[i] * (1 + 1e-4f * (float)(i % 100)) + 1e-5f;
+        aa += (long double)a[i] * a[i];
+        bb += (long double)b[i] * b[i];
+        ab += (long double)a[i] * b[i];
+        dd += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
+        sum += fabsl((long double)a[i] - b[i]);
+        if (fabsl((long double)a[i] - b[i]) > most) most = fabsl((long double)a[i] - b[i]);
+    }
+    s = compare_tensors(a, b, COUNT);
+    CHECK(s.count == COUNT && s.not_finite == 0);
+    CHECK(near(s.relative_l2 * 1e3, (double)(sqrtl(dd / aa) * 1e3L), 1e-12));
+    CHECK(near(1 - s.cosine, (double)(1 - ab / (sqrtl(aa) * sqrtl(bb))), 1e-14));
+    CHECK(near(s.max_abs, (double)most, 1e-15) && near(s.mean_abs, (double)(sum / COUNT), 1e-12));
+    CHECK(near(s.rms[1], (double)sqrtl(bb / COUNT), 1e-12));
+    for (i = 0; i < STAT_BINS; i++) total += s.bins[i];
+    CHECK(total == COUNT && s.bins[0] >= COUNT * 2 / 3 && s.bins[0] < COUNT);
+}
+
+static void test_tensor_edges(void) {
+    const float zeros[3] = {0, 0, 0}, ones[3] = {1, 1, 1}, minus[3] = {-1, -1, -1};
+    const float odd[4] = {NAN, INFINITY, 1, 2}, other[4] = {NAN, -INFINITY, 1, 2};
+    tensor_stats s = compare_tensors(zeros, zeros, 3);
+    CHECK(!(s.relative_l2 > 0) && s.cosine >= 1 && !msprobe_fails(&s));
+    s = compare_tensors(zeros, ones, 3);
+    CHECK(isinf(s.relative_l2) && !(s.cosine > 0) && msprobe_fails(&s));
+    s = compare_tensors(ones, minus, 3);
+    CHECK(near(s.relative_l2, 2, 1e-15) && near(s.cosine, -1, 1e-15));
+    s = compare_tensors(odd, odd, 4);
+    CHECK(s.not_finite == 0 && s.count == 2);
+    s = compare_tensors(odd, other, 4);
+    CHECK(s.not_finite == 1 && msprobe_fails(&s));
+    CHECK(stat_bin(0, 1) == 0 && stat_bin(1e-12, 1) == 1 && stat_bin(5e-8, 1) == 2);
+    CHECK(stat_bin(0.5, 1) == STAT_BINS - 2 && stat_bin(1, 1) == STAT_BINS - 1 && stat_bin(5, 0) == STAT_BINS - 1);
+}
+
+enum { SIDE_X = 29, SIDE_Y = 23 };
+
+/* SSIM as the paper writes it: means first, then variances around them. */
+static double plain_ssim(const unsigned char *a, const unsigned char *b) {
+    long double all = 0, windows = 0;
+    int x, y, dx, dy;
+    for (y = 0; y + 11 <= SIDE_Y; y++)
+        for (x = 0; x + 11 <= SIDE_X; x++) {
+            long double weights = 0, ma = 0, mb = 0, va = 0, vb = 0, vab = 0, w;
+            int pass;
+            for (pass = 0; pass < 2; pass++)
+                for (dy = 0; dy < 11; dy++)
+                    for (dx = 0; dx < 11; dx++) {
+                        long double p = luma_of(a + 4 * ((y + dy) * SIDE_X + x + dx));
+                        long double q = luma_of(b + 4 * ((y + dy) * SIDE_X + x + dx));
+                        w = expl(-((dx - 5) * (dx - 5) + (dy - 5) * (dy - 5)) / 4.5L);
+                        if (!pass) weights += w, ma += w * p, mb += w * q;
+                        if (pass)
+                            va += w * (p - ma) * (p - ma), vb += w * (q - mb) * (q - mb),
+                                vab += w * (p - ma) * (q - mb);
+                        if (!pass && dy == 10 && dx == 10) ma /= weights, mb /= weights;
+                    }
+            va /= weights, vb /= weights, vab /= weights;
+            all +=
+                (2 * ma * mb + 6.5025L) * (2 * vab + 58.5225L) / ((ma * ma + mb * mb + 6.5025L) * (va + vb + 58.5225L));
+            windows++;
+        }
+    return (double)(all / windows);
+}
+
+/* GMSD with a padded copy and Prewitt's kernels as arrays. */
+static double plain_gmsd(const unsigned char *a, const unsigned char *b) {
+    enum { W = SIDE_X / 2, H = SIDE_Y / 2 };
+    static const int prewitt[3] = {1, 0, -1};
+    const unsigned char *pictures[2];
+    static long double padded[2][H + 2][W + 2];
+    long double sum = 0, variance = 0, similarity[H][W];
+    int which, x, y, i, j;
+    pictures[0] = a, pictures[1] = b;
+    for (which = 0; which < 2; which++)
+        for (y = 0; y < H; y++)
+            for (x = 0; x < W; x++) {
+                const unsigned char *p = pictures[which] + 4 * (2 * y * SIDE_X + 2 * x);
+                padded[which][y + 1][x + 1] =
+                    ((long double)luma_of(p) + luma_of(p + 4) + luma_of(p + 4 * SIDE_X) + luma_of(p + 4 * SIDE_X + 4)) /
+                    4;
+            }
+    for (y = 0; y < H; y++)
+        for (x = 0; x < W; x++) {
+            long double m[2];
+            for (which = 0; which < 2; which++) {
+                long double gx = 0, gy = 0;
+                for (i = 0; i < 3; i++)
+                    for (j = 0; j < 3; j++) {
+                        gx += padded[which][y + i][x + j] * prewitt[j] / 3;
+                        gy += padded[which][y + i][x + j] * prewitt[i] / 3;
+                    }
+                m[which] = sqrtl(gx * gx + gy * gy);
+            }
+            similarity[y][x] = (2 * m[0] * m[1] + 170) / (m[0] * m[0] + m[1] * m[1] + 170);
+            sum += similarity[y][x] / (W * H);
+        }
+    for (y = 0; y < H; y++)
+        for (x = 0; x < W; x++) variance += (similarity[y][x] - sum) * (similarity[y][x] - sum) / (W * H);
+    return (double)sqrtl(variance);
+}
+
+static void test_pictures(void) {
+    static unsigned char a[SIDE_X * SIDE_Y * 4], b[SIDE_X * SIDE_Y * 4];
+    const unsigned char red[4] = {255, 0, 0, 255}, white[4] = {255, 255, 255, 255}, grey[4] = {119, 119, 119, 255};
+    long double squares = 0;
+    picture_stats s;
+    double lab[3];
+    size_t i;
+    for (i = 0; i < sizeof a; i++) {
+        a[i] = (unsigned char)(i * 7 + i / 116 * 31);
+        b[i] = (unsigned char)(a[i] ^ (i % 13 == 5 ? 31 : 0));
+        if (i % 4 != 3) squares += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
+    }
+    CHECK(compare_pictures(a, b, SIDE_X, SIDE_Y, &s));
+    CHECK(near(s.psnr, (double)(10 * log10l(255.0L * 255 * 3 * SIDE_X * SIDE_Y / squares)), 1e-12));
+    CHECK_MESSAGE(near(s.ssim, plain_ssim(a, b), 1e-9), "SSIM %.12f, plainly %.12f", s.ssim, plain_ssim(a, b));
+    CHECK_MESSAGE(near(s.gmsd, plain_gmsd(a, b), 1e-6), "GMSD %.9f, plainly %.9f", s.gmsd, plain_gmsd(a, b));
+    CHECK(s.delta_e > 0 && s.ssim < 1 && s.gmsd > 0);
+    CHECK(compare_pictures(a, a, SIDE_X, SIDE_Y, &s) && isinf(s.psnr) && near(s.ssim, 1, 1e-12) && !(s.gmsd > 1e-7) &&
+          !(s.delta_e > 0));
+    CHECK(compare_pictures(a, b, 1, 1, &s) && isnan(s.ssim) && isnan(s.gmsd));
+    /* published values of CIELAB under D65 */
+    lab_of(red, lab);
+    CHECK(fabs(lab[0] - 53.24) < 0.01 && fabs(lab[1] - 80.09) < 0.02 && fabs(lab[2] - 67.20) < 0.02);
+    lab_of(white, lab);
+    CHECK(fabs(lab[0] - 100) < 1e-4 && fabs(lab[1]) < 0.01 && fabs(lab[2]) < 0.02);
+    lab_of(grey, lab);
+    CHECK(fabs(lab[0] - 50.03) < 0.01);
+}
+
+/* ---- faults ---- */
+
+typedef struct planted {
+    const char *folder, *file, *tensor, *flags;
+    const char *place; /* where it is to be found */
+} planted;
+
+#define SMALL "--steps 1 -W 64 -H 64 "
+#define DIFFUSERS "transformer/diffusion_pytorch_model.safetensors"
+static const planted rows[] = {
+    {"pipe_dit", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "--class 3",
+     "step 1, block 1, attention out: relative L2 "},
+    {"pipe_pixart_sigma", DIFFUSERS, "transformer_blocks.1.ff.net.0.proj.weight", SMALL "-p fox",
+     "step 1, block 1, ff in: relative L2 "},
+    {"pipe_cogvideox_2b", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "-p fox --frames 1",
+     "step 1, block 1, attention out: relative L2 "},
+    {"pipe_cogvideox_5b", DIFFUSERS, "transformer_blocks.1.ff.net.2.weight", SMALL "-p fox --frames 1",
+     "step 1, block 1, ff out: relative L2 "},
+    {"pipe_flux2_klein", DIFFUSERS, "single_transformer_blocks.1.attn.to_out.weight", SMALL "-p fox",
+     "step 1, single block 1, out: relative L2 "},
+    {"pipe_krea2", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "-p fox",
+     "step 1, block 1, attention out: relative L2 "},
+    {"pipe_latte", DIFFUSERS, "temporal_transformer_blocks.0.attn1.to_out.0.weight", SMALL "-p fox --frames 4",
+     "step 1, block 0, attention out #2: relative L2 "},
+    {"pipe_ltx", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "-p fox --frames 9",
+     "step 1, block 1, attention out: relative L2 "},
+    {"pipe_opensora11", NULL, "blocks.1.attn.proj.weight", SMALL "-p fox --frames 4",
+     "step 1, block 1, attention out: relative L2 "},
+    {"pipe_opensora12", NULL, "spatial_blocks.0.attn.proj.weight", SMALL "-p fox --frames 17",
+     "step 1, block 0, attention out: relative L2 "},
+    {"pipe_qwenimage", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "-p fox",
+     "step 1, block 1, attention out #3: relative L2 "},
+    {"pipe_zimage", DIFFUSERS, "layers.1.attention.to_out.0.weight", SMALL "-p fox",
+     "step 1, block 2, attention out: relative L2 "},
+    {"pipe_wan22_i2v_a14b", DIFFUSERS, "blocks.0.attn1.to_out.0.weight", SMALL "-p fox --frames 5 -i $WORK/fox.png",
+     "step 1, block 0, attention out: relative L2 "},
+};
+
+/* Turns the signs of the first quarter of a tensor. */
+static bool plant(const char *path, const char *tensor) {
+    size_t size = 0, i;
+    unsigned char *file = read_file(path, &size);
+    uint64_t header = 0;
+    st_reader r;
+    st_entry entry;
+    bool good = file && size > 8;
+    for (i = 8; i-- > 0 && good;) header = header << 8 | file[i];
+    if (good) {
+        r.at = (const char *)file + 8;
+        r.end = r.at + header;
+        r.bad = false;
+        good = st_find(&r, tensor, &entry);
+    }
+    if (good) {
+        const size_t width = strcmp(entry.type, "F32") == 0 ? 4 : 2;
+        for (i = 0; i < (entry.range[1] - entry.range[0]) / 4; i += width)
+            file[8 + header + entry.range[0] + i + width - 1] ^= 0x80;
+        good = write_file(path, file, size);
+    }
+    free(file);
+    return good;
+}
+
+static void test_fault(const planted *row) {
+    char path[512], file[256];
+    const char *name = row->file;
+    int code;
+    CHECK(shell("rm -rf $WORK/model && cp -r tests/fixtures/%s $WORK/model && chmod -R u+w $WORK/model", row->folder) ==
+          0);
+    if (!name) { /* the only file of weights */
+        char *text;
+        shell("cd $WORK/model && ls transformer/*.safetensors >$WORK/name");
+        text = read_text("name");
+        snprintf(file, sizeof file, "%.*s", (int)strcspn(text, "\n"), text);
+        free(text);
+        name = file;
+    }
+    snprintf(path, sizeof path, "%s/model/%s", work, name);
+    if (!CHECK_MESSAGE(plant(path, row->tensor), "%s has no %s", path, row->tensor)) return;
+    code = shell("build/dit-compare --a \"-m tests/fixtures/%s\" --b \"-m $WORK/model\" %s >$WORK/said 2>$WORK/errors",
+                 row->folder, row->flags);
+    CHECK_MESSAGE(code == 10, "%s: exit code %d", row->folder, code);
+    if (code != 10) says("errors", "nothing");
+    CHECK_MESSAGE(says("said", "first past 0.001: ") && says("said", row->place), "%s", row->folder);
+    snprintf(file, sizeof file, "; %.*s)", (int)(strrchr(row->tensor, '.') - row->tensor), row->tensor);
+    CHECK_MESSAGE(says("said", file), "%s", row->folder);
+}
+
+static void test_faults(void) {
+    size_t i, count = sweep() ? DITI_COUNT(rows) : 1;
+    if (sweep()) CHECK(shell("build/dit -q -p fox --steps 1 -W 64 -H 64 -o $WORK/fox.png") == 0);
+    for (i = 0; i < count; i++) test_fault(&rows[i]);
+}
+
+/* ---- dumps ---- */
+
+#define DIT_SMALL "-m tests/fixtures/pipe_dit --class 3 --steps 2 -W 64 -H 64"
+
+/* The operand of a linear layer, under the name that the hook gives it, with a number changed or not. */
+static void write_hooked(float change) {
+    char dump[256], hooked[256];
+    st_tensor t;
+    snprintf(dump, sizeof dump, "%s/dump.safetensors", work);
+    snprintf(hooked, sizeof hooked, "%s/hooked.safetensors", work);
+    if (!CHECK(st_load(dump, "step/block 1/attention@2", &t) == NULL)) return;
+    t.data[0] += change;
+    CHECK(st_save(hooked, "call.1.transformer_blocks.1.attn1.to_out.0:in", t.shape, t.rank, t.data));
+    free(t.data);
+}
+
+static void test_dumps(void) {
+    CHECK(shell("build/dit-compare " DIT_SMALL " --dump $WORK/dump.safetensors --ops \"step/block 1/*\" >$WORK/said") ==
+          0);
+    write_hooked(0);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/hooked.safetensors --json >$WORK/said 2>$WORK/told") ==
+          0);
+    CHECK(says("told", "the same within 0.001: 1 results; the furthest is step 2, block 1, attention"));
+    CHECK(says("said", "\"first\":null"));
+    if (!sweep()) return;
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/dump.safetensors >$WORK/said") == 0);
+    CHECK(says("said", "the same within 0.001"));
+    write_hooked(100);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/hooked.safetensors >$WORK/said") == 10);
+    CHECK(says("said", "first past 0.001: step 2, block 1, attention: relative L2 "));
+}
+
+/* ---- other configurations, refusals, the page ---- */
+
+#define EMOJI "-p fox --steps 2 -W 64 -H 64 "
+
+static void test_configurations(void) {
+    CHECK(shell("build/dit-compare --a \"\" --b \"--split cfg2 --device 0,0\" " EMOJI ">$WORK/said") == 0);
+    CHECK(says("said", "latent at the end: relative L2 0,"));
+    CHECK(shell("build/dit-compare --a \"\" --b \"--split tensor2 --device 0,0\" " EMOJI ">$WORK/said") == 0);
+    CHECK(shell("build/dit-compare --a \"\" --b \"--type i8r\" --limit 0.5 " EMOJI ">$WORK/said") == 0);
+    CHECK(shell("build/dit-compare --a \"\" --b \"--steps 3\" " EMOJI ">$WORK/said") == 10);
+    CHECK(
+        shell(
+            "build/dit-compare sheet --column \"a: --steps 2\" --column \"b: --type i8r\" --row fox --row \"red heart\" "
+            "--steps 2 -W 64 -H 64 -o $WORK/sheet.html >$WORK/said") == 0);
+    CHECK(says("said", "| b | ") && shell("test -s $WORK/sheet.png -a -s $WORK/sheet.html") == 0);
+}
+
+static void test_refusals(void) {
+    static const struct {
+        const char *line;
+        int code;
+        const char *words;
+    } wrong[] = {{"", 0, NULL},
+                 {"--a --steps", 2, "--steps"},
+                 {"--a \"\" --limit x", 2, "--limit x: must be a number"},
+                 {"--a \"\" --only-steps 3-1", 2, "must be steps from 1"},
+                 {"--a \"\" --against x", 2, "leave out --a and --b"},
+                 {"-p fox", 2, "what shall be compared?"},
+                 {"--a \"\" --b \"\" --nothing", 2, "--nothing"},
+                 {"--a \"-m nowhere\" --b \"\" -p fox", 3, "nowhere"},
+                 {"sheet --row fox", 2, "a sheet needs --column"}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(wrong); i++) {
+        int code = shell("build/dit-compare %s >$WORK/said 2>$WORK/errors", wrong[i].line);
+        CHECK_MESSAGE(code == wrong[i].code, "dit-compare %s: exit code %d", wrong[i].line, code);
+        if (wrong[i].words) CHECK(says("errors", wrong[i].words));
+    }
+}
+
+/* The page in a browser: its search leaves one op of each block, and the plots are drawn. */
+static void test_page(void) {
+    CHECK(shell("build/dit-compare --a \"\" --b \"--type i8r\" " EMOJI "-o $WORK/page.html >$WORK/said") == 10);
+    CHECK(shell("! grep -o 'src=\"http[^\"]*\\|href=\"http[^\"]*' $WORK/page.html") == 0);
+    if (shell("command -v chromium >/dev/null") != 0) {
+        printf("skipped: the page in a browser: chromium is not installed\n");
+        return;
+    }
+    CHECK(shell("timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=$WORK/profile "
+                "--virtual-time-budget=5000 --dump-dom \"file://$WORK/page.html#search=attn1.to_q\" >$WORK/dom "
+                "2>$WORK/browser.log") == 0);
+    CHECK(says("dom", ">20 of ")); /* ten blocks have an expansion and a product */
+    CHECK(says("dom", "<canvas") && says("dom", "first past 0.001: "));
+    CHECK(shell("[ \"$(grep -o 'class=\"op[^\"]*\" hidden' $WORK/dom | wc -l)\" -gt 100 ]") == 0);
+}
+
+int main(void) {
+    test_tensors();
+    test_tensor_edges();
+    test_pictures();
+    if (!mkdtemp(work)) return 1;
+    setenv("WORK", work, 1);
+    test_refusals();
+    test_faults();
+    test_dumps();
+    if (sweep()) test_configurations();
+    if (sweep()) test_page();
+    shell("rm -rf $WORK");
+    return TEST_END("compare");
+}

@@ -1,0 +1,654 @@
+/* What dit-compare keeps of a comparison, and how it tells it: one line, a table, JSON, a page. Include it after
+   compare_run.h. Not part of dit.h. */
+#ifndef COMPARE_REPORT_H
+#define COMPARE_REPORT_H
+#include "compare_run.h"
+#include "compare_page.inc" /* build/compare_page.inc: the files of tools/compare as arrays */
+
+/* ---- threads ---- */
+
+#ifdef _WIN32
+typedef CRITICAL_SECTION mutex;
+typedef CONDITION_VARIABLE condition;
+typedef HANDLE thread_id;
+static void mutex_make(mutex *m) { InitializeCriticalSection(m); }
+static void mutex_lock(mutex *m) { EnterCriticalSection(m); }
+static void mutex_unlock(mutex *m) { LeaveCriticalSection(m); }
+static void condition_make(condition *c) { InitializeConditionVariable(c); }
+static void condition_tell(condition *c) { WakeAllConditionVariable(c); }
+static void condition_wait(condition *c, mutex *m) { SleepConditionVariableCS(c, m, INFINITE); }
+#else
+typedef pthread_mutex_t mutex;
+typedef pthread_cond_t condition;
+typedef pthread_t thread_id;
+static void mutex_make(mutex *m) { pthread_mutex_init(m, NULL); }
+static void mutex_lock(mutex *m) { pthread_mutex_lock(m); }
+static void mutex_unlock(mutex *m) { pthread_mutex_unlock(m); }
+static void condition_make(condition *c) { pthread_cond_init(c, NULL); }
+static void condition_tell(condition *c) { pthread_cond_broadcast(c); }
+static void condition_wait(condition *c, mutex *m) { pthread_cond_wait(c, m); }
+#endif
+
+struct comparison;
+typedef struct thread_task {
+    void (*run)(struct comparison *c);
+    struct comparison *c;
+} thread_task;
+
+#ifdef _WIN32
+static unsigned __stdcall thread_main(void *memory) {
+#else
+static void *thread_main(void *memory) {
+#endif
+    thread_task task = *(thread_task *)memory;
+    free(memory);
+    task.run(task.c);
+    return 0;
+}
+
+static bool thread_start(thread_id *out, void (*run)(struct comparison *c), struct comparison *c) {
+    thread_task *task = malloc(sizeof *task);
+    bool good = task != NULL;
+    if (task) {
+        task->run = run;
+        task->c = c;
+#ifdef _WIN32
+        *out = (HANDLE)_beginthreadex(NULL, 0, thread_main, task, 0, NULL);
+        good = *out != NULL;
+#else
+        good = pthread_create(out, NULL, thread_main, task) == 0;
+#endif
+    }
+    if (!good) free(task);
+    return good;
+}
+
+static void thread_join(thread_id thread) {
+#ifdef _WIN32
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+#else
+    pthread_join(thread, NULL);
+#endif
+}
+
+/* ---- names ---- */
+
+/* Whether a pattern with * and ? stands for the whole name. */
+static bool name_matches(const char *pattern, const char *name) {
+    for (; *pattern; pattern++, name++) {
+        if (*pattern == '*') {
+            for (; *name; name++)
+                if (name_matches(pattern + 1, name)) return true;
+            return name_matches(pattern + 1, name);
+        }
+        if (!*name || (*pattern != '?' && *pattern != *name)) return false;
+    }
+    return !*name;
+}
+
+/* The name of a result in a file: "step/block 3/attention@2" in the second step. */
+static void result_name(const op *o, const moment *at, char *out, size_t size) {
+    if (at->phase == 1000 || at->round)
+        snprintf(out, size, "%s@%u", o->name, at->round + 1);
+    else
+        snprintf(out, size, "%s", o->name);
+}
+
+/* ---- dumps: the data goes to a file without a name, behind a header that is known at the end ---- */
+
+typedef struct tensor_dump {
+    FILE *file;
+    const char *path;
+    parameter_text header;
+    uint64_t bytes;
+    bool failed;
+} tensor_dump;
+
+static int dump_open(tensor_dump *d, const char *path) {
+    const char *why = why_not_writable(path);
+    if (why) return complain(EXIT_OUTPUT, "--dump %s: %s", path, why);
+    d->path = path;
+    d->file = tmpfile();
+    return d->file ? EXIT_GOOD : complain(EXIT_OUTPUT, "--dump %s: no temporary file: %s", path, strerror(errno));
+}
+
+static void dump_add(tensor_dump *d, const op *o, const moment *at, const float *values) {
+    const uint64_t size = (uint64_t)o->rows * o->columns * sizeof *values;
+    char name[200], text[160];
+    result_name(o, at, name, sizeof name);
+    json_raw(&d->header, d->header.length ? "," : "{");
+    json_quote(&d->header, name);
+    snprintf(text, sizeof text, ":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[%llu,%llu]}", o->rows,
+             o->columns, (unsigned long long)d->bytes, (unsigned long long)(d->bytes + size));
+    json_raw(&d->header, text);
+    d->bytes += size;
+    if (fwrite(values, 1, (size_t)size, d->file) != size) d->failed = true;
+}
+
+static int dump_close(tensor_dump *d) {
+    static char piece[1 << 16];
+    unsigned char length[8] = {0};
+    output_file out;
+    size_t n;
+    bool good;
+    int i;
+    json_raw(&d->header, d->header.length ? "}" : "{}");
+    while (d->header.at && d->header.length % 8) json_raw(&d->header, " ");
+    if (!d->header.at) return complain(EXIT_MEMORY, "out of memory for the header of %s", d->path);
+    for (i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)d->header.length >> (8 * i));
+    if (!output_open(&out, d->path)) return complain(EXIT_OUTPUT, "--dump %s: %s", d->path, strerror(errno));
+    rewind(d->file);
+    good = !d->failed && fwrite(length, 1, 8, out.file) == 8 &&
+           fwrite(d->header.at, 1, d->header.length, out.file) == d->header.length;
+    while (good && (n = fread(piece, 1, sizeof piece, d->file)) > 0) good = fwrite(piece, 1, n, out.file) == n;
+    good = output_close(&out, good && !ferror(d->file));
+    return good ? EXIT_GOOD : complain(EXIT_OUTPUT, "--dump %s: %s", d->path, strerror(errno));
+}
+
+static void dump_free(tensor_dump *d) {
+    if (d->file) fclose(d->file);
+    free(d->header.at);
+}
+
+/* ---- a dump as the reference ---- */
+
+typedef char module_name[160];
+typedef struct reference {
+    diti_checkpoint *checkpoint; /* NULL: there is none */
+    module_name *modules;        /* by op: what tools/compare/hook.py calls its result; empty: nothing */
+    uint32_t found;
+    float *values;
+    size_t room;
+    dit_error err;
+} reference;
+
+/* The op before `before` whose result is a tensor as it is read; op_count: none. */
+static uint32_t maker_of(const side *s, uint32_t before, diti_tensor read) {
+    const diti_tensor_info *want = &s->plan->tensors[read];
+    uint32_t i;
+    for (i = before; i-- > 0 && s->ops[i].segment == s->ops[before].segment;) {
+        const diti_tensor_info *made = &s->plan->tensors[s->ops[i].tensor];
+        if (made->parent == want->parent && made->first == want->first && made->rows == want->rows &&
+            made->columns == want->columns)
+            return i;
+    }
+    return s->op_count;
+}
+
+/* The layer that a product applies: named by its own weight or bias, else by the weight that was expanded for it. */
+static const char *layer_of(const side *s, const op *o) {
+    const diti_dispatch *dispatch = &s->plan->sources[o->source];
+    uint32_t i, k;
+    if (o->weight[0] || dispatch->cost_kind != DITI_COST_GEMM) return o->weight;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        if (!dispatch->bindings[i].tensor || dispatch->bindings[i].writes) continue;
+        k = maker_of(s, (uint32_t)(o - s->ops), dispatch->bindings[i].tensor);
+        if (k < s->op_count && s->ops[k].is_weight) return s->ops[k].weight;
+    }
+    return "";
+}
+
+/* "blocks.3" of "transformer.blocks.3.attn.to_q" for the scope "block 3". */
+static bool block_module(const char *layer, const char *name, char *out, size_t size) {
+    const char *block = strstr(name, "block "), *at = layer;
+    char number[24];
+    if (!block) return false;
+    snprintf(number, sizeof number, ".%.*s.", (int)strcspn(block + 6, "/"), block + 6);
+    at = strstr(layer, number);
+    if (at) snprintf(out, size, "%.*s", (int)(at - layer + (ptrdiff_t)strlen(number) - 1), layer);
+    return at != NULL;
+}
+
+/* An input of a linear layer, as PyTorch has it, is the result of the op that made the product's operand; the output of
+   a block is the result of the last op in its scope. What dit.h fuses with a product has no counterpart. */
+static void name_modules(reference *r, const side *s) {
+    uint32_t i, k;
+    for (i = 0; i < s->op_count; i++) {
+        const op *o = &s->ops[i], *next = i + 1 < s->op_count ? &s->ops[i + 1] : NULL;
+        const char *layer = o->is_weight ? "" : layer_of(s, o);
+        const size_t scope = (size_t)(strrchr(o->name, '/') ? strrchr(o->name, '/') - o->name : 0);
+        if (!diti_share_is_step(s->share, o->segment)) continue;
+        if (*layer && o->operand) {
+            k = maker_of(s, i, o->operand);
+            if (k < s->op_count && !r->modules[k][0]) snprintf(r->modules[k], sizeof r->modules[k], "%s:in", layer);
+        }
+        if (*layer && scope && (!next || strncmp(o->name, next->name, scope + 1)))
+            block_module(layer, o->name, r->modules[i], sizeof r->modules[i]);
+    }
+}
+
+static int reference_open(reference *r, const char *path, const side *s) {
+    dit_source source = {0};
+    source.path = path;
+    if (diti_checkpoint_open(&s->a.context->env, &source, &r->checkpoint, &r->err) < 0)
+        return complain(EXIT_INPUT, "--against: %s", r->err.message);
+    r->modules = calloc(s->op_count + 1, sizeof *r->modules);
+    if (!r->modules) return complain(EXIT_MEMORY, "out of memory");
+    name_modules(r, s);
+    return EXIT_GOOD;
+}
+
+static const diti_stored_tensor *reference_named(const reference *r, const side *s, const op *o, const moment *at) {
+    const diti_stored_tensor *found;
+    const char *module = r->modules[o - s->ops];
+    char name[240];
+    int part;
+    result_name(o, at, name, sizeof name);
+    found = diti_checkpoint_find(r->checkpoint, name);
+    if (!strncmp(module, "transformer.", 12)) module += 12;
+    for (part = -1; part < 2 && !found && *module && at->phase == 1000; part++) {
+        snprintf(name, sizeof name, part < 0 ? "call.%u.%s" : "call.%u.%s:%d", at->round, module, part);
+        found = diti_checkpoint_find(r->checkpoint, name);
+        if (found && diti_stored_tensor_elements(found) != (uint64_t)o->rows * o->columns) found = NULL;
+    }
+    return found && diti_stored_tensor_elements(found) == (uint64_t)o->rows * o->columns ? found : NULL;
+}
+
+/* The reference's numbers for a result, in r->values; false: it has none of that name and size. */
+static bool reference_find(reference *r, const side *s, const op *o, const moment *at) {
+    const size_t count = (size_t)o->rows * o->columns;
+    const diti_stored_tensor *found = reference_named(r, s, o, at);
+    if (!found) return false;
+    if (count > r->room) {
+        free(r->values);
+        r->values = malloc(count * sizeof *r->values);
+        r->room = r->values ? count : 0;
+    }
+    if (!r->values || diti_checkpoint_read_float(r->checkpoint, found, r->values, count, &r->err) < 0) return false;
+    r->found++;
+    return true;
+}
+
+static void reference_close(reference *r) {
+    diti_checkpoint_close(r->checkpoint);
+    free(r->modules);
+    free(r->values);
+}
+
+/* ---- the comparison ---- */
+
+typedef struct record {
+    moment at;
+    tensor_stats stats;
+} record;
+
+typedef struct comparison {
+    side sides[2];
+    uint32_t side_count;
+    double limit;
+    bool steps[1024];
+    record *records;
+    size_t record_count, record_room;
+    bool lacks_memory;
+    tensor_dump dump;
+    reference reference;
+    picture_stats picture; /* where there are two */
+    bool has_picture;
+    tensor_stats latent;
+    mutex lock; /* guards all below */
+    condition changed;
+    bool full, over, drained; /* a value waits; the first side has ended; the second one has */
+    moment at;
+    const float *values;
+    int first_code;
+} comparison;
+
+static const op *record_op(const comparison *c, const record *r) { return &c->sides[0].ops[r->at.op]; }
+
+static bool record_parts(const comparison *c, const record *r) {
+    return r->stats.not_finite || !(r->stats.relative_l2 <= c->limit);
+}
+
+/* The first result past the limit that is no mere weight, or the first weight; NULL: none. */
+static const record *first_past(const comparison *c, bool weights) {
+    size_t i;
+    for (i = 0; i < c->record_count; i++)
+        if (record_op(c, &c->records[i])->is_weight == weights && record_parts(c, &c->records[i]))
+            return &c->records[i];
+    return NULL;
+}
+
+static bool comparison_parts(const comparison *c) {
+    if (first_past(c, false)) return true;
+    return c->side_count == 2 && (c->latent.not_finite || !(c->latent.relative_l2 <= c->limit));
+}
+
+/* ---- on the terminal ---- */
+
+/* "step 3, block 7, attention out" of "step/block 7/attention_out". */
+static void tell_place(const comparison *c, const record *r, char *out, size_t size) {
+    const char *name = record_op(c, r)->name, *from = name;
+    size_t used = 0;
+    if (r->at.phase == 1000) {
+        used = (size_t)snprintf(out, size, "step %u, ", r->at.round + 1);
+        from = strchr(name, '/') ? strchr(name, '/') + 1 : name;
+    }
+    for (; *from && used + 3 < size; from++) {
+        if (*from == '/') out[used++] = ',';
+        out[used++] = *from == '/' || *from == '_' ? ' ' : *from;
+    }
+    out[used] = 0;
+}
+
+static void tell_first_past(const comparison *c, FILE *out) {
+    const record *r = first_past(c, false);
+    const char *layer = r ? layer_of(&c->sides[0], record_op(c, r)) : "";
+    char place[400];
+    size_t i, worst = 0;
+    if (!c->record_count) {
+        fprintf(out, "nothing to compare op by op: %s\n",
+                c->side_count == 2 ? "the two have no op in common, or their step counts differ"
+                                   : "the file has no result of these names and sizes");
+        return;
+    }
+    if (r) {
+        tell_place(c, r, place, sizeof place);
+        fprintf(out, "first past %.3g: %s: relative L2 %.3g (max-abs %.3g, cosine %.6f%s%s%s)\n", c->limit, place,
+                r->stats.relative_l2, r->stats.max_abs, r->stats.cosine, r->stats.not_finite ? ", not finite" : "",
+                *layer ? "; " : "", layer);
+        return;
+    }
+    for (i = 1; i < c->record_count; i++)
+        if (c->records[i].stats.relative_l2 > c->records[worst].stats.relative_l2) worst = i;
+    tell_place(c, &c->records[worst], place, sizeof place);
+    fprintf(out, "%s %.3g: %llu results; the furthest is %s: relative L2 %.3g\n",
+            comparison_parts(c) ? "the latent at the end parts, but no op that both have is past" : "the same within",
+            c->limit, (unsigned long long)c->record_count, place, c->records[worst].stats.relative_l2);
+}
+
+static void tell_other_weights(const comparison *c, FILE *out) {
+    const record *first = first_past(c, true);
+    double most = 0;
+    size_t i, count = 0;
+    for (i = 0; i < c->record_count; i++) {
+        const record *r = &c->records[i];
+        if (!record_op(c, r)->is_weight || !record_parts(c, r) || r->at.round != first->at.round) continue;
+        count++;
+        if (r->stats.relative_l2 > most) most = r->stats.relative_l2;
+    }
+    if (count)
+        fprintf(out, "weights that differ: %llu matrices, relative L2 up to %.3g; the first is %s\n",
+                (unsigned long long)count, most, record_op(c, first)->weight);
+}
+
+static int compare_by_error(const void *a, const void *b) {
+    const record *x = *(const record *const *)a, *y = *(const record *const *)b;
+    return (x->stats.relative_l2 < y->stats.relative_l2) - (x->stats.relative_l2 > y->stats.relative_l2);
+}
+
+enum { TABLE_ROWS = 8 };
+
+/* The ops that are furthest apart, each in its worst step. */
+static void tell_worst(const comparison *c, FILE *out) {
+    const record **order = malloc((c->record_count + 1) * sizeof *order);
+    bool *told = calloc(c->sides[0].op_count + 1, 1);
+    char place[400];
+    size_t i, rows = 0;
+    for (i = 0; order && i < c->record_count; i++) order[i] = &c->records[i];
+    if (order) qsort(order, c->record_count, sizeof *order, compare_by_error);
+    for (i = 0; order && told && i < c->record_count && rows < TABLE_ROWS; i++) {
+        const tensor_stats *s = &order[i]->stats;
+        if (told[order[i]->at.op] || !(s->relative_l2 > 0)) continue;
+        told[order[i]->at.op] = true;
+        if (!rows++) fprintf(out, "%-44s %11s %10s %10s\n", "furthest apart", "relative L2", "max-abs", "cosine");
+        tell_place(c, order[i], place, sizeof place);
+        fprintf(out, "%-44.44s %11.3g %10.3g %10.6f\n", place, s->relative_l2, s->max_abs, s->cosine);
+    }
+    free(order);
+    free(told);
+}
+
+static uint32_t unpaired(const side *s) {
+    uint32_t i, count = 0;
+    for (i = 0; i < s->op_count; i++) count += s->ops[i].pair == UINT32_MAX;
+    return count;
+}
+
+static void tell(const comparison *c, FILE *out) {
+    tell_first_past(c, out);
+    tell_other_weights(c, out);
+    tell_worst(c, out);
+    if (c->side_count < 2) return;
+    fprintf(out, "latent at the end: relative L2 %.3g, cosine %.6f\n", c->latent.relative_l2, c->latent.cosine);
+    if (c->has_picture)
+        fprintf(out, "picture: PSNR %.2f dB, SSIM %.4f, GMSD %.4f, mean dE*ab %.2f\n", c->picture.psnr, c->picture.ssim,
+                c->picture.gmsd, c->picture.delta_e);
+    if (unpaired(&c->sides[0]) || unpaired(&c->sides[1]))
+        fprintf(out, "ops that only one has, or in another shape: %u and %u\n", unpaired(&c->sides[0]),
+                unpaired(&c->sides[1]));
+}
+
+/* ---- JSON ---- */
+
+/* What is not finite is no number of JSON. */
+static void json_value(parameter_text *out, double value) {
+    char digits[32];
+    snprintf(digits, sizeof digits, isfinite(value) ? "%.7g" : "null", value);
+    json_raw(out, digits);
+}
+
+static void json_measure(parameter_text *out, const char *key, double value) {
+    json_key(out, key);
+    json_value(out, value);
+}
+
+static void json_side(parameter_text *out, const char *key, const side *s) {
+    json_key(out, key);
+    json_raw(out, "{");
+    json_text(out, "flags", s->title);
+    json_text(out, "device", s->device->info.name);
+    json_text(out, "rung", s->device->info.rung);
+    json_text(out, "model", s->a.model_path);
+    json_text(out, "split", s->memory.split);
+    json_count(out, "steps", s->a.r.steps);
+    json_count(out, "memory", s->memory.peak);
+    json_count(out, "ops", s->op_count);
+    json_count(out, "unpaired", unpaired(s));
+    json_raw(out, "}");
+}
+
+static void json_op(parameter_text *out, const op *o) {
+    json_raw(out, "{");
+    json_text(out, "name", o->name);
+    json_text(out, "weight", o->weight);
+    json_text(out, "reads", o->reads);
+    json_count(out, "rows", o->rows);
+    json_count(out, "columns", o->columns);
+    json_count(out, "is_weight", o->is_weight);
+    json_raw(out, "}");
+}
+
+static void json_numbers(parameter_text *out, const double *values, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (i) json_raw(out, ",");
+        json_value(out, values[i]);
+    }
+}
+
+/* A row: the names stand in "columns". */
+static void json_record(parameter_text *out, const record *r) {
+    const tensor_stats *s = &r->stats;
+    const double values[] = {r->at.op,
+                             r->at.phase == 1000 ? r->at.round + 1.0 : 0.0,
+                             s->relative_l2,
+                             s->max_abs,
+                             s->cosine,
+                             s->mean_abs,
+                             s->within_1,
+                             s->within_5,
+                             s->rms[0],
+                             s->rms[1],
+                             (double)s->not_finite,
+                             msprobe_fails(s)};
+    double bins[STAT_BINS];
+    int i;
+    for (i = 0; i < STAT_BINS; i++) bins[i] = (double)s->bins[i];
+    json_raw(out, "[");
+    json_numbers(out, values, DITI_COUNT(values));
+    json_raw(out, ",[");
+    json_numbers(out, bins, STAT_BINS);
+    json_raw(out, "]]");
+}
+
+static void json_first(parameter_text *out, const comparison *c) {
+    const record *r = first_past(c, false);
+    char place[400];
+    json_key(out, "first");
+    if (!r) {
+        json_raw(out, "null");
+        return;
+    }
+    tell_place(c, r, place, sizeof place);
+    json_raw(out, "{");
+    json_text(out, "place", place);
+    json_text(out, "name", record_op(c, r)->name);
+    json_text(out, "layer", layer_of(&c->sides[0], record_op(c, r)));
+    json_count(out, "step", r->at.phase == 1000 ? r->at.round + 1 : 0);
+    json_measure(out, "relative_l2", r->stats.relative_l2);
+    json_measure(out, "max_abs", r->stats.max_abs);
+    json_measure(out, "cosine", r->stats.cosine);
+    json_raw(out, "}");
+}
+
+static void json_picture(parameter_text *out, const comparison *c) {
+    if (!c->has_picture) return;
+    json_key(out, "picture");
+    json_raw(out, "{");
+    json_measure(out, "psnr", c->picture.psnr);
+    json_measure(out, "ssim", c->picture.ssim);
+    json_measure(out, "gmsd", c->picture.gmsd);
+    json_measure(out, "delta_e", c->picture.delta_e);
+    json_raw(out, "}");
+}
+
+/* All but a last brace, so that the page may add pictures. */
+static void json_comparison(parameter_text *out, const comparison *c) {
+    size_t i;
+    json_raw(out, "{");
+    json_measure(out, "limit", c->limit);
+    json_count(out, "parted", comparison_parts(c));
+    json_side(out, "a", &c->sides[0]);
+    if (c->side_count == 2) json_side(out, "b", &c->sides[1]);
+    json_first(out, c);
+    json_measure(out, "latent_relative_l2", c->side_count == 2 ? c->latent.relative_l2 : NAN);
+    json_picture(out, c);
+    json_key(out, "columns");
+    json_raw(out, "[\"op\",\"step\",\"relative_l2\",\"max_abs\",\"cosine\",\"mean_abs\",\"within_1\",\"within_5\","
+                  "\"rms_a\",\"rms_b\",\"not_finite\",\"msprobe_fails\",\"histogram\"]");
+    json_key(out, "ops");
+    for (i = 0; i < c->sides[0].op_count; i++) {
+        json_raw(out, i ? "," : "[");
+        json_op(out, &c->sides[0].ops[i]);
+    }
+    json_raw(out, c->sides[0].op_count ? "]" : "[]");
+    json_key(out, "results");
+    json_raw(out, "[");
+    for (i = 0; i < c->record_count; i++) {
+        if (i) json_raw(out, ",");
+        json_record(out, &c->records[i]);
+    }
+    json_raw(out, "]");
+}
+
+/* ---- the page ---- */
+
+static void append_base64(parameter_text *out, const unsigned char *bytes, size_t size) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t i;
+    char four[5] = "";
+    for (i = 0; i < size; i += 3) {
+        uint32_t word = (uint32_t)bytes[i] << 16 | (i + 1 < size ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                        (i + 2 < size ? bytes[i + 2] : 0);
+        four[0] = digits[word >> 18];
+        four[1] = digits[word >> 12 & 63];
+        four[2] = i + 1 < size ? digits[word >> 6 & 63] : '=';
+        four[3] = i + 2 < size ? digits[word & 63] : '=';
+        json_raw(out, four);
+    }
+}
+
+static void json_png(parameter_text *out, const char *key, const unsigned char *rgba, uint32_t width, uint32_t height) {
+    size_t size = 0;
+    unsigned char *png = encode_png(rgba, width, height, NULL, NULL, &size);
+    json_key(out, key);
+    json_raw(out, "\"data:image/png;base64,");
+    if (png) append_base64(out, png, size);
+    json_raw(out, "\"");
+    free(png);
+}
+
+/* Eight times the difference, around grey. */
+static unsigned char *difference_picture(const unsigned char *a, const unsigned char *b, size_t pixels) {
+    unsigned char *out = malloc(pixels * 4);
+    size_t i;
+    for (i = 0; out && i < pixels * 4; i++) {
+        int value = 128 + 8 * ((int)b[i] - (int)a[i]);
+        out[i] = i % 4 == 3 ? 255 : (unsigned char)(value < 0 ? 0 : value > 255 ? 255 : value);
+    }
+    return out;
+}
+
+static void json_pictures(parameter_text *out, const comparison *c) {
+    const app *a = &c->sides[0].a, *b = &c->sides[1].a;
+    unsigned char *difference = NULL;
+    json_png(out, "picture_a", c->sides[0].rgba, a->r.width, a->r.height);
+    if (c->side_count == 2) json_png(out, "picture_b", c->sides[1].rgba, b->r.width, b->r.height);
+    if (c->has_picture)
+        difference = difference_picture(c->sides[0].rgba, c->sides[1].rgba, (size_t)a->r.width * a->r.height);
+    if (difference) json_png(out, "picture_difference", difference, a->r.width, a->r.height);
+    free(difference);
+}
+
+/* A page's text up to a mark, then what stands there; returns what is behind the mark. */
+static const char *put_part(FILE *out, const char *page, const char *mark, const char *part) {
+    const char *at = strstr(page, mark);
+    if (!at) return page;
+    fwrite(page, 1, (size_t)(at - page), out);
+    for (; *part; part++) { /* "</" would end a script */
+        fputc(*part, out);
+        if (part[0] == '<' && part[1] == '/') fputc('\\', out);
+    }
+    return at + strlen(mark);
+}
+
+static int write_page(const char *path, const char *page, const char *data) {
+    output_file out;
+    if (!output_open(&out, path)) return complain(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
+    page = put_part(out.file, page, "%PLOT_LICENSE%", (const char *)compare_license);
+    page = put_part(out.file, page, "%PLOT_STYLE%", (const char *)compare_plot_style);
+    page = put_part(out.file, page, "%PLOT_SCRIPT%", (const char *)compare_plot_script);
+    page = put_part(out.file, page, "%DATA%", data);
+    fputs(page, out.file);
+    if (!output_close(&out, !ferror(out.file)))
+        return complain(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(errno));
+    return EXIT_GOOD;
+}
+
+/* ---- the whole ---- */
+
+static void compare_results(comparison *c) {
+    const side *a = &c->sides[0], *b = &c->sides[1];
+    if (c->side_count < 2) return;
+    if (a->latent_count == b->latent_count) c->latent = compare_tensors(a->latent, b->latent, a->latent_count);
+    if (a->a.r.width == b->a.r.width && a->a.r.height == b->a.r.height)
+        c->has_picture = compare_pictures(a->rgba, b->rgba, a->a.r.width, a->a.r.height, &c->picture);
+}
+
+static int report(comparison *c, const char *page, bool json) {
+    parameter_text text = {0};
+    int code = EXIT_GOOD;
+    compare_results(c);
+    if (c->side_count == 2 || c->reference.checkpoint) tell(c, json ? stderr : stdout);
+    if (!json && !page) return EXIT_GOOD;
+    json_comparison(&text, c);
+    if (json && text.at) printf("%s}\n", text.at);
+    if (page) json_pictures(&text, c);
+    json_raw(&text, "}");
+    if (!text.at) code = complain(EXIT_MEMORY, "out of memory for the report");
+    if (!code && page) code = write_page(page, (const char *)compare_page, text.at);
+    free(text.at);
+    return code;
+}
+#endif

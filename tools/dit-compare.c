@@ -1,0 +1,334 @@
+/* build/dit-compare: where two configurations of `dit` part, or one and a dump of PyTorch. docs/compare.md describes
+   it.
+
+   Both configurations are prepared as `dit` would (compare_run.h), with a job each whose slices have one op each. The
+   first one runs in a thread of its own and hands over the result of each op that both have; the second one, when it
+   comes to that op, compares (compare_stats.h) and lets the first go on. No more than one result of each is held. */
+#include "compare_stats.h"
+#include "compare_run.h"
+#include "compare_report.h"
+#include "compare_sheet.h"
+
+static const char compare_help[] =
+    "usage: dit-compare --a \"FLAGS\" --b \"FLAGS\" [FLAGS of both] [options]\n"
+    "       dit-compare --against FILE [FLAGS] [options]\n"
+    "       dit-compare sheet --column \"NAME: FLAGS\" ... --row PROMPT ... [FLAGS of all] [options]\n"
+    "\n"
+    "FLAGS are those of `dit`: -p, -m, --seed, --steps, --type, --split, --device, ...; and\n"
+    "      --rung R            base fp16 half coop coop2, for this configuration alone\n"
+    "      --override K=V      as in dit_context_desc.overrides; may be repeated\n"
+    "\n"
+    "Options:\n"
+    "      --limit X           relative L2 past which results part (default: 1e-3)\n"
+    "      --only-steps LIST   steps to look at, as 1,5-7 (default: all)\n"
+    "      --ops GLOB          ops to look at, as \"*block 7/*\" (default: all)\n"
+    "      --against FILE      a dump of tools/compare/hook.py, or one of --dump\n"
+    "      --dump FILE         whole tensors of the ops looked at, as safetensors\n"
+    "      --list              name the ops, and compare nothing\n"
+    "  -o, --output FILE.html  the page (default: none; of sheet: also FILE.png)\n"
+    "      --json              all results as JSON on standard output\n"
+    "  -h, --help              show this\n"
+    "\n"
+    "Exit codes: 0 the same within the limit, 10 they part, 2 wrong usage, 3 model or input\n"
+    "file, 4 output, 5 device, 6 out of memory, 1 anything else.\n";
+
+enum { EXIT_PARTED = 10, MOST_STEPS = 1024 };
+
+/* ---- options ---- */
+
+typedef struct compare_options {
+    const char *a, *b, *against, *limit_text, *steps, *ops, *dump, *output;
+    double limit;
+    bool json, list, help;
+    char *common[96]; /* words for both */
+    int common_count;
+} compare_options;
+
+static const struct compare_option {
+    const char *name, *letter;
+    size_t text, flag; /* offsets; flag 0: it is a text */
+} compare_table[] = {
+    {"--a", NULL, offsetof(compare_options, a), 0},
+    {"--b", NULL, offsetof(compare_options, b), 0},
+    {"--against", NULL, offsetof(compare_options, against), 0},
+    {"--limit", NULL, offsetof(compare_options, limit_text), 0},
+    {"--only-steps", NULL, offsetof(compare_options, steps), 0},
+    {"--ops", NULL, offsetof(compare_options, ops), 0},
+    {"--dump", NULL, offsetof(compare_options, dump), 0},
+    {"--output", "-o", offsetof(compare_options, output), 0},
+    {"--json", NULL, 0, offsetof(compare_options, json)},
+    {"--list", NULL, 0, offsetof(compare_options, list)},
+    {"--help", "-h", 0, offsetof(compare_options, help)},
+};
+
+static const struct compare_option *find_compare_option(const char *word, size_t length) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(compare_table); i++)
+        if ((strlen(compare_table[i].name) == length && !strncmp(word, compare_table[i].name, length)) ||
+            (compare_table[i].letter && !strcmp(word, compare_table[i].letter)))
+            return &compare_table[i];
+    return NULL;
+}
+
+/* What this program does not know is an option of `dit`, for both configurations. */
+static int take_compare_options(int argc, char **argv, compare_options *o) {
+    int i;
+    for (i = 1; i < argc; i++) {
+        const size_t length = argv[i][0] == '-' && argv[i][1] == '-' ? strcspn(argv[i], "=") : strlen(argv[i]);
+        const struct compare_option *known = find_compare_option(argv[i], length);
+        if (!known) {
+            if (o->common_count == (int)DITI_COUNT(o->common)) return complain(EXIT_USAGE, "too many options");
+            o->common[o->common_count++] = argv[i];
+        } else if (known->flag) {
+            *(bool *)(void *)((char *)o + known->flag) = true;
+        } else {
+            const char *value = argv[i][length] ? argv[i] + length + 1 : i + 1 < argc ? argv[++i] : NULL;
+            if (!value) return complain(EXIT_USAGE, "%s needs a value", argv[i]);
+            *(const char **)(void *)((char *)o + known->text) = value;
+        }
+    }
+    return EXIT_GOOD;
+}
+
+/* "1,5-7" into marks by step, counted from 0. */
+static bool take_steps(const char *text, bool *marks) {
+    while (*text) {
+        char *end;
+        unsigned long first = strtoul(text, &end, 10), last = first;
+        if (end == text) return false;
+        if (*end == '-') {
+            text = end + 1;
+            last = strtoul(text, &end, 10);
+            if (end == text) return false;
+        }
+        if (!first || last < first || last > MOST_STEPS || (*end && *end != ',')) return false;
+        for (; first <= last; first++) marks[first - 1] = true;
+        text = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+static int check_compare_options(compare_options *o, bool *steps) {
+    char *end;
+    size_t i;
+    o->limit = 1e-3;
+    if (o->limit_text) {
+        o->limit = strtod(o->limit_text, &end);
+        if (end == o->limit_text || *end || !(o->limit >= 0) || !isfinite(o->limit))
+            return complain(EXIT_USAGE, "--limit %s: must be a number from 0 on, such as 1e-3", o->limit_text);
+    }
+    for (i = 0; i < MOST_STEPS; i++) steps[i] = !o->steps;
+    if (o->steps && !take_steps(o->steps, steps))
+        return complain(EXIT_USAGE, "--only-steps %s: must be steps from 1 to %d, such as 1,5-7", o->steps, MOST_STEPS);
+    if (o->against && (o->a || o->b))
+        return complain(EXIT_USAGE, "--against: one configuration is held against a file; leave out --a and --b");
+    if (!o->against && !o->a && !o->b && !o->dump && !o->list)
+        return complain(
+            EXIT_USAGE,
+            "what shall be compared? Say --a \"...\" and --b \"...\", or --against FILE; --help shows more");
+    return EXIT_GOOD;
+}
+
+/* ---- comparing ---- */
+
+static bool wants_moment(const comparison *c, const op *o, const moment *at) {
+    return (at->phase != 1000 || at->round >= MOST_STEPS || c->steps[at->round]) && o->wanted;
+}
+
+static void compare_values(comparison *c, const op *o, const moment *at, const float *a, const float *b) {
+    const size_t count = (size_t)o->rows * o->columns;
+    record *r;
+    if (c->record_count == c->record_room) {
+        record *more = realloc(c->records, (2 * c->record_room + 1024) * sizeof *more);
+        if (!more) {
+            c->lacks_memory = true;
+            return;
+        }
+        c->records = more;
+        c->record_room = 2 * c->record_room + 1024;
+    }
+    r = &c->records[c->record_count++];
+    r->at = *at;
+    r->stats = compare_tensors(a, b, count);
+}
+
+static int compare_moments(const moment *a, const moment *b) {
+    if (a->phase != b->phase) return a->phase < b->phase ? -1 : 1;
+    if (a->round != b->round) return a->round < b->round ? -1 : 1;
+    return (a->op > b->op) - (a->op < b->op);
+}
+
+/* ---- two configurations, one of them in a thread of its own ---- */
+
+/* The first configuration has a result, and waits until it is taken. */
+static void hand_over(side *s, const op *o, const moment *at, const float *values, void *user) {
+    comparison *c = user;
+    (void)s;
+    if (!wants_moment(c, o, at)) return;
+    if (c->dump.file) dump_add(&c->dump, o, at, values);
+    mutex_lock(&c->lock);
+    if (!c->drained) {
+        c->at = *at;
+        c->values = values;
+        c->full = true;
+        condition_tell(&c->changed);
+    }
+    while (c->full && !c->drained) condition_wait(&c->changed, &c->lock);
+    c->full = false;
+    mutex_unlock(&c->lock);
+}
+
+/* The second one has a result: those of the first that come before it have no counterpart (a step that runs again). */
+static void take_over(side *s, const op *o, const moment *at, const float *values, void *user) {
+    comparison *c = user;
+    (void)s;
+    if (!wants_moment(c, o, at)) return;
+    mutex_lock(&c->lock);
+    for (;;) {
+        int order;
+        while (!c->full && !c->over) condition_wait(&c->changed, &c->lock);
+        order = c->full ? compare_moments(&c->at, at) : 1;
+        if (order == 0) compare_values(c, o, at, c->values, values);
+        if (order > 0) break;
+        c->full = false;
+        condition_tell(&c->changed);
+        if (order == 0) break;
+    }
+    mutex_unlock(&c->lock);
+}
+
+static void run_first(comparison *c) {
+    c->first_code = side_run(&c->sides[0]);
+    mutex_lock(&c->lock);
+    c->over = true;
+    condition_tell(&c->changed);
+    mutex_unlock(&c->lock);
+}
+
+static int run_both(comparison *c) {
+    thread_id thread;
+    int code;
+    mutex_make(&c->lock);
+    condition_make(&c->changed);
+    side_watch(&c->sides[0], 0, hand_over, c);
+    side_watch(&c->sides[1], 1, take_over, c);
+    if (!thread_start(&thread, run_first, c)) return complain(EXIT_OTHER, "no thread could be started");
+    code = side_run(&c->sides[1]);
+    mutex_lock(&c->lock);
+    c->drained = true;
+    condition_tell(&c->changed);
+    mutex_unlock(&c->lock);
+    if (code) dit_job_cancel(c->sides[0].a.job);
+    thread_join(thread);
+    return code ? code : c->first_code;
+}
+
+/* ---- one configuration, and a file or nothing ---- */
+
+static void hold_against(side *s, const op *o, const moment *at, const float *values, void *user) {
+    comparison *c = user;
+    (void)s;
+    if (!wants_moment(c, o, at)) return;
+    if (c->dump.file) dump_add(&c->dump, o, at, values);
+    if (!c->reference.checkpoint) return;
+    if (reference_find(&c->reference, s, o, at)) compare_values(c, o, at, c->reference.values, values);
+}
+
+static int run_alone(comparison *c) {
+    side_watch(&c->sides[0], 0, hold_against, c);
+    return side_run(&c->sides[0]);
+}
+
+/* ---- the whole ---- */
+
+/* Ops that are looked at: all of one name pattern, in pairs where there are two configurations. */
+static int choose_ops(comparison *c, const compare_options *o) {
+    uint32_t k, i, chosen = 0;
+    for (k = 0; k < c->side_count; k++) {
+        side *s = &c->sides[k];
+        for (i = 0; i < s->op_count; i++) {
+            op *x = &s->ops[i];
+            x->wanted = (c->side_count == 1 || x->pair != UINT32_MAX) && (!o->ops || name_matches(o->ops, x->name));
+            chosen += x->wanted;
+        }
+    }
+    if (!chosen && o->ops)
+        return complain(EXIT_USAGE, "--ops %s: no op of that name is looked at; --list shows them", o->ops);
+    return EXIT_GOOD;
+}
+
+static void list_ops(const side *s) {
+    uint32_t i;
+    for (i = 0; i < s->op_count; i++)
+        printf("%s  [%u, %u]%s%s\n", s->ops[i].name, s->ops[i].rows, s->ops[i].columns, s->ops[i].weight[0] ? "  " : "",
+               s->ops[i].weight);
+}
+
+/* Steps of other numbers or tables cannot be held against each other. */
+static bool steps_differ(const comparison *c) {
+    const diti_job_request *a = &c->sides[0].a.job->request, *b = &c->sides[1].a.job->request;
+    return a->shape.steps != b->shape.steps;
+}
+
+static int open_sides(comparison *c, compare_options *o) {
+    const char *flags[2];
+    uint32_t k, i;
+    int code = EXIT_GOOD;
+    flags[0] = o->a ? o->a : "";
+    flags[1] = o->b ? o->b : "";
+    for (k = 0; k < c->side_count && !code; k++) {
+        c->sides[k].title = flags[k];
+        code = side_options(&c->sides[k], flags[k], o->common, o->common_count);
+        if (!code) code = side_open(&c->sides[k], true);
+        if (!code) code = side_list(&c->sides[k]);
+    }
+    if (code || c->side_count < 2) return code;
+    if (c->sides[0].a.r.seed != c->sides[1].a.r.seed)
+        fprintf(stderr, "dit-compare: the seeds differ, and so do the pictures\n");
+    code = pair_ops(&c->sides[0], &c->sides[1]);
+    for (i = 0; i < c->sides[0].op_count && !code; i++)
+        if (steps_differ(c) && c->sides[0].ops[i].pair != UINT32_MAX &&
+            phase_of(&c->sides[0], c->sides[0].ops[i].segment) >= 1000) {
+            c->sides[1].ops[c->sides[0].ops[i].pair].pair = UINT32_MAX;
+            c->sides[0].ops[i].pair = UINT32_MAX;
+        }
+    return code;
+}
+
+static int compare_runs(comparison *c, compare_options *o) {
+    int code = open_sides(c, o);
+    if (!code && o->list) return list_ops(&c->sides[0]), EXIT_GOOD;
+    if (!code) code = choose_ops(c, o);
+    if (!code && o->against) code = reference_open(&c->reference, o->against, &c->sides[0]);
+    if (!code && o->dump) code = dump_open(&c->dump, o->dump);
+    if (!code) code = c->side_count == 2 ? run_both(c) : run_alone(c);
+    if (!code && c->lacks_memory) code = complain(EXIT_MEMORY, "out of memory for the results");
+    if (!code && o->dump) code = dump_close(&c->dump);
+    if (!code) code = report(c, o->output, o->json);
+    if (!code && comparison_parts(c)) code = EXIT_PARTED;
+    return code;
+}
+
+static void comparison_free(comparison *c) {
+    uint32_t k;
+    reference_close(&c->reference);
+    dump_free(&c->dump);
+    for (k = 0; k < 2; k++)
+        if (c->sides[k].text) side_close(&c->sides[k]);
+    free(c->records);
+}
+
+int main(int argc, char **argv) {
+    static compare_options o; /* zeros */
+    static comparison c;
+    int code;
+    if (argc > 1 && !strcmp(argv[1], "sheet")) return sheet_main(argc - 1, argv + 1);
+    code = take_compare_options(argc, argv, &o);
+    if (!code && (o.help || argc < 2)) return fputs(compare_help, stdout), EXIT_GOOD;
+    if (!code) code = check_compare_options(&o, c.steps);
+    c.side_count = o.against || (!o.a && !o.b) || o.list ? 1 : 2;
+    c.limit = o.limit;
+    if (!code) code = compare_runs(&c, &o);
+    comparison_free(&c);
+    return code;
+}
