@@ -28045,7 +28045,7 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
-    diti_tensor deep[DITI_VISION_DEEP];      /* of emission: what layer k of a decoder gets of pictures behind it */
+    diti_tensor deep[DITI_VISION_DEEP];      /* set by encoding: what is added to pictures' rows behind layer k */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
     diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
                                          columns], and which are each prompt's */
@@ -33926,7 +33926,7 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* What the tower has for the layer is added to the rows of pictures of x F32 [rows, d]. */
+/* The rows of pictures of x F32 [rows, d] get what the tower has for the layer. */
 static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
     diti_elementwise_desc add = DITI_ZERO;
     add.add = add.out = x;
@@ -34469,8 +34469,8 @@ typedef struct diti_stage_inbox {
 } diti_stage_inbox;
 
 /* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
-   referred to, or of a prompt and its pictures. Of each block [rows, 2 * heads here * head_dim] in the format of
-   queries, keys and values. */
+   referred to, or of a prompt and its pictures. A block has [rows, 2 * heads here * head_dim] in the format of queries,
+   keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
     diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind
@@ -36601,7 +36601,8 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts * lead; /* of the item's prompt */
+        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts *
+                       lead; /* the item's prompt has its rows from there on */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
@@ -36689,7 +36690,7 @@ DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_deno
         inner = diti_group_count(&denoise->axes->ulysses);
         ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
     }
-    for (i = 0; i < inner; i++) /* of an item, where they are attended with those that were kept */
+    for (i = 0; i < inner; i++) /* an item's rows, where they are attended with those that were kept */
         rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
                                       &denoise->token_range);
     for (item = 0; item < items; item++) {
@@ -44652,7 +44653,7 @@ typedef struct diti_qwenimage21_state {       /* prepare leaves these for the st
     diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
     diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
     diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
-    diti_tensor here_cosines, here_sines, at; /* of the rows at hand */
+    diti_tensor here_cosines, here_sines, at; /* the rows at hand have these tables, and this modulation */
     uint32_t table_items;
     diti_reference_kv front;
 } diti_qwenimage21_state;
@@ -51280,7 +51281,7 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
-    bool flat;        /* of pictures alone */
+    bool flat;        /* convolutions are those of pictures */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -59482,7 +59483,7 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
-/* What it makes is no text, but what the encoder behind it reads. */
+/* The encoder makes no text, but what the encoder behind it reads. */
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
@@ -65087,7 +65088,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
-    uint32_t least = area ? 2 * unit : 4 * unit; /* of one that is scaled, or not */
+    uint32_t least = area ? 2 * unit : 4 * unit; /* a side of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)

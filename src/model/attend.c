@@ -43,7 +43,8 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts * lead; /* of the item's prompt */
+        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts *
+                       lead; /* the item's prompt has its rows from there on */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
@@ -131,7 +132,7 @@ DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_deno
         inner = diti_group_count(&denoise->axes->ulysses);
         ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
     }
-    for (i = 0; i < inner; i++) /* of an item, where they are attended with those that were kept */
+    for (i = 0; i < inner; i++) /* an item's rows, where they are attended with those that were kept */
         rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
                                       &denoise->token_range);
     for (item = 0; item < items; item++) {
