@@ -663,7 +663,6 @@ typedef enum dit_type {
     DIT_TYPE_Q4_K,
     DIT_TYPE_Q5_K,
     DIT_TYPE_Q6_K,
-    DIT_TYPE_I4_GROUP, /* blocks of 128: scale * (0..15) + minimum; files: docs/quantized.md */
     /* int8 with a scale per row; activations are quantized too, per token, while running. In a file: an I8 matrix NAME
        [rows, columns] and NAME_scale, floats [rows] */
     DIT_TYPE_I8_ROW,
@@ -1049,7 +1048,7 @@ typedef struct dit_output { /* a picture on the device */
 
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
-    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
+    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB; alpha 255, but of Qwen-Image-2.1 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
                             frame, [C][latent frames][h][w] */
@@ -1453,6 +1452,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_TRACE) || \
      defined(DIT_NO_SPLIT) || \
      defined(DIT_NO_TUNE) || \
+     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_PIXART) || \
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
@@ -1469,7 +1469,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_LUMINA2) || \
      defined(DIT_NO_SANA) || \
      defined(DIT_NO_KREA2) || \
-     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -2572,22 +2571,13 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
 DIT_INTERNAL const char *diti_type_name(dit_type type); /* "Q8_0" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32, 128, 256; 0: none */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32 or 256; 0: in no file */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
 /* Exact float values of count elements (a multiple of the block) as ggml defines them (docs/models.md 9.2). blocks
    needs no alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
-/* A block of I4_GROUP: 128 values scale * quant + least, quants 0..15; scale and least are halves. In a file: an I8
-   tensor NAME [rows, columns / 128 * 68] and in the metadata "dit.blocks.NAME" = "i4_group" (docs/quantized.md). */
-#define DITI_I4_GROUP 128u
-#define DITI_I4_GROUP_BYTES 68u
-#define DITI_BLOCKS_KEY "dit.blocks."
-DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block);
-/* The least and the largest of 128 values become quants 0 and 15, as near as halves let them; false where a value is
-   not finite or beyond halves. */
-DIT_INTERNAL DITI_UNUSED bool diti_i4_group_encode(const float *values, uint8_t *block);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
@@ -2863,11 +2853,13 @@ typedef struct diti_type_layout {
 
 /* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
-    {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
-    {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
-    {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I32", 1, 4},
-    {"I64", 1, 8},
+    {"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
+    {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
+    {"Q8_0", 32, 34},   {"Q4_0", 32, 18},   {"Q4_1", 32, 20},
+    {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q2_K", 256, 84},
+    {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0},
+    {"I32", 1, 4},      {"I64", 1, 8},
 };
 
 static const diti_type_layout *diti_type_find_layout(dit_type type) {
@@ -3043,51 +3035,6 @@ static void diti_decode_q6_k(const uint8_t *block, float *out) {
     }
 }
 
-/* Quants of I4_GROUP: word w of 4 bytes has elements 8 w to 8 w + 3 in its low nibbles and the next four in its high
-   ones, so that a shift and a mask make four neighbours of a word. */
-static uint32_t diti_i4_byte(uint32_t e) { return e / 8 * 4 + e % 4; }
-static uint32_t diti_i4_shift(uint32_t e) { return e & 4; }
-
-static void diti_decode_i4_group(const uint8_t *block, float *out) {
-    float scale = diti_load_half(block), least = diti_load_half(block + 2);
-    uint32_t e;
-    for (e = 0; e < DITI_I4_GROUP; e++)
-        out[e] = scale * (float)(block[4 + diti_i4_byte(e)] >> diti_i4_shift(e) & 15) + least;
-}
-
-DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block) {
-    uint32_t e;
-    memset(block, 0, DITI_I4_GROUP_BYTES);
-    block[0] = (uint8_t)scale;
-    block[1] = (uint8_t)(scale >> 8);
-    block[2] = (uint8_t)least;
-    block[3] = (uint8_t)(least >> 8);
-    for (e = 0; e < DITI_I4_GROUP; e++) block[4 + diti_i4_byte(e)] |= (uint8_t)((quants[e] & 15) << diti_i4_shift(e));
-}
-
-DIT_INTERNAL bool diti_i4_group_encode(const float *values, uint8_t *block) {
-    uint8_t quants[DITI_I4_GROUP];
-    float least = values[0], most = values[0], scale, inverse;
-    uint16_t half, half_least;
-    uint32_t e;
-    for (e = 0; e < DITI_I4_GROUP; e++) {
-        if (!(fabsf(values[e]) <= 65504.0f)) return false;
-        if (values[e] < least) least = values[e];
-        if (values[e] > most) most = values[e];
-    }
-    half_least = diti_float_to_half(least);
-    least = diti_half_to_float(half_least);
-    half = diti_float_to_half((most - least) / 15);
-    scale = diti_half_to_float(half);
-    inverse = scale > 0 ? 1 / scale : 0;
-    for (e = 0; e < DITI_I4_GROUP; e++) {
-        float quant = rintf((values[e] - least) * inverse);
-        quants[e] = (uint8_t)(quant < 0 ? 0 : quant > 15 ? 15 : quant);
-    }
-    diti_i4_group_pack(quants, half, half_least, block);
-    return true;
-}
-
 typedef void (*diti_block_decoder)(const uint8_t *block, float *out);
 
 static diti_block_decoder diti_type_decoder(dit_type type) {
@@ -3107,7 +3054,6 @@ static diti_block_decoder diti_type_decoder(dit_type type) {
     case DIT_TYPE_Q4_K: return diti_decode_q4_k;
     case DIT_TYPE_Q5_K: return diti_decode_q5_k;
     case DIT_TYPE_Q6_K: return diti_decode_q6_k;
-    case DIT_TYPE_I4_GROUP: return diti_decode_i4_group;
     case DIT_TYPE_I32: return diti_decode_i32;
     case DIT_TYPE_I64: return diti_decode_i64;
     default: return NULL;
@@ -3778,29 +3724,7 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
     return DIT_OK;
 }
 
-/* A tensor of bytes that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
-static dit_result diti_name_blocks(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err) {
-    const diti_meta *blocks = NULL;
-    char key[600];
-    if (diti_format(key, sizeof key, DITI_BLOCKS_KEY "%s", tensor->name))
-        blocks = diti_metadata_find(&checkpoint->metadata, key);
-    if (!blocks) return DIT_OK;
-    if (!blocks->text || !diti_equal(blocks->text, "i4_group") || tensor->rank != 2 ||
-        tensor->shape[1] % DITI_I4_GROUP_BYTES != 0)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%.200s' holds blocks of '%.40s'; dit.h knows rows of i4_group, 68 bytes a block",
-                         diti_checkpoint_name(checkpoint), tensor->name, blocks->text ? blocks->text : "several kinds");
-    tensor->shape[1] = tensor->shape[1] / DITI_I4_GROUP_BYTES * DITI_I4_GROUP;
-    tensor->type = DIT_TYPE_I4_GROUP;
-    tensor->type_name = diti_type_name(tensor->type);
-    return DIT_OK;
-}
-
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
-    size_t i;
-    for (i = 0; i < checkpoint->tensor_count; i++)
-        if (checkpoint->tensors[i].type == DIT_TYPE_I8_ROW)
-            DITI_TRY(diti_name_blocks(checkpoint, &checkpoint->tensors[i], err));
     return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
                            checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
 }
@@ -6816,7 +6740,6 @@ typedef struct diti_device {
     diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
     diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
-    const struct diti_observer *observer; /* sees what linear layers read; NULL: nobody does */
 } diti_device;
 
 #define DITI_QUEUE_FAMILIES 64u /* more than any device has */
@@ -14388,7 +14311,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     out->part_count++;
 }
 
-static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_I4_GROUP; }
+static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_Q6_K; }
 
 static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns) {
     diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -17494,10 +17417,6 @@ typedef struct diti_graph {
     diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
-typedef struct diti_observer { /* of dit-convert --calibrate: appends ops that keep the input of a linear layer */
-    void (*linear)(const struct diti_observer *observer, diti_graph *graph, diti_tensor x, const diti_weight *weight);
-} diti_observer;
-
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
@@ -17788,7 +17707,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
@@ -18114,9 +18033,9 @@ typedef struct diti_tile {
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
-   health. */
+/* rows [pixels, 3] or with alpha [pixels, 4] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and
+   planar F32 [3, pixels] mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite
+   values set word 2 of health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
@@ -18132,8 +18051,8 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
 #endif
 
 /* ==== src/graph/ops_internal.h ==== */
@@ -20300,14 +20219,14 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap) {
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
+    out = diti_tensor_new(graph, DITI_F32, pixels, colors, "pixels");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, colors, 1, 1, 1, 0);
     dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rgba, out);
@@ -20335,6 +20254,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
     dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
     diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
@@ -22107,7 +22027,7 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
                                uint32_t first) {
     uint32_t taps = diti_weight_taps(weight);
     uint64_t row_bytes;
-    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_I4_GROUP ||
+    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
         !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "weight %s [%u, %u]: no kernel reads type %s in such rows",
                         weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
@@ -22253,7 +22173,7 @@ enum {
 };
 enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
-enum { DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
+enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
@@ -22957,7 +22877,7 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     uint32_t across;
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
-         weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
+         weight->type != DIT_TYPE_Q6_K))
         return false;
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
@@ -23068,7 +22988,6 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     weight = diti_weight_cut(graph, weight, &desc->cut);
     rows = desc->count ? desc->count : weight->rows;
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
-    if (graph->device->observer) graph->device->observer->linear(graph->device->observer, graph, x, whole);
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
@@ -23746,7 +23665,7 @@ DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, ui
  * for it (qkv_post.comp).
  */
 
-#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -24099,8 +24018,13 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
         (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
-    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
-                                   : diti_attention_tiles_gpu(device, quads, tiles);
+    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
+    if (!fits) { /* a processor has too little shared memory for very wide heads */
+        fits = diti_attention_tiles_gpu(device, quads, tiles) &&
+               (!device->is_cpu || int8 ||
+                (uint64_t)(shape->keys / tiles->constants[0] + 1) * (quads + 2 * tiles->constants[0] + 16) <
+                    DITI_ATTENTION_ROUNDS);
+    }
     diti_attention_candidate(device, candidate, tiles);
     return fits;
 }
@@ -28051,7 +27975,8 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #. NULL: pictures are not shown */
+                                   from 1 on, stands for #; a blank in front stands between pictures
+                                   alone. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -28085,6 +28010,7 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
+    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -28098,8 +28024,11 @@ enum {
     DITI_DECODER_VISION_COSINES,
     DITI_DECODER_VISION_SINES,
     DITI_DECODER_VISION_PICTURES,
-    DITI_DECODER_VISION_WINDOWS
+    DITI_DECODER_VISION_WINDOWS,
+    DITI_DECODER_VISION_PLACES, /* Qwen3-VL: F32 [patches, D], what tells where they are */
+    DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
 };
+#define DITI_VISION_DEEP 4u
 #define DITI_MOST_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
@@ -28116,8 +28045,12 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
+    diti_tensor deep[DITI_VISION_DEEP];      /* set by encoding: what is added to pictures' rows behind layer k */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
+                                         columns], and which are each prompt's */
+    uint32_t source_tokens;
+    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -28138,6 +28071,7 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -28209,7 +28143,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const diti_encoder_use *use, const int32_t *ids,
                                                   const uint32_t *items, dit_error *err);
 
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7): Qwen2.5-VL's, Qwen3-VL's --- */
 typedef struct diti_vision diti_vision;
 /* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
    loader has failed. */
@@ -28217,8 +28151,8 @@ DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loade
                                            uint32_t columns);
 /* Pixels along the side of a token. */
 DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
-/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
-   picture after picture, is row places[k]. */
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns], and use->deep. Token k,
+   line by line and picture after picture, is row places[k]. */
 DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
 DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
@@ -28228,8 +28162,9 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
 /* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
 DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
                                       float *out);
-/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
+/* The encoder's tower, NULL: it has none; and the token that stands for each of a picture's in a prompt. */
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
+DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -31499,7 +31434,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     NULL,
+     " <image#>",
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
@@ -32852,31 +32787,41 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
 
 /* ==== src/text/vision.c ==== */
 
-/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
-   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
-   stand window by window, the four of a token side by side, so that windows are runs of rows. */
+/* The towers that show pictures to Qwen2.5-VL and Qwen3-VL (docs/models.md 5.7, 5.7.1): patches attend each other
+   within windows, in some blocks within the whole picture, and four of them become a token of the language model.
+   Patches stand window by window, the four of a token side by side, so that windows are runs of rows. Qwen3-VL's has no
+   windows, but places that were learned, and gives what some of its blocks make to the first layers of the language
+   model. */
 
 #define DITI_VISION_MERGE 2u /* patches along a token's side */
 #define DITI_VISION_MAX_BLOCKS 64u
 
 typedef struct diti_vision_block {
-    diti_weight norm1, norm2;  /* [D] */
+    diti_layer norm1, norm2;   /* [D]; Qwen3-VL's have biases */
     diti_layer qkv, out;       /* [3D, D], [D, D] */
-    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden]; Qwen3-VL has no gate */
 } diti_vision_block;
+
+/* Four patches of D as a token of the language model. */
+typedef struct diti_vision_merger {
+    diti_layer norm, in, out; /* [D], or of four patches [4D]; [4D, 4D], [columns of the language model, 4D] */
+} diti_vision_merger;
 
 typedef struct diti_vision_config {
     uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
     uint32_t window;                                          /* tokens along a window's side */
     uint64_t whole;                                           /* bit i: block i attends the whole picture */
+    bool third;                                               /* Qwen3-VL's */
+    uint32_t side;                                            /* places along a side of its grid */
+    uint32_t deep[DITI_VISION_DEEP], deep_count;              /* blocks whose rows go to layers 0, 1, ... */
 } diti_vision_config;
 
 struct diti_vision {
     diti_vision_config config;
     diti_layer patch; /* [D, 3 * 2 * patch * patch] */
     diti_vision_block *blocks;
-    diti_weight merge_norm;         /* [D] */
-    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
+    diti_vision_merger merger, deep[DITI_VISION_DEEP];
+    float *places; /* on the host: [side * side, D]; NULL: none were learned */
 };
 
 /* ---- loading ---- */
@@ -32888,7 +32833,8 @@ static bool diti_vision_begin(diti_loader *loader) {
     loader->rename = NULL;
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         diti_loader_scope(loader, "%s", prefixes[i]);
-        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
+        if (diti_loader_find(loader, "merger.ln_q.weight") || diti_loader_find(loader, "merger.norm.weight"))
+            return true;
     }
     return false;
 }
@@ -32900,6 +32846,29 @@ static uint64_t diti_vision_read_whole(diti_settings *settings) {
     for (entry = list->first; entry; entry = entry->next)
         if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
     return whole;
+}
+
+/* As published, behind blocks 8, 16 and 24 of 27. */
+static void diti_vision_read_deep(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
+    const diti_json *list = diti_setting_numbers(settings, "deepstack_visual_indexes"),
+                    *entry = list ? list->first : NULL;
+    uint32_t i;
+    config->deep_count = diti_loader_count(loader, "deepstack_merger_list.", ".linear_fc1.weight");
+    if (config->deep_count > DITI_VISION_DEEP) config->deep_count = DITI_VISION_DEEP;
+    for (i = 0; i < config->deep_count; i++, entry = entry ? entry->next : NULL)
+        config->deep[i] = entry && entry->number >= 0 ? (uint32_t)entry->number : 8 * (i + 1);
+}
+
+/* No windows; the grid of places is square. */
+static void diti_vision_read_third(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
+    uint32_t places = diti_loader_dimension(loader, "pos_embed.weight", 0);
+    config->hidden = diti_loader_dimension(loader, "blocks.0.mlp.linear_fc1.weight", 0);
+    config->window = 1u << 20;
+    config->whole = UINT64_MAX;
+    config->side = (uint32_t)(sqrt((double)places) + 0.5);
+    diti_vision_read_deep(loader, settings, config);
+    if (config->side && config->side <= 1024 && config->side * config->side == places) return;
+    config->window = 0; /* refused with what else is out of range */
 }
 
 static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
@@ -32916,6 +32885,8 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
     config->whole = diti_vision_read_whole(&settings);
     if (settings.result != DIT_OK || err->result < 0) return;
     config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
+    config->third = diti_loader_find(loader, "merger.norm.weight") != NULL;
+    if (config->third) diti_vision_read_third(loader, &settings, config);
     if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
         config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
         config->columns / config->heads <= 256 && config->patch <= 64) {
@@ -32928,36 +32899,70 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
               (unsigned)config->columns, (unsigned)config->patch);
 }
 
+static void diti_vision_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, bool biased,
+                                  const char *name) {
+    char full[64];
+    memset(out, 0, sizeof *out);
+    if (biased) diti_load_norm(loader, out, columns, name);
+    diti_format(full, sizeof full, "%s.weight", name);
+    if (!biased) diti_load_vector(loader, &out->weight, 1, columns, full);
+}
+
 static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
     uint32_t d = config->columns;
-    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
+    bool third = config->third;
+    diti_vision_load_norm(loader, &block->norm1, d, third, "norm1");
     diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
     diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
-    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
-    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
-    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
-    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
+    diti_vision_load_norm(loader, &block->norm2, d, third, "norm2");
+    if (!third) diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
+    diti_load_layer(loader, &block->up, config->hidden, d, 1, third ? "mlp.linear_fc1" : "mlp.up_proj");
+    diti_load_layer(loader, &block->down, d, config->hidden, 1, third ? "mlp.linear_fc2" : "mlp.down_proj");
+}
+
+/* width: of the norm, a patch's or four patches'. */
+static void diti_vision_load_merger(diti_loader *loader, diti_vision_merger *out, const diti_vision_config *config,
+                                    uint32_t width, uint32_t columns) {
+    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE * config->columns;
+    bool third = config->third;
+    diti_vision_load_norm(loader, &out->norm, width, third, third ? "norm" : "ln_q");
+    diti_load_layer(loader, &out->in, four, four, 1, third ? "linear_fc1" : "mlp.0");
+    diti_load_layer(loader, &out->out, columns, four, 1, third ? "linear_fc2" : "mlp.2");
+}
+
+/* The host has the places, of which each picture gets some in between. */
+static void diti_vision_load_places(diti_component *component, diti_loader *loader, diti_vision *vision) {
+    size_t count = (size_t)vision->config.side * vision->config.side * vision->config.columns;
+    const diti_stored_tensor *tensor = diti_loader_find(loader, "pos_embed.weight");
+    if (!tensor || diti_stored_tensor_elements(tensor) != count) return;
+    diti_loader_use(loader, tensor);
+    if (!loader->device) return; /* nothing is read */
+    vision->places = (float *)diti_component_array(component, loader, count, sizeof *vision->places);
+    if (vision->places) diti_checkpoint_read_float(loader->checkpoint, tensor, vision->places, count, &loader->error);
 }
 
 static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
                                  uint32_t columns) {
     const diti_vision_config *config = &vision->config;
-    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
+    uint32_t i, d = config->columns;
     char prefix[32];
     vision->blocks =
         (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
     if (!vision->blocks) return;
     diti_format(prefix, sizeof prefix, "%s", loader->scope);
-    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
+    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, config->third, "patch_embed.proj");
     vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
+    if (config->third) diti_vision_load_places(component, loader, vision);
     for (i = 0; i < config->blocks; i++) {
         diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
         diti_vision_load_block(loader, &vision->blocks[i], config);
     }
-    diti_loader_scope(loader, "%s", prefix);
-    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
-    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
-    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
+    diti_loader_scope(loader, "%smerger.", prefix);
+    diti_vision_load_merger(loader, &vision->merger, config, d, columns);
+    for (i = 0; i < config->deep_count; i++) {
+        diti_loader_scope(loader, "%sdeepstack_merger_list.%u.", prefix, (unsigned)i);
+        diti_vision_load_merger(loader, &vision->deep[i], config, DITI_VISION_MERGE * DITI_VISION_MERGE * d, columns);
+    }
 }
 
 DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -33023,11 +33028,12 @@ DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encode
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
+    desc.rms = !layer->bias.part_count;
     desc.eps = 1e-6f;
-    desc.weight = weight;
+    desc.weight = &layer->weight;
+    if (!desc.rms) desc.bias = &layer->bias;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
@@ -33092,15 +33098,33 @@ static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, 
     h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
     diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
     h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
-    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
-                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
-                           "vision_gate");
+    if (vision->config.third)
+        h = diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_TANH, 0, "vision_up");
+    else
+        h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
+                               diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
+                               "vision_gate");
     diti_vision_add(graph, x, h, &block->down, "vision_down");
+}
+
+/* F32 [tokens, columns of the language model]. */
+static diti_tensor diti_vision_merge(diti_graph *graph, diti_tensor x, const diti_vision_merger *merger) {
+    uint32_t four = merger->in.weight.columns, tokens = diti_tensor_rows(graph, x) / 4;
+    bool all = merger->norm.weight.columns == four; /* the norm is of four patches together */
+    diti_linear_desc desc = DITI_ZERO;
+    if (all) x = diti_tensor_reshape(graph, x, tokens, four);
+    x = diti_vision_norm(graph, x, &merger->norm, "vision_norm_out");
+    if (!all) x = diti_tensor_reshape(graph, x, tokens, four);
+    x = diti_vision_linear(graph, x, &merger->in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
+    desc.bias = &merger->out.bias;
+    desc.out_f32 = true;
+    desc.name = "vision_merge_out";
+    return diti_linear(graph, x, &merger->out.weight, &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
     const diti_vision_config *config = &vision->config;
-    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
+    uint32_t patches = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use), i, k;
     uint32_t half = config->head_dim / 2;
     diti_tensor *inputs = use->inputs, x;
     diti_linear_desc desc = DITI_ZERO;
@@ -33112,22 +33136,23 @@ DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph 
         diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
     inputs[DITI_DECODER_VISION_WINDOWS] =
         diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
+    if (vision->places)
+        inputs[DITI_DECODER_VISION_PLACES] =
+            diti_tensor_input(graph, DITI_F32, patches, config->columns, "places of patches");
+    desc.bias = config->third ? &vision->patch.bias : NULL;
+    desc.residual = inputs[DITI_DECODER_VISION_PLACES];
     desc.out_f32 = true;
     desc.name = "vision_patches";
     x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "vision block", i);
         diti_vision_run_block(vision, graph, use, i, x);
+        for (k = 0; k < config->deep_count; k++)
+            if (config->deep[k] == i) use->deep[k] = diti_vision_merge(graph, x, &vision->deep[k]);
     }
     diti_graph_scope(graph, NULL, 0);
-    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
-    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
-    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
-    desc.bias = &vision->merge_out.bias;
-    desc.name = "vision_merge_out";
-    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
+    return diti_vision_merge(graph, x, &vision->merger);
 }
-
 /* ---- what the host writes ---- */
 
 /* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
@@ -33142,7 +33167,30 @@ static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_
     }
 }
 
+/* Between the four nearest places of the grid, whose corners are those of the picture. */
+static void diti_vision_between(const diti_vision *vision, const diti_vision_grid *grid, uint32_t line, uint32_t column,
+                                float *out) {
+    uint32_t side = vision->config.side, d = vision->config.columns, at[2][2], c;
+    uint32_t places[2] = {line, column},
+             counts[2] = {DITI_VISION_MERGE * grid->rows, DITI_VISION_MERGE * grid->columns};
+    float part[2];
+    for (c = 0; c < 2; c++) {
+        float place = (float)places[c] * (float)(side - 1) / (float)(counts[c] > 1 ? counts[c] - 1 : 1);
+        at[c][0] = (uint32_t)place;
+        at[c][1] = at[c][0] + 1 < side ? at[c][0] + 1 : side - 1;
+        part[c] = place - (float)at[c][0];
+    }
+    for (c = 0; c < d; c++) {
+        const float *rows[2];
+        rows[0] = vision->places + (size_t)at[0][0] * side * d + c;
+        rows[1] = vision->places + (size_t)at[0][1] * side * d + c;
+        out[c] = (1 - part[0]) * ((1 - part[1]) * rows[0][at[1][0] * d] + part[1] * rows[0][at[1][1] * d]) +
+                 part[0] * ((1 - part[1]) * rows[1][at[1][0] * d] + part[1] * rows[1][at[1][1] * d]);
+    }
+}
+
 typedef struct diti_vision_tables {
+    float *places;
     float *cosines, *sines;
     uint32_t *windows, *pictures;
 } diti_vision_tables;
@@ -33155,9 +33203,13 @@ static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *
         uint32_t begin = row, first = row;
         bool new_window, more;
         do {
-            for (k = 0; k < merge * merge; k++, row++)
-                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
-                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
+            for (k = 0; k < merge * merge; k++, row++) {
+                uint32_t line = merge * at.row + k / merge, column = merge * at.column + k % merge;
+                diti_vision_angles(vision, line, column, out->cosines + (size_t)row * half,
+                                   out->sines + (size_t)row * half);
+                if (out->places)
+                    diti_vision_between(vision, grid, line, column, out->places + (size_t)row * vision->config.columns);
+            }
             more = diti_vision_next(grid, vision->config.window, &at, &new_window);
             if (!new_window) continue;
             out->windows[window * 4] = out->windows[window * 4 + 2] = first;
@@ -33175,16 +33227,20 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
     size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
     const diti_tensor *inputs = use->inputs;
+    size_t places = inputs[DITI_DECODER_VISION_PLACES] ? (size_t)rows * vision->config.columns : 0;
     diti_vision_tables tables;
     dit_result result;
+    tables.places = places ? (float *)diti_alloc_array(env, places, sizeof(float)) : NULL;
     tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
     tables.windows =
         (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
-    if (tables.cosines && tables.windows) {
+    if (tables.cosines && tables.windows && (tables.places || !places)) {
         tables.sines = tables.cosines + count;
         tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
         diti_vision_fill(vision, use, &tables);
         result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
+        if (result >= 0 && places)
+            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PLACES], tables.places, places * 4, err);
         if (result >= 0)
             result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
         if (result >= 0)
@@ -33196,6 +33252,7 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     } else {
         result = diti_fail_memory(err, "the patches of pictures");
     }
+    diti_free(env, tables.places);
     diti_free(env, tables.cosines);
     diti_free(env, tables.windows);
     return result;
@@ -33209,11 +33266,12 @@ static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, ui
     uint32_t side = vision->config.patch, c, y, x;
     for (c = 0; c < 3; c++) {
         float *first = out + (size_t)c * 2 * side * side;
+        float middle = vision->config.third ? 0.5f : mean[c], spread = vision->config.third ? 0.5f : std[c];
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
                 first[y * side + x] =
-                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
-                    (std[c] * 255.0f);
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - middle * 255.0f) /
+                    (spread * 255.0f);
         memcpy(first + side * side, first, sizeof *first * side * side);
     }
 }
@@ -33264,6 +33322,7 @@ typedef struct diti_decoder_config {
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
+    bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
     int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -33356,10 +33415,11 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
-/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
+/* As published, 16, 24 and 24 of 64, Qwen3-VL's 24, 20 and 20; the same shares of other heads. */
 static void diti_decoder_assume_sections(diti_decoder_config *config) {
     uint32_t half = config->head_dim / 2;
-    config->sections[1] = config->sections[2] = half * 3 / 8;
+    config->weaves = config->head_norms;
+    config->sections[1] = config->sections[2] = config->weaves ? half * 5 / 16 : half * 3 / 8;
     config->sections[0] = half - 2 * config->sections[1];
 }
 
@@ -33597,6 +33657,8 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
 
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
+DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder) { return decoder->config.picture; }
+
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
@@ -33653,6 +33715,7 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
     uint32_t half = config->head_dim / 2, j;
     for (j = 0; j < half; j++) {
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
+        if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
         float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
         float angle = (float)place->at[axis] * (1.0f / power);
         cosines[j] = (float)cos((double)angle);
@@ -33707,6 +33770,11 @@ static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_pla
     diti_vision_order(decoder->vision, use, order + use->rows);
     diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
     result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
+    if (result >= 0 && use->inputs[DITI_DECODER_DEEP]) {
+        uint32_t row; /* text is behind the rows of pictures, where there are zeros */
+        for (row = 0; row < use->rows; row++) order[row] = order[row] < use->rows ? tokens : order[row] - use->rows;
+        result = diti_plan_write(plan, use->inputs[DITI_DECODER_DEEP], order, use->rows * sizeof *order, err);
+    }
     if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
     diti_free(&decoder->base.env, order);
     return result;
@@ -33858,6 +33926,14 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
+/* The rows of pictures of x F32 [rows, d] get what the tower has for the layer. */
+static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
+    diti_elementwise_desc add = DITI_ZERO;
+    add.add = add.out = x;
+    add.name = "decoder_pictures";
+    diti_elementwise(graph, diti_gather_tensor(graph, deep, use->inputs[DITI_DECODER_DEEP], "decoder_pictures"), &add);
+}
+
 /* x F32 [rows, d] is changed in place. */
 static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
                                    uint32_t index, diti_tensor x) {
@@ -33868,6 +33944,7 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
     h = diti_decoder_gated(decoder, graph, block, h);
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
+    if (index < DITI_VISION_DEEP && use->deep[index]) diti_decoder_deepen(graph, use, use->deep[index], x);
 }
 
 /* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
@@ -33879,6 +33956,8 @@ static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *gr
     diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
     diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
               diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
+    if (use->deep[0])
+        use->inputs[DITI_DECODER_DEEP] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "pictures' rows");
     return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
 }
 
@@ -33969,6 +34048,267 @@ DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
     return &type;
 }
 
+#ifndef DIT_NO_ANIMA
+
+/* ==== src/text/conditioner.c ==== */
+
+/* Anima's text conditioner (docs/models.md 5.8): tokens of T5's vocabulary attend each other and the states that a
+   language model has of the same prompt. Norms are RMS norms before each sublayer; both attentions rotate by position.
+ */
+
+typedef struct diti_conditioner_attention {
+    diti_layer q, k, v, out;    /* [d, d], [d, columns of what is read] twice, [d, d] */
+    diti_weight q_norm, k_norm; /* [head_dim] */
+} diti_conditioner_attention;
+
+typedef struct diti_conditioner_block {
+    diti_weight norms[3]; /* [d]: before its own tokens, before the states, before the feed-forward */
+    diti_conditioner_attention own, cross;
+    diti_layer up, down; /* [hidden, d], [d, hidden] */
+} diti_conditioner_block;
+
+typedef struct diti_conditioner_config {
+    uint32_t blocks, width, columns, vocabulary, source, head_dim, hidden; /* width: d; columns: of the result */
+} diti_conditioner_config;
+
+typedef struct diti_conditioner {
+    diti_component base;
+    diti_conditioner_config config;
+    diti_encoder_traits traits;
+    diti_weight embedding; /* [vocabulary, columns] */
+    diti_layer in, out;    /* [d, columns], where these differ, and [columns, d] */
+    diti_weight norm;      /* [columns] */
+    diti_conditioner_block *blocks;
+} diti_conditioner;
+
+/* ---- loading ---- */
+
+static dit_result diti_conditioner_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_conditioner_config, vocabulary), "embed.weight", 0},
+        {offsetof(diti_conditioner_config, columns), "embed.weight", 1},
+        {offsetof(diti_conditioner_config, width), "blocks.0.self_attn.o_proj.weight", 0},
+        {offsetof(diti_conditioner_config, source), "blocks.0.cross_attn.k_proj.weight", 1},
+        {offsetof(diti_conditioner_config, hidden), "blocks.0.mlp.0.weight", 0},
+        {offsetof(diti_conditioner_config, head_dim), "blocks.0.self_attn.q_norm.weight", 0}};
+    diti_conditioner_config *config = &((diti_conditioner *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the text conditioner's config.json", err);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".mlp.0.weight");
+    if (settings.result != DIT_OK) return settings.result;
+    if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
+        config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
+        return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
+                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->head_dim,
+                     (unsigned)config->width);
+}
+
+static void diti_conditioner_load_attention(diti_loader *loader, diti_conditioner_attention *out,
+                                            const diti_conditioner_config *config, uint32_t index, const char *name,
+                                            uint32_t columns) {
+    uint32_t d = config->width;
+    diti_loader_scope(loader, "blocks.%u.%s.", (unsigned)index, name);
+    diti_load_bare(loader, &out->q, d, d, "q_proj");
+    diti_load_bare(loader, &out->k, d, columns, "k_proj");
+    diti_load_bare(loader, &out->v, d, columns, "v_proj");
+    diti_load_bare(loader, &out->out, d, d, "o_proj");
+    diti_load_vector(loader, &out->q_norm, 1, config->head_dim, "q_norm.weight");
+    diti_load_vector(loader, &out->k_norm, 1, config->head_dim, "k_norm.weight");
+}
+
+static void diti_conditioner_load_all(diti_component *component, diti_loader *loader) {
+    static const char *const norms[] = {"norm_self_attn.weight", "norm_cross_attn.weight", "norm_mlp.weight"};
+    diti_conditioner *conditioner = (diti_conditioner *)(void *)component;
+    const diti_conditioner_config *config = &conditioner->config;
+    uint32_t i, k;
+    conditioner->blocks =
+        (diti_conditioner_block *)diti_component_array(component, loader, config->blocks, sizeof *conditioner->blocks);
+    if (!conditioner->blocks) return;
+    conditioner->traits.columns = config->columns;
+    conditioner->traits.vocabulary = config->vocabulary;
+    conditioner->traits.layers = config->blocks;
+    conditioner->traits.source = config->source;
+    diti_load_table(loader, &conditioner->embedding, config->vocabulary, config->columns, "embed.weight");
+    if (diti_loader_find(loader, "in_proj.weight"))
+        diti_load_layer(loader, &conditioner->in, config->width, config->columns, 1, "in_proj");
+    for (i = 0; i < config->blocks; i++) {
+        diti_conditioner_block *block = &conditioner->blocks[i];
+        diti_conditioner_load_attention(loader, &block->own, config, i, "self_attn", config->width);
+        diti_conditioner_load_attention(loader, &block->cross, config, i, "cross_attn", config->source);
+        diti_loader_scope(loader, "blocks.%u.", (unsigned)i);
+        for (k = 0; k < 3; k++) diti_load_vector(loader, &block->norms[k], 1, config->width, norms[k]);
+        diti_load_layer(loader, &block->up, config->hidden, config->width, 1, "mlp.0");
+        diti_load_layer(loader, &block->down, config->width, config->hidden, 1, "mlp.2");
+    }
+    diti_loader_scope(loader, "%s", "");
+    diti_load_layer(loader, &conditioner->out, config->columns, config->width, 1, "out_proj");
+    diti_load_vector(loader, &conditioner->norm, 1, config->columns, "norm.weight");
+}
+
+/* ---- the graph ---- */
+
+enum { DITI_CONDITIONER_COSINES, DITI_CONDITIONER_SINES }; /* inputs F32 [tokens, head_dim / 2] */
+
+static diti_tensor diti_conditioner_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, bool last) {
+    diti_norm_desc desc = DITI_ZERO;
+    desc.rms = true;
+    desc.eps = 1e-6f;
+    desc.weight = weight;
+    desc.out_f32 = last;
+    desc.name = "conditioner_norm";
+    return diti_norm(graph, x, &desc);
+}
+
+static diti_tensor diti_conditioner_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                           diti_activation activation, diti_tensor residual, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.residual = desc.out = residual;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+/* Heads of h through layer, normed and rotated by their places among so many tokens. */
+static diti_tensor diti_conditioner_heads(const diti_conditioner *conditioner, diti_graph *graph,
+                                          const diti_encoder_use *use, diti_tensor h, const diti_layer *layer,
+                                          const diti_weight *norm, uint32_t tokens) {
+    const diti_conditioner_config *config = &conditioner->config;
+    diti_qkv_desc desc = DITI_ZERO;
+    diti_tensor x = diti_conditioner_linear(graph, h, layer, DITI_ACTIVATION_NONE, 0, "conditioner_heads");
+    desc.heads = config->width / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.norm = DITI_QKV_RMS;
+    desc.eps = 1e-6f;
+    desc.weight = norm;
+    desc.half_split = true;
+    desc.cosines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_COSINES], 0, tokens, 0, config->head_dim / 2);
+    desc.sines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_SINES], 0, tokens, 0, config->head_dim / 2);
+    desc.tokens = tokens;
+    desc.name = "conditioner_rotate";
+    diti_qk_norm_rope(graph, x, &desc);
+    return x;
+}
+
+/* x += out(attention of norm x to what `from` has, as far as items name it). */
+static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_graph *graph, const diti_encoder_use *use,
+                                    const diti_conditioner_attention *w, diti_tensor x, diti_tensor h, diti_tensor from,
+                                    uint32_t tokens, diti_tensor items) {
+    const diti_conditioner_config *config = &conditioner->config;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_conditioner_heads(conditioner, graph, use, h, &w->q, &w->q_norm, use->tokens);
+    diti_tensor k = diti_conditioner_heads(conditioner, graph, use, from, &w->k, &w->k_norm, tokens);
+    diti_tensor v = diti_conditioner_linear(graph, from, &w->v, DITI_ACTIVATION_NONE, 0, "conditioner_values");
+    desc.batch = use->batch;
+    desc.heads = config->width / config->head_dim;
+    desc.head_dim = config->head_dim;
+    desc.scale = 1.0f / sqrtf((float)config->head_dim);
+    desc.items = items;
+    desc.most_keys = tokens;
+    desc.name = "conditioner_attention";
+    diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
+                            "conditioner_out");
+}
+
+static diti_tensor diti_conditioner_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    const diti_conditioner *conditioner = (const diti_conditioner *)self;
+    const diti_conditioner_config *config = &conditioner->config;
+    uint32_t most = use->tokens > use->source_tokens ? use->tokens : use->source_tokens, i;
+    diti_tensor x = diti_gather_rows(graph, &conditioner->embedding, use->ids, "conditioner_embedding"), h;
+    diti_linear_desc in = DITI_ZERO;
+    use->inputs[DITI_CONDITIONER_COSINES] =
+        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner cosines");
+    use->inputs[DITI_CONDITIONER_SINES] =
+        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner sines");
+    in.bias = &conditioner->in.bias;
+    in.out_f32 = true;
+    in.name = "conditioner_in";
+    if (conditioner->in.weight.part_count) x = diti_linear(graph, x, &conditioner->in.weight, &in);
+    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
+        const diti_conditioner_block *block = &conditioner->blocks[i];
+        diti_graph_scope(graph, "block", i);
+        h = diti_conditioner_norm(graph, x, &block->norms[0], false);
+        diti_conditioner_attend(conditioner, graph, use, &block->own, x, h, h, use->tokens, use->items);
+        h = diti_conditioner_norm(graph, x, &block->norms[1], false);
+        diti_conditioner_attend(conditioner, graph, use, &block->cross, x, h, use->source, use->source_tokens,
+                                use->source_items);
+        h = diti_conditioner_norm(graph, x, &block->norms[2], false);
+        h = diti_conditioner_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_ERF, 0, "conditioner_up");
+        diti_conditioner_linear(graph, h, &block->down, DITI_ACTIVATION_NONE, x, "conditioner_down");
+    }
+    diti_graph_scope(graph, NULL, 0);
+    in.bias = &conditioner->out.bias;
+    x = diti_conditioner_norm(graph, diti_linear(graph, x, &conditioner->out.weight, &in), &conditioner->norm, true);
+    if (use->weights) diti_weigh_rows(graph, x, use->weights, "conditioner_weigh");
+    return x;
+}
+
+/* ---- what the host writes, and what those call who do not ask which encoder it is ---- */
+
+static dit_result diti_conditioner_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                         const int32_t *ids, const uint32_t *items, dit_error *err) {
+    const diti_conditioner *conditioner = (const diti_conditioner *)self;
+    const diti_tensor *inputs = use->inputs;
+    uint32_t half = conditioner->config.head_dim / 2, rows = plan->tensors[inputs[DITI_CONDITIONER_COSINES]].rows, i;
+    size_t count = (size_t)rows * half;
+    float *cosines = (float *)diti_alloc_array(&conditioner->base.env, 2 * count, sizeof *cosines);
+    dit_result result;
+    (void)ids;
+    (void)items;
+    if (!cosines) return diti_fail_memory(err, "the text conditioner's positions");
+    for (i = 0; i < count; i++) {
+        double angle = (double)(i / half) * pow(10000.0, -(double)(i % half) / half);
+        cosines[i] = (float)cos(angle);
+        cosines[count + i] = (float)sin(angle);
+    }
+    result = diti_plan_write(plan, inputs[DITI_CONDITIONER_COSINES], cosines, count * sizeof *cosines, err);
+    if (result >= 0)
+        result = diti_plan_write(plan, inputs[DITI_CONDITIONER_SINES], cosines + count, count * sizeof *cosines, err);
+    diti_free(&conditioner->base.env, cosines);
+    return result;
+}
+
+static dit_result diti_conditioner_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                        const diti_checkpoint *checkpoint, const char *prefix,
+                                        const diti_load_options *options, void **out, dit_error *err) {
+    static const diti_component_kind kind = {"text conditioner",    "text_conditioner",        sizeof(diti_conditioner),
+                                             diti_conditioner_read, diti_conditioner_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
+    diti_component *component = NULL;
+    dit_result result = diti_component_load(&kind, &from, &component, err);
+    *out = component;
+    return result;
+}
+
+static void diti_conditioner_destroy(void *self) {
+    if (self) diti_component_free(&((diti_conditioner *)self)->base);
+}
+
+static const diti_encoder_traits *diti_conditioner_traits(const void *self) {
+    return &((const diti_conditioner *)self)->traits;
+}
+
+static const diti_weights *diti_conditioner_weights(const void *self) {
+    return &((const diti_conditioner *)self)->base.weights;
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void) {
+    static const diti_encoder_type type = {false,
+                                           true,
+                                           diti_conditioner_load,
+                                           diti_conditioner_destroy,
+                                           diti_conditioner_traits,
+                                           diti_conditioner_weights,
+                                           diti_conditioner_encode,
+                                           diti_conditioner_write};
+    return &type;
+}
+
+#endif
+
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -33982,8 +34322,9 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
+    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
@@ -34048,8 +34389,9 @@ typedef struct diti_model_traits {
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool caches_references; /* diti_denoise.keeps_references is understood */
-    bool keeps_references;  /* the model was trained so */
-    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
+    bool keeps_references;   /* the model was trained so */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
@@ -34126,11 +34468,15 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
-   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
+/* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
+   referred to, or of a prompt and its pictures. A block has [rows, 2 * heads here * head_dim] in the format of queries,
+   keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
-    bool fills; /* the evaluation at hand makes them */
+    diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind
+                             those of an item, which attends some of both; 0: all items attend all rows */
+    diti_tensor segments; /* input U32 [any, DITI_ITEM_WORDS]: rows and what they attend; 0: those of an item do all */
+    bool fills;           /* the evaluation at hand makes them */
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
@@ -34191,8 +34537,10 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;        /* 0 where traits.references is 0 */
-    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
+    uint32_t reference_count;                  /* 0 where traits.references is 0 */
+    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
+                                                  that a language model has of a reference */
+    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -34637,6 +34985,14 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
+/* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
+   are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
+DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
+                                                     diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
+/* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
+                                                            const diti_env *env, const uint32_t *counts,
+                                                            dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
@@ -35936,7 +36292,7 @@ static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, co
                                            diti_tensor *out) {
     uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
     if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
-        sublayer->streams == DITI_STREAMS_IMAGE)
+        (p->denoise->reference_kv && p->denoise->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
         return false;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
@@ -36208,9 +36564,10 @@ static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
     return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
 }
 
-/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
-static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
-                                    uint32_t first_column, diti_tensor out, diti_tensor lse) {
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim], of which each item
+   attends those that `items` names; 0: all its own. */
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor items, diti_tensor q,
+                                    diti_tensor kv, uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
@@ -36220,6 +36577,8 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
+    attention.items = items;
+    attention.most_keys = rows / desc->items;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -36236,15 +36595,18 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
     diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t lead = diti_tensor_rows(graph, kept);
+    uint32_t prompts = denoise->reference_kv->items ? denoise->text_batch : 1;
+    uint32_t lead = diti_tensor_rows(graph, kept) / prompts, each = denoise->branches * denoise->batch / prompts;
     if (diti_graph_failed(graph)) return 0;
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
+        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts *
+                       lead; /* the item's prompt has its rows from there on */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
+            diti_copy(graph, diti_tensor_view(graph, kept, row, lead, (k * all + first) * desc->head_dim, width),
                       diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
                       "keys and values of references");
     }
@@ -36261,6 +36623,45 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
+/* Every row attends those that its segment names; a segment is a run of rows that attend the same. */
+static diti_tensor diti_attend_segments(diti_graph *graph, const diti_attend_desc *desc, diti_tensor segments,
+                                        diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_attention_desc attention = DITI_ZERO;
+    attention.batch = diti_tensor_rows(graph, segments);
+    attention.heads = desc->heads;
+    attention.head_dim = desc->head_dim;
+    attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+    attention.items = segments;
+    attention.packed = true;
+    attention.out = desc->out;
+    attention.name = "causal_attention";
+    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
+                          diti_tensor_view(graph, qkv, 0, rows, width, width),
+                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &attention);
+}
+
+DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise, const diti_env *env,
+                                                const uint32_t *counts, dit_error *err) {
+    uint32_t items = denoise->branches * denoise->batch, inner = 1, ring = 0, rows = 0, i, item;
+    uint32_t *table = (uint32_t *)diti_alloc_zero(env, (size_t)items * DITI_ITEM_WORDS * sizeof *table);
+    dit_result result;
+    if (!table) return diti_fail_memory(err, "the keys of items");
+    if (denoise->axes) {
+        inner = diti_group_count(&denoise->axes->ulysses);
+        ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
+    }
+    for (i = 0; i < inner; i++) /* an item's rows, where they are attended with those that were kept */
+        rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
+                                      &denoise->token_range);
+    for (item = 0; item < items; item++) {
+        table[item * DITI_ITEM_WORDS + 3] = rows + counts[item / (items / denoise->text_batch)];
+    }
+    result = diti_plan_write(plan, denoise->reference_kv->items, table, (size_t)items * DITI_ITEM_WORDS * 4, err);
+    diti_free(env, table);
+    return result;
+}
+
 /* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
 typedef struct diti_attend_references {
     const diti_denoise *denoise; /* NULL: there are none */
@@ -36269,6 +36670,30 @@ typedef struct diti_attend_references {
 
 static bool diti_attend_refers(const diti_denoise *denoise) {
     return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
+}
+
+/* Every item attends its rows of qkv, and those that were kept behind them, as far as it has some. */
+static diti_tensor diti_reference_kv_attend(diti_graph *graph, const diti_attend_references *references,
+                                            const diti_attend_desc *desc, diti_tensor qkv, diti_tensor out,
+                                            diti_tensor lse) {
+    const diti_denoise *denoise = references->denoise;
+    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
+    diti_tensor kv = diti_reference_kv_join(graph, denoise, desc, references->first, references->all, qkv),
+                items = denoise->reference_kv->items, q = diti_tensor_view(graph, qkv, 0, all, 0, width);
+    uint32_t keys = diti_tensor_rows(graph, kv) / desc->items;
+    diti_attend_desc one = *desc;
+    if (!items) return diti_attend_keys(graph, desc, 0, q, kv, 0, out, lse);
+    if (!out) out = diti_tensor_new(graph, graph->activation, all, width, "attention");
+    one.items = 1;
+    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++)
+        diti_attend_keys(
+            graph, &one,
+            diti_tensor_view(graph, items, denoise->first_branch * denoise->batch + i, 1, 0, DITI_ITEM_WORDS),
+            diti_tensor_view(graph, q, i * rows, rows, 0, width),
+            diti_tensor_view(graph, kv, i * keys, keys, 0, 2 * width), 0,
+            diti_tensor_view(graph, out, i * rows, rows, 0, width),
+            lse ? diti_tensor_view(graph, lse, i * rows, rows, 0, desc->heads) : 0);
+    return out;
 }
 
 /* ---- rings ---- */
@@ -36328,13 +36753,10 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise) {
-            diti_tensor joined =
-                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
-            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
-        } else {
-            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
-        }
+        if (!turn && references->denoise)
+            diti_reference_kv_attend(graph, references, desc, qkv, part, part_lse);
+        else
+            diti_attend_keys(graph, desc, 0, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -36482,7 +36904,8 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
     place = ring > 1 ? denoise->axes->ring.index : 0;
     diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
     if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
+    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out,
+                            0);
 }
 
 /* ---- and of the rows that devices divide ---- */
@@ -36509,13 +36932,9 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
 static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
                                    const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
     if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
-    return diti_attend_keys(
-        graph, desc, q,
-        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
-        0);
+    if (references->denoise) return diti_reference_kv_attend(graph, references, desc, qkv, desc->out, 0);
+    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
@@ -36582,6 +37001,8 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
+    if (denoise->reference_kv && denoise->reference_kv->fills && denoise->reference_kv->segments)
+        return diti_attend_segments(graph, desc, denoise->reference_kv->segments, qkv);
     if (diti_attend_refers(denoise)) references.denoise = denoise;
     references.all = desc->heads;
     return diti_attend_all(graph, desc, &references, qkv);
@@ -36949,6 +37370,47 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
     if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
     if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
     return diti_payload_take(graph, inbox->exchange, inbox->x, DITI_F32);
+}
+
+/* ---- rows in front, whose keys and values are kept ---- */
+
+DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
+                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
+    diti_graph *graph = p->graph;
+    diti_denoise own = *p->denoise;
+    const diti_group *stages = diti_axes_stages(own.axes);
+    uint32_t rows = diti_tensor_rows(graph, x), i, end;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
+    own.token_range.unit = 1;
+    own.batch = 1;
+    own.branches = own.text_batch = prompts;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = p->denoise->reference_kv = kv;
+    kv->fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    kv->fills = false;
+    p->denoise->lead = 0;
+    p->denoise->lead_rows = 0;
 }
 
 /* ---- the evaluation ---- */
@@ -43434,51 +43896,18 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
 /* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
+   all steps (docs/models.md 3.13.1). */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    diti_denoise *denoise = p->denoise, own = *denoise;
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
-    diti_tensor x = denoise->lead_rows;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
-    own.token_range.unit = 1;
-    own.batch = own.branches = own.text_batch = 1;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = denoise->reference_kv = &state->references;
-    state->references.fills = true;
-    here = diti_pass_at(p->model, graph, &own);
+    uint32_t rows = p->denoise->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
     for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
     state->here_cosines =
         diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
     state->here_sines =
         diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
-         i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        diti_flux2_run_block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    state->references.fills = false;
-    denoise->lead = 0;
-    denoise->lead_rows = 0;
+    diti_reference_kv_fill(p, &state->references, 1, p->denoise->lead_rows, diti_flux2_run_block);
 }
 
 static void diti_flux2_prepare(diti_pass *p) {
@@ -44048,6 +44477,451 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         diti_qwenimage_run_block,
         diti_qwenimage_final,
         diti_qwenimage_write_inputs};
+    return &family;
+}
+
+/* ==== src/model/qwenimage21.c ==== */
+/* Qwen-Image-2.1: docs/models.md 3.17. Original:
+   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_qwenimage21.py
+
+   One stream, whose blocks share a modulation. A prompt's rows, and in their places the tokens of pictures that it is
+   shown with, attend what stands before them and themselves, as at timestep 0, so that their keys and values are made
+   once; tokens of the image attend all rows. */
+
+#define DITI_QWENIMAGE21_AXES 3u
+#define DITI_QWENIMAGE21_SLOT 4u /* tokens that take the place of one that the language model has of a picture */
+
+/* ---- configuration ---- */
+
+typedef struct diti_qwenimage21_config {
+    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
+    uint32_t channels, text;                       /* channels of the latent; columns of the text encoder's output */
+    uint32_t axes[DITI_QWENIMAGE21_AXES];          /* channels of a head that rotate with each coordinate */
+} diti_qwenimage21_config;
+
+/* ---- weights; no layer has a bias; single files have diffusers' names, too ---- */
+
+typedef struct diti_qwenimage21_block {
+    diti_fused_linear qkv;             /* [3D, D] */
+    diti_weight norms;                 /* F32 [2, head_dim]: of queries, of keys */
+    diti_layer out;                    /* [D, D] */
+    diti_layer ff_gate, ff_in, ff_out; /* [feed, D] twice, [D, feed] */
+    diti_sublayer attention, feed;
+} diti_qwenimage21_block;
+
+typedef struct diti_qwenimage21 {
+    diti_transformer base;
+    diti_qwenimage21_config config;
+    diti_layer patch;             /* [D, channels] */
+    diti_weight text_norm;        /* F32 [text]; 1 is added */
+    diti_layer text_in, text_out; /* [D, text], [D, D] */
+    diti_embedder time;           /* [D, 256], [D, D] */
+    diti_layer modulation;        /* [4D, D]: scale and gate of attention, of the feed-forward */
+    diti_qwenimage21_block *blocks;
+    diti_layer final_scale, proj_out; /* [D, D], [channels, D] */
+    diti_sublayer last;
+} diti_qwenimage21;
+
+static const diti_qwenimage21 *diti_qwenimage21_of(const diti_transformer *transformer) {
+    return (const diti_qwenimage21 *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_qwenimage21_config *config, uint32_t in,
+                                         dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->blocks || !config->width || !config->text || !in || !config->channels || !config->head_dim ||
+        !config->feed)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image-2.1 transformer without %s: the file is incomplete", file,
+                         !config->blocks || !config->feed ? "transformer_blocks"
+                         : !config->text                  ? "txt_in"
+                         : !config->head_dim              ? "norms of queries"
+                                                          : "img_in or proj_out");
+    if (in != config->channels || in > 256 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
+                         "channels and makes %u, is out of range",
+                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
+                         (unsigned)in, (unsigned)config->channels);
+    return DIT_OK;
+}
+
+static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                        dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_qwenimage21_config, width), "img_in.weight", 0},
+        {offsetof(diti_qwenimage21_config, channels), "proj_out.weight", 0},
+        {offsetof(diti_qwenimage21_config, text), "txt_in.in_layer.weight", 1},
+        {offsetof(diti_qwenimage21_config, feed), "transformer_blocks.0.img_mlp.proj.weight", 0},
+        {offsetof(diti_qwenimage21_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_qwenimage21_config *config = &((diti_qwenimage21 *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
+    DITI_TRY(diti_qwenimage21_check(loader, config, in, err));
+    config->heads = config->width / config->head_dim;
+    if (!diti_setting_bool(&settings, "causal_condition", true))
+        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "causal_condition",
+                             "false: text that reads the image is not known for Qwen-Image-2.1");
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Qwen-Image-2.1", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_QWENIMAGE21_AXES, config->axes, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_qwenimage21_load_block(diti_loader *loader, diti_qwenimage21_block *block,
+                                        const diti_qwenimage21_config *config, uint32_t index) {
+    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
+    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
+    uint32_t width = config->width;
+    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
+    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
+    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
+    diti_load_bare(loader, &block->ff_gate, config->feed, width, "img_mlp.gate_layer");
+    diti_load_bare(loader, &block->ff_in, config->feed, width, "img_mlp.proj");
+    diti_load_bare(loader, &block->ff_out, width, config->feed, "img_mlp.out");
+    diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.gate = &block->ff_gate;
+    block->feed.activation = DITI_ACTIVATION_SILU;
+}
+
+static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 *model) {
+    const diti_qwenimage21_config *config = &model->config;
+    uint32_t i, width = config->width;
+    diti_load_bare(loader, &model->patch, width, config->channels, "img_in");
+    diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.text_norm.weight");
+    diti_load_bare(loader, &model->text_in, width, config->text, "txt_in.in_layer");
+    diti_load_bare(loader, &model->text_out, width, width, "txt_in.out_layer");
+    diti_load_bare(loader, &model->time.in, width, 256, "time_text_embed.timestep_embedder.linear_1");
+    diti_load_bare(loader, &model->time.out, width, width, "time_text_embed.timestep_embedder.linear_2");
+    diti_load_bare(loader, &model->modulation, 4 * width, width, "modulation.1");
+    for (i = 0; i < config->blocks; i++) diti_qwenimage21_load_block(loader, &model->blocks[i], config, i);
+    diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
+    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
+}
+
+static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
+    const diti_qwenimage21_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "2.1";
+    traits->layers = config->blocks;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->feed = config->feed;
+    traits->gated = true;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 1;
+    traits->default_size = 64;
+    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_21);
+    traits->text_tokens = traits->chat->tokens;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
+                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
+                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 50;
+    traits->default_guidance = 1;
+    traits->prefixes = traits->caches_references = true;
+    traits->references = DITI_MOST_REFERENCES;
+    traits->reference_area = traits->shown_area = 1024 * 1024;
+}
+
+static void diti_qwenimage21_load(diti_component *component, diti_loader *loader) {
+    diti_qwenimage21 *model = (diti_qwenimage21 *)(void *)component;
+    model->blocks =
+        (diti_qwenimage21_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
+    diti_qwenimage21_load_weights(loader, model);
+    diti_qwenimage21_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_qwenimage21_state {       /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                    /* input F32 [steps + 1, 256], the last one of timestep 0 */
+    diti_tensor order;                        /* input U32 [1, prompts * rows in front]: of text and pictures */
+    diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
+    diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
+    diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
+    diti_tensor here_cosines, here_sines, at; /* the rows at hand have these tables, and this modulation */
+    uint32_t table_items;
+    diti_reference_kv front;
+} diti_qwenimage21_state;
+
+static diti_qwenimage21_state *diti_qwenimage21_at(const diti_denoise *denoise) {
+    return (diti_qwenimage21_state *)denoise->family;
+}
+
+/* Rows that a prompt has in front of the image, and tokens of the language model that stand for pictures among them. */
+static uint32_t diti_qwenimage21_front(const diti_denoise *denoise, uint32_t *slots) {
+    uint32_t i;
+    for (i = *slots = 0; i < denoise->reference_count; i++)
+        *slots += denoise->references[i].height * denoise->references[i].width / DITI_QWENIMAGE21_SLOT;
+    return denoise->text_tokens + (DITI_QWENIMAGE21_SLOT - 1) * *slots;
+}
+
+static void diti_qwenimage21_modulate(const diti_pass *p, diti_qwenimage21_state *state) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    diti_tensor active = diti_silu(p->graph, diti_embed(p->graph, &model->time, state->sinusoids, 0), "time_silu");
+    uint32_t rows = p->denoise->steps + 1, width = p->width, i;
+    state->final = diti_layer_f32(p->graph, active, &model->final_scale, DITI_ACTIVATION_NONE, 0, "final_scale");
+    state->modulation = diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->modulation, 0, "modulation");
+    for (i = 1; i < 4; i += 2) {
+        diti_tensor gate = diti_tensor_view(p->graph, state->modulation, 0, rows, i * width, width);
+        diti_copy(p->graph, diti_adaln_tanh(p->graph, gate), gate, "gates");
+    }
+}
+
+/* Rows of text, then of pictures: F32 [any, D]. */
+static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    uint32_t texts = diti_tensor_rows(p->graph, p->denoise->text), lead = p->denoise->lead;
+    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, texts, 0, model->config.text), all;
+    diti_norm_desc norm = DITI_ZERO;
+    norm.rms = true;
+    norm.weight = &model->text_norm;
+    norm.eps = 1e-6f;
+    norm.name = "text_norm";
+    all = diti_tensor_new(p->graph, DITI_F32, texts + lead, p->width, "rows in front");
+    text = diti_layer_run(p->graph, diti_norm(p->graph, text, &norm), &model->text_in, DITI_ACTIVATION_GELU_TANH,
+                          "context_in");
+    diti_layer_f32(p->graph, text, &model->text_out, DITI_ACTIVATION_NONE,
+                   diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
+    if (lead)
+        diti_copy(p->graph, p->denoise->lead_rows, diti_tensor_view(p->graph, all, texts, lead, 0, p->width),
+                  "references");
+    return all;
+}
+
+static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x);
+
+static void diti_qwenimage21_prepare(diti_pass *p) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t half = model->config.head_dim / 2, prompts = denoise->text_batch, slots;
+    uint32_t rows = prompts * diti_qwenimage21_front(denoise, &slots), tokens = denoise->height * denoise->width;
+    diti_qwenimage21_state *state = diti_qwenimage21_at(denoise);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + 1, 256, "timesteps");
+    state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
+    state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
+    state->front_sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
+    state->cosines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "sines");
+    state->front.items =
+        diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    state->front.segments =
+        diti_tensor_input(graph, DITI_U32, prompts * (denoise->text_tokens - slots + denoise->reference_count),
+                          DITI_ITEM_WORDS, "segments");
+    diti_qwenimage21_modulate(p, state);
+    diti_reference_lead(p, &model->patch);
+    state->here_cosines = state->front_cosines;
+    state->here_sines = state->front_sines;
+    state->table_items = prompts;
+    state->at = diti_tensor_view(graph, state->modulation, denoise->steps, 1, 0, 4 * p->width);
+    diti_reference_kv_fill(p, &state->front, prompts,
+                           diti_gather_tensor(graph, diti_qwenimage21_rows(p), state->order, "rows in front"),
+                           diti_qwenimage21_run_block);
+}
+
+/* ---- inputs ---- */
+
+typedef struct diti_qwenimage21_tables {
+    float *cosines, *sines, *front_cosines, *front_sines;
+    uint32_t *order, *segments, *keys; /* keys: those of each prompt's rows in front that count */
+} diti_qwenimage21_tables;
+
+/* Lines or columns of a picture are counted from its middle. */
+static void diti_qwenimage21_turn(const diti_qwenimage21_config *config, uint32_t frame, uint32_t height,
+                                  uint32_t width, uint32_t token, float *cosines, float *sines) {
+    int32_t at[DITI_QWENIMAGE21_AXES];
+    at[0] = (int32_t)frame;
+    at[1] = (int32_t)(token / width) - (int32_t)(height - height / 2);
+    at[2] = (int32_t)(token % width) - (int32_t)(width - width / 2);
+    diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, at, cosines, sines);
+}
+
+/* A run of a prompt's rows that attend all up to its end. */
+static void diti_qwenimage21_segment(diti_qwenimage21_tables *out, uint32_t first, uint32_t row, uint32_t count) {
+    out->segments[0] = first + row;
+    out->segments[1] = count;
+    out->segments[2] = first;
+    out->segments[3] = row + count;
+    out->segments += DITI_ITEM_WORDS;
+}
+
+/* Tokens of text go up a diagonal; a picture is a frame of its own, behind which text goes on as far away as its longer
+   side is long. The image stands behind the last token that counts. */
+static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const diti_denoise *denoise, uint32_t prompt,
+                                   uint32_t text_rows, diti_qwenimage21_tables *out) {
+    uint32_t half = config->head_dim / 2, slots, front = diti_qwenimage21_front(denoise, &slots),
+             first = prompt * front;
+    uint32_t length = diti_text_order_length(denoise, prompt, 1), tokens = denoise->height * denoise->width, i;
+    uint32_t text = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * denoise->text_tokens;
+    uint32_t row = 0, token = 0, next = 0, picture = 0, image = 0, seen = 0;
+    while (token < denoise->text_tokens && row < front) {
+        size_t at = (size_t)(first + row) * half;
+        bool shown = picture < denoise->reference_count && denoise->shown_rows[picture] == token;
+        uint32_t height = shown ? denoise->references[picture].height : 0, width = 0, count = 1;
+        int32_t diagonal[DITI_QWENIMAGE21_AXES] = {(int32_t)next, (int32_t)next, (int32_t)next};
+        if (shown) {
+            width = denoise->references[picture++].width;
+            count = height * width;
+            token += count / DITI_QWENIMAGE21_SLOT;
+        } else {
+            diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, diagonal, out->front_cosines + at,
+                             out->front_sines + at);
+            out->order[first + row] =
+                token < length ? text + token : text_rows + DITI_QWENIMAGE21_SLOT * slots; /* zeros */
+            token++;
+        }
+        for (i = 0; i < count && shown; i++, at += half) {
+            diti_qwenimage21_turn(config, next, height, width, i, out->front_cosines + at, out->front_sines + at);
+            out->order[first + row + i] = text_rows + seen++;
+        }
+        diti_qwenimage21_segment(out, first, row, count);
+        row += count;
+        next += !shown ? 1 : height > width ? height : width;
+        if (token <= length) image = next, out->keys[prompt] = row;
+    }
+    for (i = 0; i < tokens; i++)
+        diti_qwenimage21_turn(config, image, denoise->height, denoise->width, i,
+                              out->cosines + ((size_t)prompt * tokens + i) * half,
+                              out->sines + ((size_t)prompt * tokens + i) * half);
+}
+
+static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, diti_plan *plan,
+                                                const diti_denoise *denoise, dit_error *err) {
+    const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)denoise->family;
+    const diti_env *env = &model->base.component.env;
+    uint32_t prompts = denoise->text_batch, rows = plan->tensors[state->order].columns, i;
+    size_t half = model->config.head_dim / 2, front = rows * half, tokens = plan->tensors[state->cosines].rows * half;
+    size_t segments = (size_t)plan->tensors[state->front.segments].rows * DITI_ITEM_WORDS;
+    float *angles = (float *)diti_alloc_array(env, 2 * (front + tokens), sizeof *angles);
+    uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
+    dit_result result = angles && words ? DIT_OK : diti_fail_memory(err, "the rotation of positions");
+    diti_qwenimage21_tables out;
+    if (result == DIT_OK) {
+        out.front_cosines = angles;
+        out.front_sines = angles + front;
+        out.cosines = angles + 2 * front;
+        out.sines = out.cosines + tokens;
+        out.order = words;
+        out.segments = words + rows;
+        out.keys = words + rows + segments;
+        for (i = 0; i < prompts; i++)
+            diti_qwenimage21_place(&model->config, denoise, i, plan->tensors[denoise->text].rows, &out);
+        result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
+    }
+    if (result == DIT_OK)
+        result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
+    if (result == DIT_OK)
+        result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
+    if (result == DIT_OK) result = diti_reference_kv_write(plan, denoise, env, out.keys, err);
+    diti_free(env, angles);
+    diti_free(env, words);
+    return result;
+}
+
+static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    DITI_TRY(diti_qwenimage21_write_tables(diti_qwenimage21_of(transformer), plan, denoise, err));
+    return diti_write_timesteps(plan, ((const diti_qwenimage21_state *)denoise->family)->sinusoids, denoise, timesteps,
+                                err);
+}
+
+/* ---- one evaluation ---- */
+
+static void diti_qwenimage21_begin(diti_pass *p) {
+    diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
+    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
+    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
+    state->at = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+}
+
+static diti_tensor diti_qwenimage21_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_qwenimage21_of(p->model)->patch, 0);
+}
+
+/* Chunks of the modulation. */
+enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_SCALE_MLP, DITI_QWENIMAGE21_GATE_MLP };
+
+/* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
+static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
+    const diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
+    diti_tensor h;
+    p->modulation.rows = state->at;
+    p->modulation.chunks = 4;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->table_items = state->table_items;
+    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, h, &w->attention, 0);
+    diti_sublayer_add(p, x, (diti_modulator)DITI_QWENIMAGE21_GATE_MSA, &w->attention, h);
+    diti_sublayer_feed(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MLP,
+                       (diti_modulator)DITI_QWENIMAGE21_GATE_MLP, &w->feed);
+    return x;
+}
+
+static diti_tensor diti_qwenimage21_final(diti_pass *p, diti_tensor x) {
+    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
+    p->modulation.rows =
+        diti_select_row(p->graph, diti_qwenimage21_at(p->denoise)->final, p->denoise->step, "final_scale");
+    p->modulation.chunks = 1;
+    return diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_QWENIMAGE21_PLACE "Qwen/Qwen-Image-2.1"
+static const diti_place diti_qwenimage21_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE21_PLACE ": transformer/"},
+    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE21_PLACE ": text_encoder/"},
+    {"", DIT_ROLE_VAE, DITI_QWENIMAGE21_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE21_PLACE ": processor/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE21_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
+    static const diti_family family = {
+        "qwenimage21",
+        "Qwen-Image-2.1",
+        {"QwenImage21Transformer2DModel",
+         NULL,
+         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
+         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_qwenimage21), diti_qwenimage21_read, diti_qwenimage21_load, NULL},
+        NULL,
+        {64, 1, 0, false},
+        NULL,
+        {"Qwen3-VL", NULL, NULL},
+        diti_qwenimage21_places,
+        sizeof(diti_qwenimage21_state),
+        diti_qwenimage21_prepare,
+        diti_qwenimage21_begin,
+        diti_qwenimage21_embed,
+        diti_qwenimage21_run_block,
+        diti_qwenimage21_final,
+        diti_qwenimage21_write_inputs};
     return &family;
 }
 
@@ -45969,7 +46843,9 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
+    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
+    traits->encoders[0] = DITI_ENCODER_QWEN3;
+    traits->encoders[1] = DITI_ENCODER_CONDITIONER;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 30;
@@ -46190,6 +47066,10 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
 #define DITI_ANIMA_PLACE "circlestone-labs/Anima"
 static const diti_place diti_anima_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
+    {"", DIT_ROLE_TEXT_1, DITI_ANIMA_PLACE ": split_files/text_encoders/qwen_3_06b_base.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_ANIMA_PLACE ": split_files/diffusion_models/, in the transformer's file"},
+    {"", DIT_ROLE_TOKENIZER_1, "Qwen/Qwen3-0.6B-Base: tokenizer.json"},
+    {"", DIT_ROLE_TOKENIZER_2, "google-t5/t5-base: tokenizer.json"},
     {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
@@ -46209,7 +47089,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", NULL, NULL},
+        {"Qwen3", "text conditioner", NULL},
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,
@@ -46760,6 +47640,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
+DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
@@ -46846,6 +47727,7 @@ static const diti_family_row diti_families[] = {
 #endif
 #ifndef DIT_NO_QWENIMAGE
     {diti_qwenimage_family, "Qwen-Image", NULL},
+    {diti_qwenimage21_family, "Qwen-Image-2.1", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
@@ -47130,7 +48012,8 @@ typedef struct diti_vae_traits {
     /* With by_channel each channel has a scale and a shift of its own in place of these. */
     bool by_channel;
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
-    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
+    uint32_t colors; /* channels of a pixel: 3, or 4 where the last one is alpha */
+    bool video;      /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
@@ -47162,9 +48045,9 @@ typedef struct diti_colors {
     const float *values;      /* [channels + 1, 3] */
 } diti_colors;
 DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
-   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
-   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, colors] F32 in about -1..1. tile:
+   longest side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles
+   overlap by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
    group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
@@ -47174,9 +48057,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
-/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
-   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
-   scaling. */
+/* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
+   mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
+   before scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
 
@@ -49021,7 +49904,8 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
     uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
-    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
+    uint32_t columns =
+        clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : clip->vae->traits.colors;
     diti_graph *graph = clip->graph;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
     diti_vae_chunk chunk;
@@ -50380,11 +51264,12 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
 /* ==== src/vae/wan.c ==== */
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. */
+   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
-    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not, or of pictures */
+    bool doubles;    /* shortcuts have two frames, of which a picture is the second one */
 } diti_wan_vae_level;
 typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
@@ -50398,6 +51283,7 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
+    bool flat;        /* convolutions are those of pictures */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -50523,9 +51409,19 @@ static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, 
 static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
                                           const char *name) {
     char full[64], weight[80];
+    const diti_stored_tensor *time;
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
-    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
+    time = diti_loader_find(loader, weight);
+    level->doubles = time != NULL;
+    if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
+    if (time && time->rank != 5) { /* a picture's go by */
+        diti_loader_use(loader, time);
+        loader->weights.parameters += diti_stored_tensor_elements(time);
+        diti_format(weight, sizeof weight, "%s.bias", full);
+        time = diti_loader_find(loader, weight);
+        if (time) diti_loader_use(loader, time);
+    }
     diti_format(full, sizeof full, "%sresample.1", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
     if (!diti_loader_find(loader, weight)) return channels;
@@ -50582,7 +51478,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
-    channels = 3 * own->patch * own->patch;
+    channels = vae->traits.colors * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
     if (decoder) diti_wan_vae_load_mid(loader, half, channels);
@@ -50642,6 +51538,7 @@ static const float diti_wan_vae_deviations[] = {
 static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
+    const diti_stored_tensor *conv;
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -50660,7 +51557,18 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
-    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    conv = diti_loader_find(loader, "decoder.conv_in.weight");
+    if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
+    own->flat = conv && conv->rank == 4;
+    own->patch = own->residual && !own->flat ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
+    if (own->flat) {
+        vae->traits.colors = diti_loader_dimension(loader, "decoder.conv_out.weight", 0);
+        if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
+    }
+    if (vae->traits.colors != 3 && vae->traits.colors != 4)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
+                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
@@ -50689,7 +51597,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
-        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
+        if (half->levels[i].doubles && !vae->wan->flat) vae->frame_factor *= 2;
     }
     return DIT_OK;
 }
@@ -50698,6 +51606,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
 
 static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
+    if (vae->wan->flat) return frames == 1;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
@@ -50807,7 +51716,7 @@ static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae
     if (diti_graph_failed(clip->graph)) return 0;
     block.clip = *from;
     block.columns = out;
-    block.time = level->time.weight.part_count ? 2 : 1;
+    block.time = level->doubles ? 2 : 1;
     block.side = level->level.resample.weight.part_count ? 2 : 1;
     block.channel_step = block.time * block.side * block.side;
     block.time_step = block.side * block.side;
@@ -52223,6 +53132,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
+    vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
@@ -58134,6 +59044,7 @@ typedef struct diti_encoder {
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
+    uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -58574,6 +59485,8 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+/* The encoder makes no text, but what the encoder behind it reads. */
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
@@ -58715,6 +59628,10 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
                                               const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
+/* The rows of a text at which the tokens of references begin. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
@@ -60052,6 +60969,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
+    if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -60074,6 +60992,7 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
+    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {
@@ -60165,6 +61084,7 @@ DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
     switch (kind) {
+    case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
@@ -60197,6 +61117,8 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
     if (!encoder->tokenizer && index == 0)
         DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CONDITIONER)
+        DITI_TRY(diti_model_read_tokenizer(model, package, "t5_tokenizer/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -60267,6 +61189,7 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
+    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -60285,6 +61208,9 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
+#ifndef DIT_NO_ANIMA
+    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
+#endif
     default: return diti_clip_type();
     }
 }
@@ -60297,11 +61223,9 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
-/* The most tokens of a picture, with the text around it. */
-#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
+    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -60341,6 +61265,10 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->self = NULL;
 }
 
+DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
+    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
+}
+
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
 
 /* The states that a repository names: Krea 2's "text_encoder_select_layers". */
@@ -60368,6 +61296,8 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
+    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
+        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -60481,6 +61411,10 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+    if (diti_encoder_feeds(model, encoder)) {
+        wanted = diti_encoder_get_traits(encoder + 1)->source;
+        good = columns == wanted || !wanted;
+    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -60520,7 +61454,8 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
+            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
@@ -61031,6 +61966,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
+    if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
@@ -61703,7 +62639,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -61793,6 +62729,28 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
     }
 }
 
+/* A negative prompt is shown the same pictures, in the same places. */
+DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[0];
+    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
+    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
+    if (!shape->encodes[branch] || !tokens->ids)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references: this model reads them among the tokens of a prompt, and none is given; give "
+                         "dit_job_desc.prompt in place of conditioning");
+    for (i = 0; i < shape->reference_count; i++) {
+        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
+            row++;
+        rows[i] = row - encoder->picture_dropped;
+        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
+    }
+    return row <= tokens->lengths[branch]
+               ? DIT_OK
+               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
+}
+
 #define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
@@ -61845,7 +62803,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -61882,6 +62840,12 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
+        if (diti_encoder_feeds(model, encoder)) {
+            use->encoders[i + 1].source = states;
+            use->encoders[i + 1].source_items = use->encoders[i].items;
+            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
+            continue;
+        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
@@ -62684,7 +63648,9 @@ static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
+    rows = diti_vae_encode(job->model->vae, graph,
+                           diti_image_in(graph, share->program.start_rgba, diti_vae_get_traits(job->model->vae)->colors,
+                                         shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
@@ -63687,7 +64653,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
     diti_tensor all = share->program.given_pixels[index];
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
                          false);
 }
 
@@ -64124,6 +65090,7 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
+    uint32_t least = area ? 2 * unit : 4 * unit; /* a side of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -64134,12 +65101,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
-    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
+    if (image->width < least || image->height < least || image->width > 8 * image->height ||
         image->height > 8 * image->width)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
-                         (unsigned)index, image->width, image->height, 4 * unit);
+                         (unsigned)index, image->width, image->height, least);
     if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
         (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -64219,7 +65186,9 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
+    return diti_encode_mean(share, graph,
+                            diti_image_in(graph, share->program.reference_pixels[index],
+                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
                             shape->width, shape->height, true);
 }
 
@@ -64243,6 +65212,54 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
+/* Bytes times alpha, or divided by it, as Pillow rounds them: colours of pixels that are not seen count for nothing
+   when a picture with alpha is scaled. */
+static void diti_reference_weigh(uint8_t *rgba, size_t pixels, bool back) {
+    size_t i, c;
+    for (i = 0; i < pixels; i++, rgba += 4) {
+        uint32_t alpha = rgba[3];
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * alpha + 128;
+            if (back)
+                value = alpha && alpha < 255 ? 255 * rgba[c] / alpha : rgba[c];
+            else
+                value = (value + (value >> 8)) >> 8;
+            rgba[c] = (uint8_t)(value < 255 ? value : 255);
+        }
+    }
+}
+
+/* over: on white, since the model sees no alpha. */
+static dit_result diti_reference_scale(const diti_env *env, const diti_picture *picture, uint32_t width,
+                                       uint32_t height, bool over, uint8_t **out, dit_error *err) {
+    size_t pixels = (size_t)picture->width * picture->height, i, c;
+    diti_picture weighed = *picture;
+    uint8_t *copy;
+    dit_result result;
+    if (picture->width == width && picture->height == height) { /* Pillow copies it */
+        result = diti_resize(env, picture, width, height, DITI_WINDOW_LANCZOS, out, err);
+    } else {
+        copy = (uint8_t *)diti_alloc_array(env, pixels, 4);
+        if (!copy) return diti_fail_memory(err, "a reference");
+        weighed.rgba = copy;
+        weighed.pitch = (size_t)picture->width * 4;
+        for (i = 0; i < picture->height; i++)
+            memcpy(copy + i * weighed.pitch, picture->rgba + i * picture->pitch, weighed.pitch);
+        diti_reference_weigh(copy, pixels, false);
+        result = diti_resize(env, &weighed, width, height, DITI_WINDOW_LANCZOS, out, err);
+        if (result >= 0) diti_reference_weigh(*out, (size_t)width * height, true);
+        diti_free(env, copy);
+    }
+    for (i = 0; i < (size_t)width * height && over && result >= 0; i++) {
+        uint8_t *rgba = *out + 4 * i;
+        for (c = 0; c < 3; c++) {
+            uint32_t value = rgba[c] * rgba[3] + 255u * (255u - rgba[3]) + 128;
+            rgba[c] = (uint8_t)((value + (value >> 8)) >> 8);
+        }
+    }
+    return result;
+}
+
 static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
@@ -64251,7 +65268,8 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     dit_result result = DIT_OK;
     uint32_t y;
     if (job->model->transformer->traits.reference_area) {
-        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
+        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
+                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
     } else {
         const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
                               (size_t)(picture->width - shape->width) / 2 * 4;
@@ -64274,7 +65292,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     uint8_t *first = NULL, *second = NULL;
     dit_result result;
     diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
+    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
     fitted.rgba = first;
     if (result >= 0)
         result =
@@ -64457,7 +65475,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
             mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
         } else {
             share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, false);
+            rows = diti_image_in(graph, share->program.condition_pixels, 3, false);
         }
         latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
         for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
@@ -64486,7 +65504,7 @@ static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *grap
     } else {
         share->program.net_pixels[net] =
             diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], 3, false),
                                   shape->width, shape->height, !model->traits.unshifted_control);
     }
     if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
@@ -65088,6 +66106,9 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
         return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
                "ring and tensor do not";
+    if (traits->prefixes && diti_patches_used(&request->shape))
+        return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
+               "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
@@ -66238,6 +67259,9 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     for (branch = 0; branch < share->assignment.branches; branch++)
         share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
+    if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
+        result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
+                                    share->program.denoise.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.rows = job->request.encoded;
@@ -70502,210 +71526,205 @@ static const char *const diti_spirv_text_gemm_cpu[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/<DvV@XN@Qgryx+0lm[1<Q[a(RMJ]rpi>*RT(OHd^po@f$WhMjPk_22DQOHo)N:Q*6Jhvbt2cWr71X`xa=)dHfP@3Ts@F%n]KNng4y74(0kAn"
-    "v;oh2yeMDcyHk$0LR5NF2G:K0WrJ<IuKFdC9u[Nfo1x4JkY&-9W@:RPA4I4&-Il+V7vFU*qtg'`P5k+S'F]U-*T)Gg75<2>-tUmOC']#oC6q/p;8G&DyB;"
-    "xe6FneUuTdyoOt>ZGbWsgLboJ09r=x@V>/oQ,3[n>h,7C9ic7%G6HqZZ.h+n]LJ1s'$bKEV<fu1vOh;l$Rthct0EBEwNg/pKntJ.AsMlW,>[75g^rJ%=9-"
-    "+K:D3DMnH^5o<bMZTDnVh.pEH`VL@UarTPA9/:naZR<:hB3K[Hi=$,F-gtSecqt8vjlSpaoqOrA@kjc/Q[-%:QL;oFM%.$];&6_JMo]Sl0*hYJ&6bIUph["
-    "h'>trdUnZfinJe%fR4_MYS5+/6>NwbLmtr%IBY_M5V;ROeW(KS<u`e8=rcET&mrxCBGWP[e%Z5@`f2RFgaN-DmW)6<nq[GK@kNSN5SnFgO5jmFm>Jce4Tn"
-    "FxKutF*FcK^Tc/r4lX:G+K9-cFxw-;QVsZUQ%1-':A=N+3.I$DNQ:G^E,u&M'9>rjysxa'2bH+8J'7R`@YAB3xX2w9wnig))7;8gV=H4C3=yWF3DXGH%n1"
-    "e)&Z1mro];tGc[xR[%_v&PQEeobC5NtX0/&3j*1-&*ka=n8O:KF%#mj#()(x%NaZMDplK8U93OedkG$ie13]&o+=m1G.s8av9f9g7I+XgJ)Ev6aMI=H:I3"
-    "O3>8%CiuB5N[f6xX_efjpo:^Jx-J()0BtpMqjul%oHw*Y7XC1N'eN&C3=Z-D>6taDfg3^R`Er`sJemIEBo-L77rCOOSlF>We-WdjtHs620>=U&=Rt+F7cq"
-    "MMn<e^%-pqmu,'7]PcLI--4NE.sCY@ggx`m48QOS]$=T<D.,*^.B<kV20c==tDr/T:]HaaW+Gq,#*7pLB_+'<hxZom^mpRm2;2ISo1I;$FHgb%,W^ahZN)"
-    "9k46(0mm4:Z@v]wcNoj@p3(413<aH2<7Q#ZJCb8H#w$y3$xfv9S.ff.ndc,h]O])*vlR&lDaT:;k>sY$7B@l-@OTWpGJ#wSKE;1^l7^9w_$gHpHaW3$gB-"
-    "oVr%wd^3/97ccADH<2W:7LBq+_'PLtRrmXAKNR6fnG`rXnP7F2GS2-pXdP_[0C-u0^b#=HJs]8@iyf=ELfN.o_K<b-*o[G>y&)8[Re&KfE@u<6O1@88);8"
-    ",r=r'%ZttVG'#,5x37,9N$uN^.*H$c1LnU.G45fJt.K@%NeolOs`OiOG67V3hO^Z,0,eOdcpwsHBo3gC(6U2R(P5,R@_W5cJmq6`.$3H/jUG]tbvNLDe9h"
-    "-/jqEp:j^p2@wksBo>VByFX,]PY]%H+w7E>AM)V/Bc%7en<r'L>lK6f*N8Y-4Zy@s/.vSi<mo+@U5ylX^3q2yrMp^okY8Bl2nud$j``['VE`UV[YwqZmF)"
-    "+-h:ULWyo.j[TeI83i/Ih==LHi8[qitAYKpWYv,Kc6AlRGb552IS`gCN`mMK(Cs<U1m'<%aEG&O>*W.0nQcW^$ET*Zimx<rgF%HVgUL`9:O8l&5X3XQlCD"
-    "f)8JA]^5a(y6nOL1ZKDSXdRf$/O]IgLrWY^%^EOxoIHiYcR2-R5ecW'4,2EQkEJj,xkEiB6^Fjw1x0='mQA#WLTdYx/=4mYUI-oiV4gagf#PLsxrhp1u0j"
-    "od*`DbJK%MVibAPR[JmKs*w1'XrwX,lTQLFwmvJZE1(T)%VTjFXEn8^XTgwlPg2:9[0Lp/`gG*(K;H^5OGqU-yI%,JmlF<>VOA2EjClnjl-oPDK[m$`_Ss"
-    "DQo%Vi<qWNDAZPwG(Fu9+>/&bWpGW'QoapQu8g_TauD>hL,T*BaO]e6OK=-9;_cu5PUov^bYg.FONqis0&8QM@^l;Wn*fw0A&H'Qer:Yerm'K^0j_Q6nkN"
-    "$6)<Uw6RO'5R'upI43)bdE8t/U'cu@dg4br$>^@d*m)[*YZ3*M(;>%;s==L,3@nMHCkUgB)T>q;H<[NU=do'_GSo$(CZvKMtwW4a]'u$p/$')1e3wl8O7d"
-    "NT5C,LTL%SC/RE_1[S4@R-ssSTumxdsr$vD.6n2o4Jp@gp@RlPj6lEKFKd<4jA_Z:]WML>(-PG$m0%#]k&.CAm/J9G%9$p_8dnZO-00T%]@OP4Easop>9T"
-    "Atel14#fWf*S$a9vgZk'WOhgajHdPI2j#R03r>d&ph&[81yj+8'MJydMW3ExSYp(o;5>b[Sk5I(:e9/ApbW28Z6DxTJvicj7(>xcYm9G(sKqFk@<g8m+Fi"
-    "_]@=-,2uAH0yVslm/fm@wR'BQWvj56<#6-L]pDe;c4`HH&$+6MXPW2R/J4eGe9'w3cP8x[T<%Gvs3cZXkuU.Q3Q&<bq3bcK[+e'N]H4F1AsJ0(ym$=Z@py"
-    "ATshmmZspyvO`,'T+rW*ms4l5@T1&'>BlA$:B7fCGj[A[>EIRL9ovA(&o7=KVny-jg_a#wWXtTk^5faJd<3v#ePe4gW&sp';/x_*3bmB.;Y>s%JroO'ud7"
-    "[wcdRL0+a`agy_xjN<RVC#XQuAO+WF=8v-w<X]1`eudC4I2xZ-.'m[P-^/(]9(`lxTqdmS*^XHQ@W5_3hS&EZkKcaZ)Y#:/)'C]L$ncG6B>M@brEC95,v#"
-    "&pj=viT(Sjr/C.K#MGO>WV2535i2R8K]MVCo6mb&%*$Sf0eRD;6<NA=&Kj<;8u9KYLyR&Od6^Kd8e><s+Ig(E)*2yr2M4#<g^xPn$VHLnAw70'/@[<DMdR"
-    "[4qs>QS.<rEuH[#X-nbf)h9wh8xvPoFUp7*u:uB]FRI@mpY5F<Lo]t*UT9(Nno-FG'4i6CM]J.[AVj:sI9)2m23hCDX+S^4.GMEn4iR:c%rhC=x+L<mk9O"
-    "MmQhoJuXS#=]uT&vN-.CPUZlkR*-l*3#(Y;Sl+5Z5RyP9(l@(ov#73>Xpgo=cApJ6jSuC-_q3jmF*X6dO(&x<duxOcwy72kEw1B#G'FjpQ/v2saysurYpP"
-    "l.vuI$wk90'VD+0J+@#OMVvebqA[v's@n:hi,/OT:02qUkQfTTQ;Mw05]/V[.$JMt0)=l8B_/&4_I'Op:vTpSPI/WumXBQ(Y`.0t`@69,Xv44pB6#d*S-7"
-    "YTa)/Y#o8T-=;3=j<$%tVu,<9yIxU`9kSb`e0Y_]3_$84-,O6,Nvc6#gf>mJnloPLEth+$[]%di%&rl+s1>dP(g%>3AHM$h5^R)WOJa&4acX&*pua'$oMj"
-    "0E`wYH8MJq[+_/[12N0viHeSh9kyR:/Fvn:DA.xB_FA=WV/6sg[wQ[sTW`6'VL&>cFtgiRkALY,]<FFhXI*[7`=_iX69c(pUMAFkZrXfk-/[bMC5GdG._["
-    "ySj+POXa9WE6uA(9-q@kfQ6uk&5^kWT$:W.lJQLK@6JG]J;]Nnbsm3lFJ,K_ot_,n7C'A2UuMkg_VA8xu-ZNs0`jh$DbSryCT0@J<cBq1DB._=*6$SFCTP"
-    "2K<(D%cS8lG`6:f<ZDoS0@q.[V/.^0$wtX9U=5qtlGym7t*FC9=Cb;EV)QZSTfqMa<ix-rvT#*N/-ccPwYK_HG^>9RR8gm>I#kF=&kje`QpdTFcWEX9m($"
-    "539ywpHGremHqj[T4C<lrTDD*UX$N8Npfxk9@d,x;tDw0Jbw_It;=ca.#U<3>[oiKG^E[<eBOa>jk2KwmG%$ol=pHJW`Y#G,t4SSMV.,1v0*DYl`4iR6M@"
-    "MSh[6SyiPRS6WcbND.1D%(wiO]m7b'%_J;$pIW%R5*>v%RLy=XRA$DQqrB+3YA(@)#tM*`Ds-7d)tZnEtu)KMTo[e/Or/wk<f$tyAd`p`@1/FL:_SdhKL5"
-    "X%:UYVq8i.X/Tyg['(^Qohutv@$vy,&nJoA2WupGLVn6t:.EVVXBE8$F+]%)kx8Herl*2Kl1Y;maXMg/iOR/7@8k8Y;#'$L#Be;#Ax+'K3",
-    "&]_aHnfBPDEu>qsBuPR6]/,vCrW2SDd;<,ErbeZ2YME1K_03F>vGX/s=NiG5;-K]^`V8`G_#+Wl&F`3Pqu5F-0ZMqf2G]K6E[uk;xH&X75=M9sutHT-7qv"
-    "at'l_JooAGKlCBXp-lW'2ZRV-`7u:vH56cb6W0qd_b'#c<k_9A8PKpx'$.(4H$=au_Zh(/nYHl:3IR5NH#w7r^bd&QpF_TOHA8+iA(xxI_4'tF;Y1uyt30"
-    "pD&BJ-XHPKs0nI@mgPlh4Ra4%M9*E8NeT:>Oy<`h8-B`d>&K7UBWwln6LY*ZrZ@2+H^lt;*anosbb^e4t$tQ'X$'r0PS3jTK^Xg[EWk<oo9;7GVCD)in6#"
-    "#`(:B.l+G[GC:xyX2D,Fh.vRRUeYbNbe/E`5,y+C0<S[JBO-0)Wj2xifMIp:r-DC3`-VEgANAOY)$UY>p;_P%ask:Vqry8dS2R;l(I`-[In;9uUJ`xS4PR"
-    "H(4Jo4Jh''Rvvfi@#-0XQrq(]yR-92:ivi%>`@x8<dQmgFoOvI21uY,8$p.E2%55b>hs*R0$rgkJ;q+j;lQ*usa)S.:R<$rDq]O0GFg<9u/>Fd_W4OUUo0"
-    "Nm:eF+&8,54K+w':P;M@5b8[>hiO=gG9__rrH2-u$a2>eEbA2&P<5pI/6E@-FAG7a9tt''dUxuXGEYdHi+Nj#29cv/Q$gwJ`5cOvGf9E66+cx(rtojTBws"
-    "kN&ck1UXl%nFjI5jfx8gj=_Ls<GUS23+ot-S=sid#jM,VKItmeB*m_Tm=^P1p@v(-ZFrL]I/fNiqAX`Hw=2adI`](re)('X`@DA=AXKrlcqK@qf[CSgJ]G"
-    ":T3FQpcic^u7;Nn[*yRMv=6[@EyZNy)(YF/-.6_ub=&2L:Q,Fg-Oh4/qUl#uK);qA]'&>*c4$ny;L5>lXln;]T8F[+K@@<%]n1Qatquf661'=RB=FOf6.;"
-    "kuuVLKP+b&s4e;U'B,+qgDr$(Hfa3SZ:d38i&EXMW2HBmFx2aG;S*J<v).BA(^rVeHH8L=Olc1Hq[WlHNnak-QJ$B]5>cBI7p_IPSR.o,K5:f/Ju*l0<9T"
-    "bwpXQIhg5Y#3Qn>C*mAE;P)7XBN;&eRPbdXjR7[`xeT=E+[vn3pb03K6*aMCNtTpPx+Hjchn`1p::ELWbU]$m26'5^WhrluSV0gDfwkELBPA*<Su<KRZ;6"
-    "67hs:4oGscqcf_e,479TQx(CrD3A^VhZI])>/iLk=5L%H)pi=sx`fW99[2$'pkmu2h6kknxJ*)H=n*O`JlH`3E+VW_v9Olc$h.`Bbmfh3MBCyWyFu;rhc6"
-    "$Z04:SEy,s`7#T^/'WJLu-=2(7lGT_rmv`V)im_r`rW,%gsa0oKpP_JV>I`)vR@/[_^F(tq1Z6>MPQw;R26(@2cMD;'6(;kPryu#N_-%YQ<;MDBP/YssM<"
-    "HQO@%_PI=x5Muk/bmHCDfvC]T>=W%Vag0a-6dhUX0=Z*th.k,P1nJWTbVp-ci3]'VOwO3pE6626Gh9/R&NW$UKh-,J#S][.N;C$:7R0`-4I[3$)<dUK8ZY"
-    "m/ADq[L@uoSOjY=h6E1gfSxoY9u&mMLy.Do+B^&st(FB9%LN-LAQ8l1_m/mN8Fng9$&gmVn(V2pS<[$UJNGxs(MmNAX;<>+J'ZgWXGc:9o'+_n->2N1ZST"
-    "T;gV<%qWGh6ueguqs,)LxpGilk(9hq#'PMRV#$Vi,IcKY$6G@w_wa7YmeTbLjQo(GLf`c;G/KboNJVUA#4DG*Q#E3Tn'6V,T2V6,K`GIb][s_Tr^h1`/S:"
-    "G/ubVSe4ecy':oH_u7e(bgu+Fm>[TO$w;X,Pw3YaPqe>B)QRBuSygIbt7OFsV(-McnCK21F%[3`v<BH`]b#Z[3EC71bHn46e0E0YUI-]TmjowL0PXUvYKA"
-    "XulNa3jW`X@adSNd]Nt1iB&tT@n('[lWVx<,HpMxKA<1u7bF:Sx/+<9uEME^NP@GR@&9Jgnpw_Eg2CjWOq[GuEW7[c$KSHyk<7+firCV#bevwondLlZi-b"
-    "Ohx)h$+:dX9(4MB,tt7tW.Rj^6M8^kX6+c#aD4=3hV_eSMJ5B2TRsc+MFXt$y#M.$jX*@PA_oe,6$e(I^c#7k>(<qia67)FAN)MQI(dI(hA1+FW@#Ij%2H"
-    "8WZZC>['N&`hIWZ9qPDN'o[$&Sm'/*8Ae$ti2yn%I*u=JJ.Kq:;1e_9Eh`X'raw.$pSrTD[(-6V3@5/C@'aD$;vxv4%[V<7<oS;iS.N7uv1FwS_+7/iFB`"
-    "L93BY]<rb_-j<Kc3]``9(t*=hwVt7*qp2)#NX11VOYT7+Xe_Oj+oLnjO)`)5k*8iJ^gs_pPHt(K%9*,X>@lO2#wlE)*FqLPp5^0]mq5d.%.m.ECsnZcTKT"
-    "Xk9#%+82>U2.HNPCru1ONhjJO&d1t,wS(/o[%MaLdtn*lX0T<cV&Y3_Y7wY4rf%=p['>er5,fIgOcZGmb8pyD>4dn51:SFU%e>b:<4)sWP-;x0Vd[A#99q"
-    "M;E]/%p[_22/y-M+a0k>v9Db5@=FKMol(wIGXMmy3#eU#(d_45SWvw<$v:j5i/9#'*&67*,4$tF:5w^a2#T5@e-52,%Sq67)tAJV2.UmXB3RF5w]p^2,:;"
-    "rq(K23=x9xUjFQ%5gpZg$(C#J46U5(na/s`n0fko@&%m#iv@4][6A9@*2A$&9Y>=o1T5EPR+pqa9_RuKKLeu$RBa]QcF`oPNjFVCPAqRG'I.;6)Bn8y2t("
-    "`lQjXd@Wm]mjus/p9b<72QrYGD$CWnpPce1XX8Cj=my;2wXGQT<+c-wLy,Q1J54,ubQw11**wJOe,7n1[B:)2s[pHM;T)QjIg;M`bB.c5<7,R1Ri57P%t3"
-    "+jZAcPfSKE$:I'rm1rJmExR,ddi^1&eH$//msi+A6x>rANt'8&w2NTo:lPgy5w^F)#X^*M9ybdgX2hosi7.#LA4,2SYsVd;%a<OUx)45*<X]))YmXn:Vc]"
-    "<]fVi1f.$=[NWLv*HpGoDeeeNp58%YT]:F.w/,J+54C27weG[TGINGv)fGs[,[(5fnfyEh/%NwQV/Jo1KXIIUNF5$XI'ni$-&,#Q+tb;5uFuhBe1Cg:u#]"
-    "nst5l3.D-5Z&'8.uUK'Uq]kuLU-wac&CQqw/ha0&>*yciB'P'k5eQqcqh2XP`S'8yB#Y-]kLD-bVU97]UUmr.aXT:)>ow'B4U92H-):Sl]`aJvnh*Rq$]Y"
-    ":1ev='*y$.u6whAj8+j8s3+SD]m*q_(+jVIq_]SaO;*kOGJA^BXa#BXt-yBdk0MYeSS:Q/acST;>xnPvoZ8B4R/F@llopHZ:YLW7c,PoQ@9W<_#]0<t6a["
-    "+'/3/@]dZOQKqS&aZ-E>>v`:>@SA$Q_FAk;--i6I0UY,VpxXds=unt]Ix7lKK`VysD#wboFOsPpdCRZ(uo$Sc//a4^uMhL/r@[>A0*R%1K_V2sv5.vjF@7"
-    "9::+8fs`#IiGD5(YVB/[UH=`%4ir2_<HNg#])B&xI8ZRya>dQ,0'esu=^tM(D:A.R'RMwR),mQGSMF-X4s4^u3=oSddDnGZ)qZo44TF`fCjmW=t1sy5+:E"
-    "(KPY9.;q)gUL')o.qZNRu.-[d;nu:_QHxBB]K&dP7$Dt4ZZ8#PGB2,>%8feNp=#[>@uoAQcKW#,Og8$f=wbKMDF<PS8fOKcjpx31;&fVrtxQF51bURa4e8"
-    "VBDca3.a/9P3Mf=2cg(2T;0F//f3Fd2o&]yad@,a<LZP;cd;t]MJ_vVUNJ$iu$Y3<M@DI2fjFogv,/8nLApZ8wf(31pJ3>V,V&O(U-7@pp0@@As*4lM0DV"
-    "]`_*;YP32:nXM]EXWDsm'a(**y_hDu=;p.j6pqsA&`^c2<r@miZXy5xFZgnqM<g6CeOm;dnmQ_JTK:<tjJR`5L5.o<S-t2*t[9japAD1*5RY]rCIBeUoPH"
-    "G7dnO7#vuYq_8G.CG4,t-CrQ=uICYp,QUhVfgN=OiVD#T,.-oB=aZ/<8Q)vxgmj43hQM(_)#lx4lys0=>P[i]1x_6EZ61a['28J%<4ay@(",
-    "A)Cll/u)2h^yDGrS@@B`g^EF#tAf=g5xG99/2HK0C.fnZjJhL*(d.0Ppq0^$ZYpZG)tdSk3CMhD=(X^9s3hA0m@_MDpMUw+X1n[K3*ThEGCrCps0kbD9C_"
-    "3ZoY>+AB<A]q)]22Xonq>Ygg,gFF6823*k@_Z0EPu@J[Rlr$N[XhXuViI52J,jw^`LfB,c#:AG0I.G`]hny(P87F)[lSrwjTg/^#]0*C[W*6-g5_1Gh,d>"
-    "lxuTOZIb87)])7or33YVv.d^>&$N:LJnm@@;Yb2rA@Z^dD&u;,U_*/I@#BrDf@2.::y6vmxb+*/l8F*ca0wuMaZPrlrWVk9kdA^,P_A]vmBID,x2I8K(k("
-    "lQnwUNC)=LccqL2,syI.9po'E)@5KCQHIYjf.5RxE8WXLfsj;k&8,eyYvd8fp`K<3':DekM1FJn>$Ub76xQYctJqfa%X:`3Qk#Lv771N(hJ%A&164>yHir"
-    "J+>M;@BEdsjdrf8rM<DTZ1=eO.qD0ArDG$^KEK8_);%('HA-5_xY/u=>7ZCdAHjNv_W1NsOlr:UKBH.TJX;)bZ,I%DmiatM%yilyC1*LuL8M+OY[&OURYn"
-    "QpXoP8@RBm3br#^^Kg16+U/#O]bp.Om08eFRFLlh2:B#voee,/xkn8bf<c8FLDCN5IB4qtB)/s#W%_f98K:LYEWn_=RQ[X2@9Ovps7RBiNCS,m2Z>'$mW["
-    "(N^7cVvhdq'6GN]1C#g04%`%bemv.mA%iG>AXUNF:UB`m@H4V.j'oV99HYuBB/r8U-L>rEMa(EN(nl$Cs/e58:ZK`#<<[Ue1O]&amPEgO7-<MB`tvnNFei"
-    "gJki[IJ^2I9/Eovj5`r&4YW*C#<mgb1l[q3AOk'x=30/]F/BX26vha_4/]8FswRF9*wqhmXC]/Hx$`#fkAP>FlT[l&dkgH0+89:(.(wO04B1,kUu&BbP_%"
-    "9cu`XXnoUdDN0Y8MBt5F[V,8kLcc]:S1&[NWPtJC(@c_(ik/AB<r)LxlEIt4GKvmg+J,(dnLF%ERBt7Ylj7yrcZ_-Dnu`_+2t(mpi[7f0eo555>&eya0VA"
-    "DL(aQh1>J&QK);ZLEDG@^^p(F3knj'^+.=5oGg,A-PSAI8SeRn32PIrWi^Z2Y2#rT=`@Psb:WBP2]&GB9<$%w@6q]]e`#RFobI%Cxg<EL)@oTUfF(;aT^m"
-    "9%9^=hgjg[ag&ITjoY52[oxw`DX-oZw]pl4t(3a,0ZmG;<K:(e4BDn%aBa;p/7'jL:8AaTS6bpsPo1gthP;2d9lK7%@PlLJm48N#91kjK_WbHlCnM=i,Qc"
-    "e*5ni/E]9=if#(<r=#&eZo4xFo=%e&LO$IJqFGP1;3y((LK48uFbDiql:SqG29K9uo291=*v&%tA@[>06t8qX,.N;gN$N78N61va+WE7r[0=q8R<5;E6/3"
-    "Fq:]^/5/D,EW7ZukV4(H_Hvu9.ARuL=Hnc=[JncjR;->&]rC>c@mH2B3DRh3qxPHK[&C<6*2DWk-*NQL970]F*4P0nSZ3AIdFLdGvPejpD@0B:3@>eCH._"
-    "Cpr^A_4,EF]R,_Y'&=8_.]>5fW&'t;BF)d0A>'>_0c^yGP[,g;&_H#[.F_:r7Xu'LQ,$nFT+T^+<Em'`*C0^69`;@ed(&nq]rdUt'9ghblm.BG+y5_VaR^"
-    "pv0ySm)NN*m893i.NVE[m*1qp,K5nEQbc--g$ho=`=*e,pTW$lI<0f0v7w>;3ZZ$hMtm>7X6X@dm]K=%8PQ9[6ht4D8L_qqrg[vp0kM[-iA&Eg*8ZrTyLB"
-    ":/30N,;VJr;<CU3uET^UHEE$&d.UM_.`eZ2C#w9k;$kC'I$bZk+($I]TDj3qoKN=.&I.2V<>9QL;H5Nj._S'R3mvdRe;2lLR*L#Kpn8=o(Ub'R-G2''=K:"
-    "4LN[Ykp,7]bvGa@65NvEC*_LaDG-'Z;>)D(L&/J/U9`tw%[$,lJB/v0wBi8ii9.aEpOm]6.W[Qk[g+p7B-n[2]HgXsGkJ]3NtsEn(<v_Hve#qUgUsxcp(K"
-    "jd]ghI]^a-SocBwI8mV-Zbdsxjiwfk';T[i1],)3p#:6ZIhafpx&WX1D5()y`U@7c(s];@h>7t8Znqn4,7;+_M-j'l&TF@lNF#o:)`Vr4mN%K@8ik6k>-v"
-    ",8#.45J0WT6&(K[8i+;;<RxSm7GbFQQr7_m@$Z^sXr0p4.)ZsNqJQo6$hp.9*wr.wt-Zm8)X-QkSu@j5GY=Gv&_Q#43H8t+NYb2IX.<5]7,;3ls7aD3jU0"
-    "_H=_u`k'm(I$`q6OQ&n^&`Eg$]vJs2Lu)eI;Q<f+T'0r^SeG-C)`sZS`)q[$R9DJxX6R5fgdE^io&ld6<P`pQM(fSVCyR8>PkM)Wr^]Xw$8XZKOf<b-tY:"
-    "6f4S%$B/`--#/IkdFNS,l]s[<#lyh=+Kt;0kPOIJ[2ua7wjuXr1T0(gnQghNo'S3(gg8NJ-<9q30$:.TZeT2+oteGuGJ,94=^;9(D7l@Z<2VWP/3f=aKxq"
-    "h`JuF-=4TZE_nxBZ4PSVuSkeEsvOYX_=:]D<)mys96,qqYf6]+_#LGj`]#Xs;/jc62H5GhYgs2(LC,BVtIDD;[^C[W9:RSQp,>w$)s4DRZ%Sb2GIeD0Q1K"
-    "YNFnuJ$BV&O>8fR1a1Rf-hY2t3s3USnjPpb[Gw,h'up*M`hU0hY+@^5bQ[e^4g<hfeTUZ(Bb,bfQZES^H57;7.2[kLd)JJb`RTaK]vW4Nt(%qxM,#]x3dQ"
-    "s3n]Cu#<8dDm](hkf:W6-P,pabUO(&2hhjJKo4h)c(an8NpqY;X37eh1IgvW#M+iB*6/L1]*q`-.YK%uE>OOl/snJ2(&jhgmc'/[BTTU<6LeX;,i>dlqF&"
-    "I69tj-_*(;<bmb:<-1Xb.Hp.=`cE/DUdYfy/S[@^XZNU.K/h3kon/cq+aRs&D=A4),@CfUBKMZk9v)PqWbbbRjg=0E;ISW5kLuJ(s8^-Uo`T=q6J-)uVsP"
-    "v/)rYnOvHuCW(eq&)fqF`MONV[diY<40nUbSm`XON(`KP2I/tZ^^q&Pf&QiUa'7Ke@xAqMoDsZA230c89HS`MaeAas<b9L]+h(Ut714BOTN)43%Zsh@,lp"
-    "TM@d>;2cH<i;A<J<o>Sa+gWbk-6[ZF0kAPD;.@=#-hC,5@)%>+(Cm&k5q&ZQ=^Vpel<7C5,.NscegMUNX='QR0h;+Sk<pI5nc.A12AU,vJ)A2;iZfb8mgN"
-    "e75:rcm0l_`3h#WqV1BFdfl@1-R2t0GQ;i36$ZN=3'cIN`dHd/)O(kjOm<,9;jSS_u;P9%l-&kLZTlid&[s&qm`'mCA@mFBB.cqncwYTaM>6S82CW4^0.o"
-    "ldN;O)MKTWnA)1A>5dJg6k%PmBJ2+OqW[I6m;ZUt;;iX7nT5qqQv>e[KG3ti;a82@.8jT0,UC%@VeK+7LISIWmpU7'vWll'Unc6mM4+sp$P*)<B(c%,j%^"
-    "/ms#8W'[7l6(i'mdCTklU.`XZXXg9Mj.d-,E@mCsk4w@npSuV1Qr$aENuMuFqlaH#s2lTdY5K]0GCgKCe8P>L5stXkt>bS(KRdx(X[:qaGpex8VoJ4+@_,"
-    "Wtb,uA5OLewlP#;et9D&]$es&>up4mGbL65'f)K8wNNy]N+kdfreDy%jXgbZ*SsV2n`70=&iVF%#l9+[ylt&%3I9]Y+>pn=5)fm[a1M*,n33Pu2JoRf:Z:"
-    "3l[:<j&<@2CaEakAIb#A$EAAjm/IC]<D87[_Aw->J#7vqVje@+_WK-sikJH.&1Es>J^qs8a9N+uq.'xH[<5/)6NVxJt1&<GnMnsbT/u]5e3-X4V>XE8;EC"
-    "V>>Y<Fyj@msfC4WDh7`l(9%oCNEHNbgd,3yKlq[W1E,5X;FdEP`SERmU@/NZ9D^@hj-@qQey=a9I:1L#U_NAp[aG4jr^7Y-(&A-W_s>u+EEF472Fy6O.`."
-    "-G/tpXFioQd&'L<C$:3M]]9f,J6f[gFTX5fQVi=xB5lMxYF4iGFE6ON'dFOep7f8&[]-3*XX+l,dwukX*t^$$`LiVmi00<1X0#BvpG5ABG",
-    "eeF@e&xu1FY4%>:blEKTA^7&.WHG;nC)sqR=HHFO9(r`7SJNt@x:$aBoUL`LAeT#E,[Tm$uyCM/AV]sS*MIE'5<nSP49]s-71I`jXdGR3[5m';+;HQ:5='"
-    "O(K1&O$;pu;k$WA'eK)jH;3o_7OT)/%Pi%t[0ex&0QGUBYPtN#a%/98.^72q``P'IcJ,l(#BOZ^mDlR*'(*`1_SP1ZR-fuO#f5&dLR[vrxK#EZvh/nAlt#"
-    "xIuPC(yBIF3O/p9J@BTt)5St-c#b-H]U9UA5F/ePq'NiJi%T^dA(8/0+:y1)/QyM)7(mmC74&U_].OL4Xe7G#####",
+    "n0C9%1VZI/0.ADt';c^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysOccOZEI(>:^[G:d:Pucs2b*-.Vu_/PHH-7Uc(,EjD&H)-8,YFYt2/.PMHc^"
+    "PX8fk5>yT$^PldP(<g>lC/ND:0+7H<RWMD,>3co`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
+    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WIb=yMF$hb^^V^d"
+    "7gMosq&Q^;2h'B>*D;XFotfUNIy)Plqw-:16mhCw_/Ra$W.wYkgg=nEtn2Jf'_6-32kXlt4J_pr=:F@c#y`i@c&sFQO+IfC+WvdFtqhmY+`ph/[+11CR*_"
+    "c)cSZ(US;<x5$Ji6bia(dto:dDGf2HpM)YkU:LC_uUskro#F.Vj4U@`nsN_W]h.Lva]s&)5EmHj<#gE]8f8^fS_UM_lcs[]Jl[/Ig*I<udRl#l%MSN*e]>"
+    "G61H)ln:+hWMM4LDCRpIN:=7q/eocF2J'ZPS5j6/(D4+:=k_Zn0&=S,:9i7#n4:vG>q<Re$qJ$qK[a1UQ9(Jf(:qvi3anD[nhY$JQaBoNVK'uElC0Osi3'"
+    "K<P8aXZ.G2gV%_/Ui:tbE8G@`Jvo8nyt370^hcCLpg2.Dxh1[(M5xP8$NxBi^gS0hIFGcb6M@,o[4Gnv50'rL@`ScQ;RTr0w,xJ_GmPs_a4Ln3;JPyl#5w"
+    ";)ODd@k,LLqIARAdV^LFBVlB&dE)`go4V[M>H<'SB5BP-sL;=6kNeuU5L%SdKR*H3rESBB#Ly1d<f2ky+7*suqEl'E(uJ=EK=<IDg:pd9#.kEM7%We'W6,"
+    "CEHS6o'-F_XKgkf,4qS*d/V.lVc9=qR:j5m@WKGLPTj4,WiaoLFX2nWe7h0b/R8G50eUCiA`1juaA%*bee`QS(*%kAUgYl[3E]PHAmfflRqg2tZ5k;,Eff"
+    "CFr=1iu-#]<tUXcghS2_mIg>^Ebq4ODr-+b`5>c]xao$j9fD-0U#c501/NdwBm$]gKo;_[yZqlWSFetu84DQ+&s)[o$:jNpE7g][d$o>=p@Z5@q]LEV@8@"
+    "leqc'g1iI2T1`WEbsu(WETLi[k#fM/m&K(.ha:YXX=%CDPl-qQ]J'r]H+G>BUlLDFXe*2CmRai@c+njqbFyHlaHOD@M<RTtFMsOWt4fU9O8/t=N&^SL6_J"
+    "DbK0dwb$a^4%xj=.1$ku(VU^2qCKkPxjVj:#W9bS;ULtjmK<pW`RSM5d)wF+)1u/Ho(,`<TN$y-Bbpu@L'IOf>Z#@D6jWB9xr4C6MeKd%nj-(*U`;D<:pP"
+    "K*x9,[l<]TMMl<3#m.Lo0%A(O;;rFXxO74ZMyvkP@_#oAW^j#nwanO]KHSTopu6kHthmODrWEC9LjAs^:)7QgfqhV'nBF.alE.;*(2g<][<Q[4;*5BFcd)"
+    "TDW@]UpGWyA0pN)P,@Wqj4o%@O6dvWFMY9,,x5CVpPTgPB$-LO`4QydY0eSj^p.e/XRiE4/XI:(WE3@h:UGIkfjQ^Q;;w+_Wf5r+BatNpqlb^;$r0p/3gq"
+    "+K[1m1'Lcb)uDA=2t59;Q:oxdB+v6G/R,hT`a`>kQ>4u%b7Sd'y'0tJ:CfM3L[#duj1J2n<qaM_+H9&rQ*Kb5@TR0LmRar8fS)F:1AckfpyYQ8YBua/d2v"
+    ";(&9r92#nZF16*hANCHmuxrcOi;21u(SoN4b<q00+OOk16hj`)kVDAkDh4SP>_/)A@7ycMmcbS]G%nlJ3w8[<6iq*^IGEcKjx4R#qeCBlaZ5:8aCm@A-c;"
+    "G-8@0:NtfW(A43v4UA(9Q,k<y98eg;l):lSPA[@WA-m@mkjYJJ:&RAU^J#bpCmOEdMgdG7=1afn`XbWpf.*9Vqty';e]FLxw,@KBE`9@OKS65AB@J:60'x"
+    "PjN]p(k4'*IYk*cl>KD(/-D=`lF22;kPcbNf(4SHDG,GL*l'l1I1oAbDZTvRr<;oqCrX@iIy0Gt:]CYrYO^Zf=M<R9Oyu%`SHxETYW1c[cFH[PBl,A<a+N"
+    "mCYH_`Omi/SHC_ESw4rcbd(/>qvqCXvQ_R(2>RGA2]]U1c1jc&X5<<u=V49L3u0auWj+^bk)rm<FN/16IaAu6aHR_q)18nj$F27/9ypo6jI`BkfK85gCu:"
+    "(iJ-]]UI5sPth#JR9*JU9,0`QrpJE4>5E,<B'Dn(jYBE*/dc5'v%TpcEW9Mwy^WDj4LSb%O-5Ek5q6ioY/Cmj]-bBwV9(_y)]6qJ#q2K^F;6KNp3Lf2tVS"
+    "tqEDqf7AG+G(xc]^#:FS)<%E]2rT,6=gYm3a/Rq-jJUBgpM4slUW=s]>p;IKnB0q_h(s=FsMb63DRnXT$jse_>F^T=$+591oMsABQSJ2O2N*4nOEhG6e;y"
+    "o,gfe@<ee^KT1F.aDXtwq&s;B;mn:]ZLwjANZG1gblh,oyo[)ThpyXVfBLHcG&bd2O/U31VVOKLRlxt'>R=[maFI%4,sPXr<)9#DA@NlTLW/4K+d%oDZ8f"
+    "y2i%u(Po.x1IYl3^w'wyUCtMQ[sKne^'HngJF<ZTB);8-qUxbwiH;T0F1[XR(M7RgD<Xl9<rNiCZcPkUmdg6K9_0RapCN.H*BV&W8ke.Or9XFjq8Idfq^j"
+    "<+s2F2stkQ<ynk3W+o&N;6TpjWA#(vRY7`X>S0Upn<,1R'=Klb><Od@+9fnX+ZQVwbG146^)]D5.ITM.oG7d>Feg1fitkW`,WG47][U5G[#at8gW3SMZud"
+    "Qw-sG^FjootWrE4)IAf@4<15%KcXfApEgG.fnVA&5'Ll;t1hGm5r.vF+B[rhW&h5.]b*]@er+RK5cj..8+o#fl8KmTJ'T/w[9,Zr,2L>KnF1>kCrs+pB_Z"
+    "LfFO34v,C.fkAGm3-Toq0o;%wYeS`e)pf'2:#bG,u<TgXr)8:Jvv),8dOE.E*PBIvmkxuOj%H_6&[Ux3[nUAM=uv@txUfA_d7fD`Ql2RR7FfVWnk5Pffc-"
+    "7N7%).+jH6X(OBQqlTTeW;87w2*3F1ecG)2lP'7MNZjsel[Oc%8T`.>1G'K;E)dp>t.T]AR8PFZH8oMxSLb3;./-AM<um>v]k'Co&d4_fu)rjRMFe8b>h["
+    "V1^BZJ5j-nQtmJfQ>B`$KuYkrs1ysH>u]e&y^Ah5Kdm-MdE5JZFNk;=,c]srk+ArO/cK]Q'8qS@f]<H=Zc2#Cfn<9OB97^b@pWGEx6SuBYR,n@y5I`)h]X"
+    ")4ZLI>*C']'T.(t5E:Nt#E@pVRc%>jv[ok<o$BkD_yPQ;7iBdB#Hog$CB,VisGD$nk7FjVNKP`muq%jm#7062>iw]ytP)(k&C$'si)'B)H6M50qBNs#F@U"
+    "R]1N:)dR[N#w$J;`B-0gQ_,1K^2c)KPv`h@/^]K8@Grig67vBSi^(Z4BDNPwW]Q,_E0^6W;CSmF]O[u%b#J:n(T:R6H'OyGrj(i8[[uqMIR&u,t0jO=rRd"
+    "ya)510<-I)+oo1^4jKHl+sl<LW+u0v-+@#@okm/NT$A%pk:>2hm%XT2XN5'QJR$;DRJ'dk%u5:'Pi08fs']<7fISfg.H'`kqC@)`l^R5.GV(OiK-L[E'ne"
+    "ehw^h.`.I[xr0ig'IXuAEFB.DyHrWQSTvpmx7Ej:d9,aX<qb)47f$IMX(-+=uly(SeZ]s`-QW6BqtE/jTR#rLYI`([s:6;4v8KdEN9%JX]nwTbn;6#_c7v"
+    "aP,4N(o>=m=DV5_(HP.JANDgvQi+enlRjQ$I5k=Zk3e:kY)e^N&4aD1<w(L_mnAd0T*3GsI1HRE`G]6Se1mP3v;i0%aA$mRrJpa8<B.WJF$9;``NrE/VsL"
+    "cyI%]S0GG$4uTwO9g%<=uO;9`-XH.Wjaw3-wEya9+C1r&h+bL@uS;s/FI.Gx[Tve8m5^5FP5.HjsdS-)L[+_@=ToC<f%pCa%8ev:R:8#L_",
+    "d8thjg+H:aEMIRBHn7#wJUoq>Ph(dAN&vaYU7th3usMf7[/YtjL=v7`Pd,:V'_gF<UFjE8d.-IuTixX3A'$%@3R%jb(#TC8jatT4amv;:++Sw6y'mDa*qi"
+    "0vSfqkT^LR(j.]LF7+n9xP36Ffo9%s$Bh9uVg->u9i/eC^jbWSW.sV,x]w4yQnf.S=b1EA_.8R_5l/Mw#/uPPMfVbTJm_ZCL;gRvtVGKal@hElJF&B1_r:"
+    "N<P==3Z/Mn2%2RJ8[Ht5FnvOAq5O,,k/%J5Q'&TL&AG@<Y#We($U,.aSyp2^-$4R'7hQ_3[]7eg:LaCp<#[mdiKo`Mx2dU<mv,(v90p90n:KWl5FvSn6Ae"
+    "4`jqSVvS;9FfL)0=ISQjFRN-=cxmjkvGJ5O4;B2cm6ycq3q's7JcYp`'Bhnlf1qh9UK,S7,(7#%r,RXggl/l*IKauTs_mIbpQ=x'_F0<j@*G2DmZ]]j`R,"
+    "TlhuP9-Q%oMKA@^L-Sc;HJeF=@c_1WQJrir`,;+N-NX5b*^,_+7HQU^GHVp(yU'wM3:fvfo7RdiglTJCRKC'4$6[AC6vU:fi00,NR^Z(L/.&is7Tdq&jdM"
+    "'mxYuLYJHPYggr)u=T&`Q*QyXS+_uIjbH9]@r7A(o[@j.pa.]SNf.#(T&<D;DGfY>(ILw/<ux#Eyv7jLx6=@^20w*I:&^jtE2#+ngQtG*M$fVUV_Pj[R$Z"
+    "Pej'00WWEioKg$AOno-XB+ewNcs,en>;5Rn&rooAoUiGp9lLh0q(x;3H:Gcr:+c39p4K0Ee/Q(BL/%_tHqQkJN(a7G:ElvIDD[NXhTy1$7Iws&jnt6n9=R"
+    "96/F[mF6iYP8uN=;W/8sBFiU%sSrT:GmS>ba*N-LRiQPQ]u@ROC8A]27Vx]RUXY,aJ9ju76mec(/EW<9X:3SbA_og'r0&XE#d=@ACC0h.oFEf]6ltj(juj"
+    "qO.jC).jSZ@&;L*MB6&HXL%3vUO*Q$>g=q9hbXF3_mTejQ5>S:_%8/@@gp<TNPw.qEE_p+/s0b=Ys*Ch:b6H2RxZ;(pL.Q9<*tT:bCPDqOH2$MO2K$*@_B"
+    "l,+c3'W4,c_4H]GDJk_V[.;qv*;SJ/(;$;*_$l9[SZP:eWFjq@6]7UohBXKH6#%_7W]r9.TT#8hXwY_E8qJ%S_(^JS2]exj4$T0bN5/;RnBdyj18iCoyd*"
+    "D697Dv,=oB<iU3Hx=t([km>)C8r*.LFb)xAN#2oeSWiwns4s[-P3]mffB4Gt0(5n;muUEXZJyT.6)JL-'Z)f*7Jn(pZ<jJmvU)R8Y9gos1FnLJ>vc9#e&-"
+    "EDnH%8=13jML##4232mR8aP_AXdHCL031A.m;uu_%4Kdn3).XxN[uM5y#X5@2t^RW$4r=+IVEo^MEV_-L@&3$WsXq+%=^I0nK52*qr5RmMRqiJ-0T';Te:"
+    "`^>#.^>^*<1<n8y+]f.]o]isdh1Pe-2_mtHR<#e/di[HDr-Fp*RZ824`6Q;j7/IEf2JsUwGLEQ7[H5MjNvr>Ak*W3m4q>jPfwSgPi4@n[DxV&&p(]Q91$="
+    "KCxK]v.@;7b:B@q)L30;M@RFJZ)6dtA.yvDX@Ps.s3Rc(m4e.)8w$.b/5Va)^fcQv$;6M[R/2&S^pN*KFgvYIM@2c-0jm.RHN5@IGJ9KRF>:A*(H%XKiOh"
+    "qUfupFHu:S.5FEO+>24[+IDy%UX>EurKetw<vQmBjr>p-(+A,:`log)#jpAmQ<_X2Bckqxo@LLCK%]3;sxOT;=S3^BKyFQd[ef*Z'0]]#>I>1*pIr9URg)"
+    "Khu.v[g-k]va;CLh1B^Bo8+SN<_M/'B96m`g^/NpBvtJY3@^*f;)3lhm'5IKN&#g'(&46JR]MG*UQBRVUxY<Sg^Lg*'fxtErw%g/_[<5mE;b]Pb+.@+KR&"
+    "OA%sp.Gw+c<[_D5Z+l/VEe/%%'_2<n[9dmTnZy8O]o$i.^)RDy09W_QFS6W..nZmf1X,hm7lpam'G,KA-(&eGwA9g^he=g_eJSM06jmtwo=GpE]hf;H%V."
+    "4e5+%;]47yYV%3Ssk1*&mBlLc^@3$EK%Y/j05bV1l%+i*fsrL@R4RqsKZe^I;7(&Pu_fnGrp.%ZQcH.vhEtOE0UeY/o%33j&S.^&Ux>L#$3j;L>Yn'=yK1"
+    "nS)p8onVZ--xIg9YFNwkje:8J<eF^WiF@u<8XyteS/3Co^%Oju0kP.lA85tFTpg/=3fuEql2;F%,p60k.yBFl&X'@$9k#&k5R0RSBse4$3*`M;9@v$Pq$K"
+    "<q/vqp+4w%f7d>Co@CcdY-.4nPu,L0LBsc(`)ZS@h9e'os1uD$OxPTN/o`neD`*g->-nUnQkRVKl7&m)eh1OF.b,6<BV1048B1/DHT6CN4u%S^TYf_c<RG"
+    "NZuC1+5@T[eo-2;th@ZIC9l$;4B7VS$Kp4B%RtQ>lGr0Vr6m7<W=a(>N$6LNE7msC*Jorep5xC@j8/)NAt@m=2fo'GaBAZLk,>.Ivkxtjuy:ousm*<PWrV"
+    "f)9Wk;O9mZELCRX>Q02[-9oxb+*5nJ%F_$pShWCWQ7>3*$rR+'7P%I3n3l(h@qFH#bbT+]sOt[_I]]YH4YeVh0+oZ*W,tcv:77(=9'wqI1'ZYVT<[DQhrB"
+    "BJM1.ebmiAl<$=aLTfERAF.kP_MZIYdjMBtW%$oO7tJ0Xt7vpM]Zu,wox$YGPy8NQ*-vS`/<*UJu1.(6p=(Z8Psn8a0_%>i*e[P:'x>34;Lv,ECGP/AIeN"
+    "&cnf&8,3&iP^guO>aw:eNd+,MNfL4==_BT1]nm6MswK'iL^7%R@PyC<<ABbkW$cjyH(%pc_TA$Ad;s8VnkK*gCUvctdrJGf;5RWvBJHkTX)i$[.>l:G(m_"
+    "F-k8gR4*LVCYHVvOe,W)PJC_/$=ayQO2*e'*J'g$1a;OwCt2`.Z&aQ6ut$LOe_5,@4jQ7k7A>wp@x9BX#.G8<]#jyo(,(wBd^ce=Vf%KO.A`*n>:BeZJ%M"
+    "25adN5Ov`C-x@*,lfj5][w'ya_i/k_^%gEq74Y:q+RR:kiGJYYycE`=j^A`ZD,_48[_jy@<96X,ZBw1.caKcBEhmP82X(5)1tYoFkNQLo7/rOMK1].k*1'"
+    "<nur3cnC]K=ELjf5,pO$p$9v;[Lc8o1u@:KH>m4;IFLVGWu1bhqT-5JIOogT@);>l@H-n*^qA^177VHKI=)V]15bll-kmJ7`K2O@mpUg3,Zr`wGr@V+PL&"
+    "/wL0%-:flN7b2WYA&oRTK9eBXP50RwPh0l,8i,E&A5@>7O%j.=H[qhIQsH`*=,$0[RwAmg;NuQSNc_kSck`rk,/c`%3<R^Pxh#2*(Ss[w;d]0kWiuR4Gdx"
+    "uGuAkkP)LN&Wq_i:xq(&/[G8V5J.LyvhMRQmi+wWme$Z(Tn-BRkZCkHI9-8L@mHgX+-0`&Ei^L`N+-F`0hpg@^MFt3gNGcu>Feb%([3'J;Jye=mQ_b6&Ru"
+    "Q9+m1vee(Cw4uqi'FpUjFrAa%O7*u+EQk-b5DQ,QkS6ZU55LgX&*wqkUEK%`'02lBw6$bKgqP*PgJMlPQF1DHmWF^<*#3gnF:=ocu/s(ODgWJ'&GTGdn]1"
+    "dj.*1D_f.':UT[<b-,w@;U7%f)glSuKd<[E<w&+OEy[aNY0TkdJj^^aUDpBK6%mg`S-k8k)]OGeXC:22-Z[8@e_EJn_U,86f06Yhwq=.L+j;mPJO<hSo2c"
+    "sLHCypK2eiNh6MMe+]q;RU4uFPB<tVm0WmD<&fR4s^M9%%o08aFLt`W7hVwhoDOFtS,@B_JeHCc2*eC_q3OD)*WvsSA7+OI07iPNOlm-@XV<*+XK&=hf/o"
+    "@O@(_M6t*:hC>`+NUxEI$HKO'yj>t:^KkH-_5ZPJdII,:`DPA[Hma:(xL7%u8yTZuiV/G&+CYeNJEr/DWR'trp5Io&[pGX^J5/ga5G^LMjQ_rsbBh)/fn/"
+    "tC%.L;tym'd]xC8l9)s$IHx)5u#%0jtWdM]cvWHI/XU.;ObKg;;:ZiThS4`(&(h8>H29^*<yG@eOX'FR8E9O-)hvbq.;X8^V$%y&hc`(2B",
+    "QpT08_V^f#j(hlLAKn%<k86bCZIl-i09gGU-fd-tupmr-.Sm6E0mKIX'Vje8p,vW<7b-9:A,4jP8MfOB(g<x*IQx=pmYj'@sLr'H9W+(.IYgPeqQH(Wg'l"
+    "j0P=V&r;]IrJd,P-51lVP[=kOTn/VC5[b[f5EiVS>gLk@WI`7[.WD5Q`8Lh'hBa;T[a8H39FXDiw^8WD2e2-O@,E[pr<Lm-(A1WsVZ;5dW'pR%IvM`6<(4"
+    "d4;M0*T%^eS[SRfFqoc.leuAH2P'H_KPlBv#6m`*fGcHx#c=OvPLi#<57m8/Ea6R+O:34F2@uvR7^XokMtC=2R(#;Parw(S8m,t,ZYxmYq<K'Fev)O,DLQ"
+    "+'c<%g:c.r7yH*3w-b[dNB<HS@4KK(#HR_qrUn3pPHPY=`WJ.v*_]]7(D]ZF-nP,F$hj3qsBY#1lN8HgJlnfIq4k>Z0BHWB)oHBiH@dc.'1_NP-T.fV)2S"
+    ":+kQbwt%vCw`qrb9e$f/RPa29e9VWVrFTWGMCHim`geT_`OMA&rLk<A&XQb3ZP@i/8iXlY#Y%oFBS$vykHjA^&6&Nt30r`h80jMHqe-i#KSeVa'7]Jw$*2"
+    "H,K8w$@GXZmKE+8O3W[YFk>,^3'7n>F:kN0s7ucZ5fFHpClKE0&j4[@_.J,gqA'2RQkx2Pt;(yuPJ[>clLG*[uS0B:-MX14>K/V*^*`VNLr@=]X5xtswY4"
+    "u:Df;Ul+YAJgj#+&#M^pi2#NPt&XB0NM$-_r6pmaxP&;M'='O_fe22X/)UkJy)/6DhjBk'.45G(XE`HVs9'M/rgOdD-;O%S>OfYNB]EAh(P$*&/15WUN<U"
+    "wC#f+Y[_nM7D7<&Oy`^PqVAjt$okDuOHfoB'-0(;I)P_T&FxklcGv^p)VARp%Gd]iisA^=pcf^JN/QqN0dxbSac90&#wFY[)[mL,6w&dJDJ>b@HWlRtN#&"
+    "6)5ms6':DN-g[K<hD1c`ZdOh_[aY[8UN0CRgGh;0SB8o=_8F2+UyF%&`b*4]uXaD`K%x[ln`i1MCD+ZT)9:_RuY<jOMoNmTWpN8*1KknHN[lba)6<Z0QSx"
+    "LqYnxKUb2:LM1<-C*9@]m=II61k%DcEac=a[ONYV6yqSXdrMU'iVd-'#Wdf4Eh9=l*ceg]&4elbppNnfbZqb>VS,8iUgRH3.]p]1ZU]>hG`4.6oNAF/0C`"
+    "OOkclp5a[e%q5Uj6AM^=gU^90x>hE9V)neQlJZ0p`*$.VY8V[;UyNK0L6.]#1=-*7G'tW-.Sq;Lm@aEPsP;Zuav;r#rA,xd]*-b2j8r0[)t9:HcK%[U26m"
+    "l90N4*1J-1bZ7I7:QIOBF]O;,WX>[][C(Lu<EZP:RdTKE1-/bGT'U1IJ53aTTfqyB&>J2@VN(a27+1;ylGD[fpavr6lMZ>l=`ZHF.[c=K/J^dqVTd*B.1D"
+    "O7N@5[XRH;pFC0EZe%VVHS75%W5]iEQ3]F:gTrS.%=,pBiJH9SAJMR3vQV+GYIiBP$Q(G>Jmk&*XM]kVQgnO:[hfVaItu7TZm7.gvC(e^DB/I<<`a_5LRd"
+    "`'ufuft9x,U#,]#=$`FxNDg5RqR;wtlt&%I_VYK91yOG)eAb/>Ewq/dg4sG@MCp>>4_Q-Y]QSFG9`JB+3QT+#HYh57Nm:#)@XTSxGLYR0#n(tr>Yq_(B/="
+    "%yfAjvl]1AGql[SL0/__AAr/lxEKfDNPC[yIu#OR6V(1HQT-'GI%D.,palFFblN<>b9bc7@d6Q8laS*nc.)(Pv`uvB(mLO]eXC)v2P[%xygPB>#Q=0]q]="
+    "hgTm*tKTw:Nb9d16Ceckx3GN6YOdV36]%>-9&1JAAqF%b99#n2P>#Iontnk:K;]Ma9NqT3gFQ-`-y;TI&^g3YXnqs00%sZI+HN6-mc<U9,S29cLLqi$4p."
+    "HOsh1dpdh(LJlyUIjA/1#)-TH`$l<7[o<8]Ma]`Vi#Xw[q]'BEIE$+o,)/0w&he1u#N.iwc%hxe:4K2Q>rO@kSG@Ya&fy1Cmt@U'Ns>ti880B5cg3b8TE/"
+    "86,:#1lBCrb)n3igC'XpQF&YVBl-hpvBGBua%<5c]H%N/@9oYVHQ8Nm8Tc373A2OO[d1vbyNE%57(jmNF_9<RtjR-V1O+<i4ZQM7l)%)'$kr5@8'4Z9I+8"
+    "9nlmP-M4<40*,`@quybm1eWTkZ0&DfHg.#b47:e`W(>F9b:jvgo(FT8NY+QfB;WD=i1/ts5)oBk7gtYPm7RoB_Y.'%MENo9pt=)-5o48.*y8b.OAZN',$>"
+    "p,2MLn3D$2ok1qf(WquOpw>VR[U%,t;kTW,[x7$e)<,uJeGhBlSg#NCJH@:DU/E>g`6wl2koh&N_3p'FfP'^UG(a0gHWAH(ymr@eG1rm.P3[rPL[70$j]U"
+    "R<O^KyCNeU'>hZ;(i-GOO+9<*+k3mn%hYmZM:D&m[V2B6HI11oXAvwVvtQ@W)(jPS`;VRpJ1BKF]l'wZ^OO4AIAW-eLoyb8juC&&<-W)@ik'DEE89aG:,H"
+    "u7dhfsEm(nZc'D=[1P$9<Sbw-snJ*re*Y[bk#c>khgaDsvV4;o3JveIB]QTOsI8CqioHc^BZY)M0sg#;HDIn4:nhA+Zi>1BXW@+Io0m*:92<khOZJmp@BJ"
+    "ue/dD7G9hntd,2S(Ib_bB`v^WI@e@+HAD9Jf/D,]S%0F1)3m#t8WvT`VUHQC]Pu:mVrbcOr4WQfN3_ob&,N2%XA]9or]_Le2gk881fj%FBl>%0`HvDsJh."
+    "Q=J$*i$+V1_IjB>RF:uA$1PEX%KP8w6J;cXu;PY<E,vm7HHR,V3=+ORYav5`TQQ5OMlGia(h'*$[H0x/9qj$PeRnF'9v2@p<Rc&5ngQWOZWIVeEuQeyN79"
+    ":ip^+X'l<2DVC(d,>og/&IGV73u^b'tS7y#yBWge,fnfYtS<-#R'1)UCtu11*Gv^;fk$W9s*5dF0GR1Z&ltsor:sX[T/JIj*_S;k,MY8B]c.2%*^AGbpG-"
+    "8dU=lN:VU6-mBYW)d*MYbQ0sK*nHti241,9R3MhfCO]I#4.[,8jg)hq=v91fDGKR4._Ztl=ddQWA:gP`y'ia_aO>>*d]01T+U+]EC^5t:YTt%3R/ti1=of"
+    "f90wdQW6E3+:&dlpmEFNTPTRMb9X%-$ICX^`he)Vq@'lhk`^HC#Es)gFNB4SLY+S+(,lI(A$Kq](aNLscZWlKA$:j6i5(LS>0dTw&/B*Z6%EG[p.OAYf]c"
+    "S<kX8'.`MohZv5^yQchC[*wksAXU-LXl]Wv`Hh=bX^Z5V0_.$Jorf,$ouG,ahV2;FoS1XHd=9^@[&W*hUg9)@$[VAvpm7=O6)kA.kE/vCVv`*hJd;ntS4>"
+    "$MVtd4*`(T4/2,.]>]@_P9d12$8PNX^oqtRlofYJ`jQgV_:*d-OTpx-I/+3xa7I<N$wZTMYSfdZBI%H@pM@N+>(:tD>b8te-,4:-f*.cL<R]7_oTGH1gI."
+    "o3LE#/kWS)Dabi+WHU5_c@IvGm;,'CwLX5Z%+C%p60woU0[#^*@mWNJK;T:^F##KV*_seMiG@@PbB91O6<-Xot4:RdI+4gE@yPV.w7]=1@gf:y`sW>fO--"
+    "m4uL;-d89%N@uF/v[t^[E2EW1>-.wZBQcm<(E3<PG9U%J+l]mbEAlsb/G<`6+ssfq7JtY<vLesUiiqKhF7@#A4<H:)Sfrf(x`y%2Su-+bg>39V*.,Za+<e"
+    "/,:,I[U[==m6OiSCKhy'ZsGh16AU):fC^&(X,uC:lsfxDGPl#X#hmZLYZ-7T`Kr/4Z>d_@-(h^9fsr9p&dWQO<ILel%]yL[ETF$OhHGX<5l*-]>:S.Z80o"
+    "2niC#@M4u,.)g*AWdQ'y,WRanNtrGBCHxRIHRF-G=5aRC-i0j_/+V4XJydkBvrUJC^(##",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10780u, 21222u
+#define DITI_SPIRV_SIZES_gemm_gpu 10558u, 20774u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/]^uofWjjoS^Y1A`9yE`Hj8GjhHd:(DKZ&rZ5CFD;K)HdZhPnPD6FoLGp6'aDx$20jPLsJ/w0LhS)s&vR9B:`+,kat8SMNLh)x3NZkn3+b3(Q"
-    "puRn_$f[#MYC)=R6I9kRNKh&fG@sdg2vJLRN13k^,,ChPk*-6al]*+Al(DA<7Mc.I2.(t8,LwUs_JRo8$nJpp<1:xqv>FWthWITJhG@x&<htc6bA[7xmB="
-    "uws%H0Sk4#HO&)gCpB`jOu+^X5+,IP&]'i*CbT'$mKkn(aNBleR[hnd6omm0-#_oD0:D-JFB@7^l'aBU^kJEV$ss//-Cj$07[6r64Cc1mSd#HyhVIo)moR"
-    "7'EOtC6Mf_6b<9`76Qk'Y<f_#Ye7b_u<+FAG`UcMmuXs<^E4=sZ.dP;)YMY:#N0_m*dwpOEm2,']J,%aitT.UTecf1;pkmeTi^,aUBb#6)skFu1&]rr1Fj"
-    "$uAj06I@rtDfkGc`v&9Q3MWR9BL;@Y'8F5ZLx66q``H)CF_tmuCJk<^OWp21`T@rA5YQyk-4S,E@Ts:L#C&:Tg0*nxq6HeA_BK/#OnPK0ky'9/9H2^6XAn"
-    "E[s_%OJ6KSl1-_+m-vxGthLg*Kj&g'xIdE8dBg$m0*<5vDar>%WSxd,%b<w^quCN;;$.0dINUgac57v:aP2cN:0wv2X5)DQ/e^o1cjh.4FWjcl^woJTe8p"
-    "yO1eFl*x@0Bj_+8YAuRB4Ox)7e^NR4Ko/BVp:tfEeb)'9'^`,t<70;G@tq5E5a%0)9=e3$k9CoN$R7LQuMjB5*@eP_+NO&nY2FerL,Uh,&sKr#jn+#Jf4f"
-    "eZChGh+$p]6Z'SS.R]^2dDoksHRDOLL(xjEsqTDa1#Rc4G<+md/EQQ^[6M,vd.O6dW<#*Kg4YE5pdiBmh]2;b-LN2>&9cjG6O+SI.h6:w'DCR/wa@S[8(:"
-    "prxs/%lny)3ZYu<*,vU&VMT(GZL^2Y7m0&F8'o1xCV;&.Ha_R^]7JJ33)e9lq6dn#c:K+Bua<[0A]v`.;M5B4VSMH`)By+rEEy632Hes2vxFf[CFJA<UZI"
-    "x'd@[Q9_#Xr:&OHX0,)1lp6sZ8T$Gv4UC%1A3s,,i[*CblWA(B1Fq6v@WV_euSN.CDHqFEyg;]u[8tRZ0+rd^WVp_m8++6.Q9JZ5/t#OPaHgK:C-U;6Q(j"
-    "6@M6/0J]n9-w'BM$=q6[IYaf;_Ba%aa4<4Y++gTA`1%v#g4i34;g8%;[u)HAPD3)Tk>eZV'A))ijtw+.eUb[g^A]1wswv/d7Fb-+N3r0/[9Jw/CgrNsG0b"
-    "B6HG*ap=nnV/tuqclf.],v12(R)wb9>q5&mQ8O*Db'JecNQbP0DqXp4;Rb1jm3ULD=DR^0bJh-H(_K2Teo40lEag9[yYkQ/$(A)%5>RCrgO7UL;>dd/lA^"
-    ">Vy]21EvHD5+URIb:i>_^De>_66D(lyCW4Z2@o_gE['J`X6C$xj9rF[Z%w4)Q@P:Cmy4+2As*t.cr5IYk];j2ZCo.(@tcj`XZUjEEvVEH@=6SC<<)Yi/W]"
-    ":pEQ-9q-wZ0=GE#LQ_3+2[uhq+EGYb@2>:5O4U4_i->Z0C+yU]bI:N@k@7KTD8Vuag_=*vYd/@>tVnK_(rO2#LoFHi$Zdhs**J[Pf$<W*^_eFytmb@jZas"
-    "iAW4da14rFdEFvaXgQQK^3QTR+o#<.DjHIkmv3A'KW%]qkS=s&YcdD`M$3G.VA<fLB<18`S$CJ(D*Rlyey]-4'I0ddK<n;02L)[9$(.>jNe_c8RLe'Y@/:"
-    "gy+Cv&>&o[U<^-PeAeS[h1KIf#G;C0vZjM`:EGPrtn@72D,Q>s*$(gF,6H7Mt[<<<knWQp(7EXpUS9J)[Zm^bq:wP9qaC2DSB<.2yJjb&AWCNV1N>[lM(`"
-    "L^=j*UDwN<W:dYRbQYW.F$VY%2An3u)(Ly$7Z-a/.ad6os0O)ac$NB=M$pcBSnm;=_B5IF/h')#0$Tl@M<-hgSOne[DYg6Jh*<T'7[ZY.Yv^b(GHmmBoNA"
-    "Y%v)B[n9#XykD<_YvXa*Yyv*I]kPAThu)l8livs_Ur1#4*mD=2_(&994Bv>-Ht`IK]-S4aE,ic;HV.WTlIFU]^RvQw21MSP%w7:nLpDK-nR5YOWYktBSOW"
-    "SV5RDiysDj>I2t$A-,Jh9A&7)'$c8IYie9Mme[3tqT6LWYUYC>V_G)Mg>pI%dZZ^yrGj0B%Ud9G7)D];TQMnN[5M^5bL*Vq@BO9#_`tQ'3U&J14pQ<&.GP"
-    "T_B@.FlUxwO0+fN9lDOg&=Hr&>HXV<Qtg]$^+L*$k1o:i)Rmk@0E)B<.VKQ+=1@2Lm<ZHNZIJB0F[a7+y1THR16JWI3pHk;RU4Z)_HkJ'egL)kFG1CL12P"
-    ".N4IikkE'_Bq2+*jX-MtM%RiZHMos,nk<tfpUBl.rU[k-ow/Nl@Ne&2x/)shk<)S(PL3X,*x_KAYS%:hiB,['65'3MG]G*q1@#x#Q++nr+87X.<7m&eCQZ"
-    ",w>ZK+vYwKZj*^JxXQI>b(0)V:q<WkmLarw+MSh0$3F;;GBKa/2)$CFkvywfbm%/kUHk65G:b#qiKMTCANq;+p2wP_PfyObfL&wfP,5V^6M^7YNS>F3d]C"
-    "OaHe$Zd7FIp>=vLP4O*yP&iux1@[_sKBaS9$;7tkLhcTZZ[+$oviAmx>:BO`tAu0O4DajI7adfSW-kL5S%6$/t24%[.ll]36D'NYAe/'i-wOKmnf;gcL$a"
-    "$bjOkT`7pP)XHZG(xI/ASV%A5L'UODWRJ-TmW.Ldh4`^ap^wK)iSU9GT*47BB<T_1/^'Nu_#JmU:'*Uo<jWQ[gG6t'W:,koJy85VjXgQNuv:7dRfoJ/s3%"
-    "4Hkd4-[Wau_:dPjEEN#p^v9%B$,fT>SBo&W*U0tog0:uhH(Y.n7V8WAh,Ym6Bk2m&/-[[E.orlK#gOTC*vC]5`g0sOfdPe@-1nRZOB;H3=p@4#)UsA>wx>"
-    "`^pZStZu'#A#co=yk4CY^Q3rs,P;pk=M:A/PbSI5R,7V@gr,n+_rLe1%I4>0n6F:fixi-sd^XhRD4:@)Y3QWZNx2r):&Sqm@(*N257RkBcXAY*K_;2$XmI"
-    "YIpJLyD9EE+Trnt,$JcY3p+qf^l@b^d&8Dq^+1(%YnLEj=:J%h`Ny3KI:b9><ZT]5v:[VOBrB.tOHxJ2%jZNL&M;7=)h29Tcj>FqM1P4e:qs`<8n9SO'ec"
-    "idC0m7#<YSx626X.K;#YKpA6np.L(0qRj;H(1+P:;:fdEqS6#&ofn0UwsEC-D2jX0oKp#^xhBZw@u:Nxnaqr&i1kQlSw#qk[c#XjadTqDEhql_I'aMjUXn"
-    "e&)p`m60&tmy1ZFj<(h*,ef'b)p+ocPYCVKJpP$Hi_9cYoyV9[u&4/Ws$6w9<3VcdTb]1%ET3yw-t=>6-/HM1JhChaR`0h&-X@B;5%Ud(8-#O8KrgK&7>w"
-    "w^3kn:b.iAke-d'&cGYjU@vr]06+dyim[A=yOIq=idl%Fp>aQn+gFYcT9B4E<#Tyw_<7M&MpQ[USY._AZ7vW$'U4aMW=47jfR8G93]9TC(1rLrlPI5D_Fo"
-    "`,CY<$I#U&Be;.AVO)x)J]V0W,kEPCj:`5.OxG,u,C_/V5g,qJV#-yjEtWs)9MIO0uv^u/$Hj5uVq[g*yL%JW@ntG/OvHu#6Ll_mk*r;4xhd]<W`<1K4IB"
-    "Au`pg'ArO5f.b@&k]dNJy@sL&,b9p^;+)epNfu*:t^3*4nZVYQj;$F#qoPq@1AfUs+:;])pM<A+]<r+H*mDsw;1d(O%-p#]XaTiqi]X_UG/N].l[^[bqs;"
-    "bC9KZo(h@<QK$SI1R/X/&cL/lLUALGGP=VWwb#dPGJPIKN+<J/NFWb'Dl@*Z8p<U)P6ccYYx]cm3m+b#19k<S.8o>4g&FN5Z[Y)uGGuO3y*L2m6mOsOqr&"
-    "_r*=7HFyCNt;6R.m69XSgE]Kj*,ehsaE&bJS&sm0JM@H9fuU`:(FeY,wl7uV6nb)CNmvahdnrW_`I1bqf([y*f)=iZhcIEQ'M+el+Siqcn",
-    "^E@0Q>8pidXmsPUTve=/`]LYhvcmAs@OZ*]:CB4=xVa4TaQn+-44kq5.;[,A;7y&ce]XsCeS3Xa5).vUuYUM1C[[<clP])_`X9x'EiKm2&=T>CloXN+8J#"
-    "YOZv,+IgNsu@<Ry6.@lAIra^3&`4jZ'-/fE]u7k>B%8u]R9#<yamInNa$=yHa_FyT'Z][3goD*VaDD20cVTN2ni[SH%=Ngb:8at5v#pU3d5^T7DN6.>o7Z"
-    "eCUWH7@2A4>axlXR.dPSa)c7[8'g6^-cVeGN;=m=Z(nrPJC;jh&;UuZg-LcnY]9m>_u;1nfhJUg:*`T3qdmkFi*@lla-<$'IWa:(q%hY:F$Q'p)j-YJ3r9"
-    "&29)Ml1:v&e3gWI_hSuu>7kuM6nBJ%<4bVIM;.I:Iv[idoX,Q6CelTN)_Z_-7TcP,RG=ic]JsWsoZXxSoTX7K-gc.C@w/vP=8kNLoqPdX+dL@q>CmURZ#_"
-    "T^``0,q.9t15dq':q%MFk.`q'eD-vtogggY)Vu,+gx%2aNP8QUq,hF&d^cOGm<aoeX.GthHZ4$=SSH6`$3$ZOUWlq)w_OOt^;($8M/F9rqDZ`:V$D$fK6g"
-    "RpNsTMxuMs9:Lv*w8nWEW(-FU@RN`ip=Wnp_FKXpnMo1AW;)#%UV7iBj@7OIOVX,i1O1/*e,'ZFtr-Z8oBH4tn4<VQ)Nx*13C;q-ngXqLyo=nn5;b<G/<O"
-    "pc-&@R3MbtmVqd<<t7ub0j;+clQ%50q5*u5Y64;`(HwmV;BI-h2rJ0Ts8,hQ7a@gg7%[5odl`9hvO0kl/4F7&@4/yyQQ/O]-4sThOmw5HV]/ZPTF2iGMkH"
-    "fI+1JFuOrj<U<`D*X1Y[BBZ`;tr1n0`LnaYA=2OFU<Y$nJGbYNdHR=UBw+ojEy<ELmG2+$R3M4iV>ZmE>%57EG9t%0pC&5ZmEenJ)IoY+o%2[)$OkoQ(Ok"
-    "IvB4%4,'.OMW%(B_wQ34lP<Rk:+p]6f+CsQdg__di))Z454^qh7,KGJ*A@s[B`UVF3##wyi][sISGakeqyENy-Hh'bEu=Qg-:dS[Y8N[EF71^IG_*XwJer"
-    "oUNQ(W^tK5mDQOs#FK;JJD';<-fM:@WdVijHjn^ApX]8wAto5dy96Do7<_inRX_YB.10le8;vq=lDlhe;bFuRCx]aH6.Psr@9DRn#_r.a;3t>cJ4t<orZ("
-    "ZIZTQ05,`_oNGfEMG)I-Xm#Tt>/[9Mt<#R,79Fnfnw$BJO;V2EKw<YSl&M64TJYf$p^wXMbr32HUSQIUdsw5.5PbQ%nfa^qLot1kG1N2mH36cWH>-+$<J'"
-    "1>WXvK-'Snf3UuCK%gDw&DHR8C@'1[_^$'6BAb.nk6>Y%v][=<B/;qX3gHyKVd0Ka'Ea.F)v05Qx=v^h3W]G`l^4E'eXXlB]1ZLw--0e#:FMy`^XN%.9P%"
-    "B/e5(dxO'#@iG/bAKQn-$B^,E`*qQ05jYT55@d&Y#Mn7]97cm;PoxO'tP/T56eQXHyB(-O6.,dEY,NuG^ArnSvMy[Ci.4cnOI0/^QIcFYLDGWIe0ki)Sj*"
-    "MG6dG=Z$gXK,uNt&*bb&Y][(25/O.:wRqcmL<1s6o%oYR%Rs+JjbhHs0stZ;mY1*QqJasoQ>Rfs8r'6F(]YH#[<DU0Ar1_[=NISRN+'t5#Y0nFjHTCUO_q"
-    "iq,=ZypW;><pp+bn@8@/,#TgMq(pU$81)Z2fVpQ&jpYD[XJIc.wA>*h>prA7p#l4oFCYLpY0JD0oj$bmxTYMD+#,xkR-sog*VP;lE[#t'EN;wDUb&WRVIh"
-    "O3@MlcX3+@/Y@s6ywG$Vm'(qO]B0f+a9OUgVec&1*xV(b9pV]PDofF8/#&IG7((YGFdRy--W*kJ52U+gbx:45HMP/TPcC&F>DC@:I&,KTM#xdB[Ks7=ADh"
-    "`mFiDL.&&x6AfeHAg/gF&f%G)N(lb[9ft89HK`>/lmrXg]@D%E/IywvIqeyc,.n<iZo#`)AXXa.2LvvPcdmbPnI:c2ZJiE:+t,a:8G#IXRD``q<t4i'YPf"
-    "i.+.Sm9E_Bfxm.:^NP)hI(pnm'yrXyqC.)RM^-n:ikwR_9:(Uf:p:5aYQfDG<9.ldl_KX=:=X_n*vWNIMj$T6V8CrJjaa.6&Np8R8W7niysVFOX'hQpp[o"
-    "$,*J`%L/(4):<:;Z+P4_uK4ZL3Dg'1bq[GNBE%6SlMc`7]4-@w8.[vMauOBROe<nYo_vffatfxDP6B3%nE/$fVS5(2J*;$-O2B%m<U0FnQX]0hIY@=Y)mH"
-    "T6%G0il-Kc5L[u&dxK]W6@X>`/yQsAentdkJgM_pI-Bi:[f<grx13rEF>*s_R&wOoNGK7]r[h14TrF>s:3vU-&9#DG6jHB9`FrTi$C,s=m0GKRMb0'X0DB"
-    "px+cNlXI6KM'R%TgjcyrIYM+M`vtNAq1D<tgKuQo.j+#ZwfReauS3eI5*EEX$bmhqu0Ok)q37*E6yn-+ck^,35#.eR('mVYBi;AB6<Jvp5v[3`;a1R(2K5"
-    "jAx&ZbV@20<MGq<mbV4kF+t#dF8`w08]>*yO*eQDWd>Xgol)lnpj</;Hc0ghl:OhMuf8)T.ltLeQ'jp>_6*lnYYafF)8iF=>lBlq9JqZVhkbC^V*Z/s87Q"
-    "BZ/6fNry-4Ph:4,K#T6Wlb,fhLUZsc^/hIp+i5p,2DpDkTX+1She/U__F0_95ld9LA$N$TTl0,C@Y;<uPIc6Zqr4t_NA0.av->'1PqwFgJYs`O<DX]kqgM"
-    "Y0p0$['YgpelFXbujMK@gROa;:0k<,Q9FxLUeUG/97tV^Ydr4KdZi7JWa0>m=>m]LX3h%6r3<Twkq(8QPBF-0UHy+a8Y'V3XY6VpJ0VsO*y0D7:_qkQBpv"
-    "PRl..Hi^g%9fZ)f:VIR,uk3BO=)VD;HF+Z7W'R7Krn:J]mf,<IlY60b2YDVLkR^7DR#/OuQ)F_eN;75HEo^llvi&cx9f=P*/Y7`VW7vJePNu9E1f:d*;TH"
-    "U8*UvHDu+++$9xM)FoX9hwU-G8niUHg#tc[40a*8+<IO$<xaP)_QbLIo6V,@VD:J$rZ']hf^&L.DaXg,:t+Y[wIf'%OKmTOD&nc%>Zgkmxj4m29E*Uen]y"
-    "C&t,RrtR.HGEYSwO53Qr(q0Seja0'[E(r#ocYJ0wa34H)4_(Pa3dsui-giS/C;q.A3X0D.meI]G.$+kHAETXYd(B)+9v#;J6ry#_q,Pwl/51HR7:wBb<lg"
-    "Fu3M+=^xD6JZDS^;qS:0$*@FWogG_=]M;12E=a5gfK=3,)k)=PImmc>dQ>WFe[VF$Q@5wI*=<vRIgEX4m9:f>^q&_cYe(Qs`hJAI_6r:d'fY+8UHw5$#o+"
-    "G7jBj>pZW:AdBL*6=,G`<3@%cXGVM,+W;e)w]9<aXp[[o`(<&@cdAPWYJq8P`^;VaS<m`>2l>L3`NLggftOU^4#:yB'D`k_fOx`uo<@7)rX<^`-$/6dW0#"
-    "./7LFYykcmyY<XY2hkbNSjNR&v-$,qO)Dar<hP7)%_BYOR#t:%Km<5<r>E'D7TUeF'$d]Oau:w>Cu]ncH2koeSajb,X^*bWex)u<kf>Gg#%YmJ_cOg18=S"
-    "1WY1IdXx[kJBp)_r%R.eK7(T&S2jHkh,61@lK_h0,f0W+U/U,s1%if#O8]xe5UGUAfob9XW9XJTn:S[Qoy=T]PlwANW5:gVRt]=8ek7&IuxyaH@86Y8pB;"
-    "LH'A`P[QIWBun+iiYIH(]B=v33*,cplGMIJTlQFa-XoaY6V.SI;5Xvk*nXwLT3wYAt:rAvs:_lBB.]t[&p0sDrp*L9#^wms'h731PBg`#S6>U*gK.8O+I:"
-    "<O0XQ2M_kTm@.lN,j)W8<s_mVwqh^w,lG(,cO$P#32bOJlJK:.x$jg$r%-Ym/.q,;0#PJJHr-g'MM3HQBm&TWO(wA-/'[o8RkPsGQ5M&[`I`cjHKidDqLm"
-    "H94d]YeykA(4Ode2V'=YKB_mh`9,ncJ#0NV*%0Do&ewX1YocqEnhdbqG_F/`cW9jXWKAg:;`^lwH#_ocrIbUV@,;5k7Xrvp)yTriaiSk11",
-    "g>bOVSao;+AjgDeSf:/C%^B(7sOYqAw)N8JD<.xfwKdG.<wM_m=;LJ-f:SV/H]'[[]kgGJ@;pb964v_^gvyJKdc+QA=@n#WS6:W,S6u2>e0`84<eXy'=q0"
-    "_$`9VTMN7BXEXb+pb/y2Pi.&T4auBB[_KZ1)/]$q>)l4,TdyU3PMND1e(l7rKb<By-gu7HRD]=(0ULQ5hk%5QB8esIOVXGGN&B4(q@oX#tW#Qp[.n.`Nax"
-    "(hE>X+YG-Zp6>5;qt:Axv,mL.T]h'7/Oc)]Q>J^kJkB=gf*<LY7;($hqxX#*$%hUx2'$PY)_YT/f*MPATJwAVIqbni9+Q+lP+l1Ll:l3GMA'n/A6QXYKw]"
-    "hy=9]AR,`3CdAP)ihea5e'B*WM>Xs2i]iI+2y3UMZ*R-4&;D&;V(^_Io@%WS3:O%rgeT*fY:OxQhWC-m5tx>hAI*E9LUY[MuGL9@I2%TC^h#[vb)>:a/Pk"
-    "6G&6JKOB]0%oh+On#@Sf_bQLF<kDn5O2K2BuB$ZTk8vLZ)7q+2asoD9Q2('iOP#;Ll'wMi3rkHTkm/_fd[c`K';kbu>hnxuw>N*t-`H^6$qI`^cpV_UAWs"
-    "V&:/D_:cbBOSkh/%2o@s'h$NB<#l9XP7I*#.RLf3fcj[lfa>b)9PbyK)JO'4C_5Z19w_@KE&`v+WS:h23[*`*@IYRFfE`,PmMfI-V4k=+yZ>M4Y1M4O%X>"
-    "2pO3H/Lw[V`d1^#_:;&pgW1Ai(myx<*94_;&'u4)n=i[Abcn/ko*]e^Wq[+HeBeim*FVZr@ISKYXZX%Z',iai<gR.`Dp2b_49cnB4U.vokF4Rr0M/EX^9k"
-    "o]S;7aoJM$0q:_LJEq8>Mu.KUYHT`+edY+8+<&8o<jFcTbVA_=6o1wc0N43Y+52Iu+bY*$mvw4Ii-SQLT'KKsv=8#yydrq464a7A5ZN,a3_8LhB(K[*;sy"
-    "@OZm'72;]K2XR6r1>h-tb-hO3bk`g@d6ZuZC#ckj%N*G7%158f84(oJ$'G%aJxuFX8;q3kTWjCr;#=%vut0>`Ln%Kw-[8$o#RCmA2q/yrQW_e*u<gQ['A;"
-    "B*sv*ffhFbmOPI,FC)OvYk5.BP0,7n)U/.^aehqLL'=6;eq<(#5%&Jpox-.LIOv*.x_Pw=>T=rPtsWI^:gU[PI9=AAZVms1@q&pku-%%%wRdkFEkJ8rp<p"
-    ":)WHWS-5AU;T&r<#kJWYXfSdif7x>jaAu8h-2.aNn.4j@vjJhQuTx'HJfEs6[pc]oYR[g1sus(ePIN4N*DF4_A^e2l3clxBrs:UEwLkqi*K0t;-3Ac3FYw"
-    ":5Wb*1m$A(NL:oAD[_8lw3;Y8RKqQ``0kUYwAjZxlZ=tym,cZe=Y=0pgkPQ7SG@hlo'e>Q=tjkqYvVMVZrD316cnc^x=yUPTlY3UvjUjnR;n,:tW5Z;*X>"
-    "1qY1H6LL7YgSvj9RNJFAy@9]y*uMI.xlWCFL`YF>4,Y+49%;[e37vpJD2tOulINQaKM&LJ_JA-Q-a)+B4i*fa$+[Bf%^+ku^u:QUMCR)B&T>L6JliO*mF3"
-    "'L++=o(a#67k*:/dFxsJ:I[_$n]tNl8(,`oTGIy'kIp9=HSH.4&P^YVGIH1BAqg<W8796(Q=%qbY9ViU+o9r1k57>y1uYVZA7kQl1I:7Tck[j7K(_%/f2k"
-    "A#hgVdQlC0tt^CtA&Dmhm*pGQ0ocB3O6au,0GX7j1RR^ob7_qEMMCwbA])kx[s`*Oq6%aK`kc+(_;[(&d<*irS7=@uAO4cLZJZlAo1:5+v(vn7Bi(6p_PO"
-    "+f;=O%NMk.5_hmpHF7b;unh/]C)CDR,H^8SZDHL/WcF<gZ4E):/qXjmLB`'Y=#Y4fA(.1+j*(gVEbW@.rq>o,sc'n52a@=2Be_yNldXiRQ^(+G*M,DTMg`"
-    "4*PfWfKv7`x/+`wD#]tFS@07@v`f^lf=N;*o$6LU&jNP[2/pbK)TJJ4)%VYE#:qxOJ;x7IdFfvG;vT,;h5ql=58X=RU&+JxDcYTd8Q6W_VRa_G$Ti0tT8*"
-    "u93j%[ldkb_>P<TG$NU<rH:Ip`6srXLlOL7C>lf9&LTXBy`dB(a'W2x2E;PLPdxn>G8F`OKX:lO7nCt6%MHucKT(gb=t,v'^])GFU58T>U8B'HR+sUxD-$"
-    "m3),(M4SDNMhpYJE'Hx>Xud_4vVm:bQn@03%$c%FO92smcE5CcB[q/s_;XrNVH9E5gZy(g_$hijR4TbhI-m1[Q@3M;Y8_o(bLjacFmB[PD#.xFjaTdYSoH"
-    "tFrESH/#-wo)pftHkWTs'#G=`b*;%KIgt%yVVU(^PD8vJ/'vqoPlj'8_G=^6.^.k+(UMdwmIk@AS5s#@3=Hlp[x[13M$Fl4+9V0oDxQ`SMB],68%fVsTR["
-    "J9vO:QC4GiSNP%@ZjNF`ih@>(O)SmI]E1c7N,Aq^o8P82VUW;c]J7R=4[@ok=I0$/`9TGaT%yf)BFX9lt@hnTN.uJm:eG2F4uZf9+/lXIf(OSIidb^17ad"
-    "A>:r/Ho*mIthibAT_KVcX3qid'C`;_tYi6%20T6Ln`*V=D`L<$M#q.,giC.N*&5KN5ht6Fi^LMN9NOe,rq6NB^D=FxGHq)(wVR)<c`]=gj0<v]6CdX=n,-"
-    "nhL4PM[,j_S0756%C4RBN=.1GB`N1HoHC&ucW`]%5N8lmCe<NrWSo6e^cA9wj.pi,(@ScbWh`0tPBoi/[ABGbS2i8^E/B[@s*N]XlaDj4:p>cv/4<T(;RE"
-    "gbs9e,pE+R>jo-+TDwJ/Qu1)Q`*v'mfX,:V&lC]R9=+&dRIKPwe%*sG#[I=.do0b%6UyuO%c+(*B&BCUkhX,xjOM(t%CgG#ao;TW7/sb-:0)lXI]Y7u6f>"
-    "*au6L_]=GaEIeaLSNqdu>Z^n^Rb0rmu&9#W=tTwZej@P503C_dd0+X0*Q/+-msmE%1b$'xa6gMsfciw%G.(r9Jx9u1<Z:'6NBOb@oC-LrlitN4VWb+N^#/"
-    "[Yv9-wdaM(,.6xm0iJ;*7%###",
+    "n0C9%1VZI/rpQ=Qi[gL#&P6bNVpd.TcP;$kSRJ#5twK6ax1CtAHO@S>FYiZd'9d(J%W'Vh^QG>7,tO$K:&6Y=4F>0qHy=o9L0-pF3hb7-MURnJ=(jUmqh*"
+    "T#e1(K#WGV^X6uD1=KJ:I/B3ViHREG)%sh<jgooU9Y4(/G^wIlu@(.r@F,xtV:yS=y^1VvC7j].Ts;UAGigkHa5nmI'C><o]4Iwq^6/Pm*ktad$hTbP^$;"
+    "Y7oBu&xHfV(4Ku/=SBMK[Mw(I,1k5*]cXv6cH,d+UKB-rBDv;L5aB9/`Q`02Qt30fN-VZ&PNs7a<iG']>@3`VnGe4265-DPe0QF0<6`n#[XV,dhWG1itP7"
+    ";7_`l>A&^,sSS6:YO7')9/(7,,VY],ppDKH;[TiYc@1_aK_`^xQ)W.Zeb)5Kk%m%ogO=+j`%HKw9F4pq+%@&7o=jT=v:R$28t9J#MP`f++6i4F[CTtR(Y5"
+    "^SV'M9EV`QK<.PW2=nU*KJ&OfR#Rn/%LtW8'GsUc]^K*uE^'dlq<=c;uk$uH/.j+19D:`t#1,#6Kh#dvNv0JAXlrIZbinrXJ]mC#)5-#Q,.M9IaJ)CIHwB"
+    "wUtSQlZ;y*2R(i:IN)V9eK:14o)by66a==[;CV7+*E<stl1.4VsnP5*@WssD^4YfUm6&:k@>U2*WKkh)Z.&G6uK.Q-r=3x83O.S<Y0o#aj+7BSgs]:8:Ax"
+    "evEbtFHDCvQBC>d2iTs]N>UDXpo-2[sOctZZG=oL,&)G;ZJ3Y)QsCqiW#317>@.6D]/mbdLT]fyYtaQZ8CWV:;&x@Mv'q+<u01E0=ueeqfgQu(Yn4Pq5u+"
+    "Q^RBrg4Psy3_D8avDCgxK_bcK*3FXZ2KoL6JCBJ^>'$p3%SMQ_Iwmb@mZPZ6id(rG@MOu.2M3JEGXYtWLkS1mfjdegbJ#TNQ)pb`>,#PVBe(nJIntgf+S]"
+    "FfM'`T3LX,fmHM.Riyf@IeMu=qL6Gy4mZ@ADNwP+`O[NyXCt9hVe#]_24-iYrlW5f:Y:)Ja/4x[[kaFkre;n^7j5TWqa8LbO2OlI`#(8YN):_d5H]_NeWQ"
+    "dgH0BeAlWN(DN7RdUsfJbvdTeW&2m/yGF/6:pSkH+^P=0]q(U><a''x42-W6+WMh0/+s3,oj(i@'^JycL#a(iZICFOhL2:70KEc`:@JSGCZ9j1*;3aqq.W"
+    "^k<XE-&/vY+BrNJ_%dk^lqF]@1Ve,eC-H]sgu;btXC:AUxQEc[Fh3-Ntln=NcPxQ0;#vZ6XpV=_*V4/;4L>QEaAcPgaH>(NIt8PS,.,1f)XPdQ/4u)4moX"
+    "^/h&cs#r.=uB)1/Z:@E1yc>Qr8[aD@u0Wo^u+iH:mXkVg5QYJqlo]PLR]@^^FfVyX+(jHw[#pwu_JJ'cg4JpxWcT;)<]kEJ)ZII>-6^C;=u/-SHCArHf55"
+    "lx(R,;P8f1sDKg_R3kmD(^+/fR/2o+RX@efd:(mkI^mJl-jYjUnx]$`[H+'IVy5-BL4lGq68yP*SBsq@P)pRuxtT.Hx(>19G96JtDU1D)Gr2k@;3)u87m#"
+    "EP-285RlL`M#/%.Hxu06;_.Yik#&j,P#ad<sE,kc#6+*M2x'$&SiM]t1iH+D6T>FgUWvgt>s<q_^,wEsU@F6w:fTXY$F$2I&mxFO^A>k8/oH<2poQJTQmO"
+    "bRq$kudDsjv66NyvLn@e=c8+6-*`L95j:IqSCZF_fO#`xjw.6NB`nbIw8>$*h5(b-=QbJys63[(mK8R)asUuUCD*9iE_#/fQN7+C6UvhmY8_a6DhlpL_o@"
+    "Q=qO*w*nJ`(#LHjyb(CV'($&+Zs$5[W]E$miC+V-KFDb3fT'bicRBFG&IjgQAAg3Z_lPSb%IHKDe6A0[L1etVV1U7eML^3;KgAEv,:LYIyjx/4(i)xV'j<"
+    "lQ8v=7wA-i%89Yr_8C'3=/IA.=0%Qi:rO/.o&w>_t7$5t<:pgwN'N836q1<ru<,;x42te@SP.<_j8=B6W42pTqmCfX,RZf3f@<QoH#FZdIqQ@PA8V7wv%&"
+    "lShY3v/N@$7P5q_Z,ts/we#hP]xjB5ciu#H&$JC-+iH(t73,[oliD%^(K=M4MpIV.s4kg=k[mQirJ^b]xGe.lp1nSQ)7Ff#o4$G;RF&6;5vIf1K+qKdu]D"
+    "Mb$s>oK%1Mie7,$N_@7r2o=W#,G%*@W=56bRJ+v+@=O2tV$sLy3p]P]Mk3TRDAXFk)8I82M%oLfjRO,;Etui,-_c-MD_.>*t^,Jdrn]W2N.g;FMo,u@1y&"
+    "`Xia;cm+01V'p1`=Ek_vlMu3EDQOCHJfVJNVra#xjRNP#L)<cXK_2GF`NrSVa9Wmq9:*;L^*eON30+A(<=aRhMyqmVTN3@>y1s.QD$F.W92aV2Cen@qQVr"
+    "rHseIj:S)fY8.P3vJ0v_Kn7+vw4Wk2u'DuSpE;[DM4>_)fqVb+@:pWT4>`uh)Y2-`[Na^(bBJ8qRkAVFCKq6m%8slXCCe4UKf0%6chhHZ0Dy,c][/DHK]/"
+    "dmBa,bQ:5*sBg;m%w$w5;%X%>Wl%3@9kK6_8GTqXo4_(I69_:`wmX%I.4y,E8f<CM'&ol,u4#J/)1o3vk<5,pbr9Cs&I`YZuk;'jl:2n=Jli`y<tO^gY$8"
+    "8=C0vmVZWkYVVG@HskaJsF2^X-X6E6@[1IcJZ.>%b)EKLfWBjH>YNV0Y[=Y.61BdmE_&*P4'6RI7]B:)4DuQ1+'LK_u:4hZjDgOis##ix;dN,JrW<4xLve"
+    "Njp<XRA[*8;-dW-*S+O36Lrtwu:A+9W`*9.N]_l]RMJ6YBts51_wHKbq/@F-k6]EXrg%iB65V6PTSd>tHsurA/VB[L[74xh;L08IBA*J8m)0$b^B<;m)5L"
+    "m[>d]7lh8j8sK-iT@oYF(D<p%K15PJP*DvL=G%%5iVOC'%_UN::XL'_LRvee2C,=>6dpoYX-]o4s$o@,v7,n9Wb>HO36P=t<fC$'7mcu9r(Nd+]]7+x$eq"
+    "qlI$O^V`#RP5j95Yc.a%uTxRoQco(BAwjvLq,I'8WOj)QSAKfSvG+/IiQR9uL*R(G5SJqplnAI+]YbCn8oM6wqWhO9b3LTKTRrACjS/CjpVjem-(sq<:IO"
+    "@Hr-_Xajfw*iG>47BV_K>:<[nND/X02'=A@`H+rTpY;M<xMUjh&nc#wIo/KT5%uBbS7,gF[B-h<N9QF''(y;$q5dM*sAxv;YlF4EC^hd*<@2Poh]3Lr``R"
+    "umg_]Z<(FfY@p%k`oW48JlLG7uV35_u*M>`GxsBlU8D*i-kpJZZ:9A&UW:fDO@Bc>jsH[cUW=;nT`4^wWsNejfkXjCi`u<9VOhS5E.Vl6T4R2p#qAml:#y"
+    "]Kjwh=,dH(kx,N/9Q&fm-UNt_sG$Igm6B*Y4qM&V5V`jGV]X[/BpFcq7,aNJH/_X/A`W`udK*DsHUn4268:w/e6CBxrm:6>r$xcn+A]j<_bN+N_,a/it]G"
+    "A9c;Rdb=B3O+UL$C-jP)Y=*AKEl)2x&(MsBJYj$r^RF3m#Ot>PN@SB0>FWhg=j@v./ETt^[rUm>Ot@h4f%bEn77.*MBknL9Hd40Af@7Ono>DMmrCPNM[d3"
+    "-wY,/C_]9$%k9v.=@O3h,l2G^.T#6MKb2=s%3TNl.1.Q..FYt':3qp$)koEA-r/kd*&cl7[gbYf'X]'t)FV-WnOr]KFn&L.=-H8O4v<TCs909b>F-Ioua4"
+    "6Jq3(`#E1@[NqbbHTP@[;Z7(r0K(W3)e/09BQVL/2kEhk`VHGXAT&%cL[G(P^.1<Qw(htsB<8Krol(jZFIH4>XLi20Tq'W_*)<_HTt[:.glIlfc-lLTXQ9"
+    "tc[hoj4>//gIZ)0CB@RQM:Or60@OB3qtWegTn<c`]M_=@hn6=9Svt1M*gI$aDyy;VZd=8Ng7bBemZ.J,3(f.iehU8h/3CM;vn-/r6`BL7`ngINvYX/8MSW"
+    "n-Zev:9xK4ZhQmoNSHVsXj8.1KdK7Ul*k*698N`_+&%te7^cw[fjHA<4-v_)JT7#CBj(cV9vaDfH)h90>9YH3QgL2M:(RCp3@uIeh8NrBj",
+    "P#6kVN8g3+E-Eckmmpnh3pOCY@E@2Yc^2hgB@CE@2,t3n87#]k'2LI)r7sNF*@*=4c[^4)e7`$cGEManWxC8L]UpQ'g:DHV_'sy]I7s$=ob,y);WO8Q)<a"
+    "#DE2'o;7]^=7NhyLO[$QF7+Btp/X,fZd;LZbMBw4Fl%G5%U/pNEd*d6/u@;C9R0ftikuufdM=Z1rMLBm4uuuBI6x$NI[e:cJNE[=BNWfrj=]=eJ/>lmpXB"
+    "4mZ)to0ZjRM*3i>Mjxbhbl-<89c)$v4*XlU9ExO:nKPf1seXmd^3DBMwwMspHG'`*^3,1m66^J%r&/w_7o5kgl;&I[1ifhgTQxS6IYbtO:KGiYlNC<7QR*"
+    "DFCDj&`7AvIRh3+dlaQJqa+Ii/:r1Qtq(&$]mEXM$H,uB[a,&`PPte^rFW91Ag;y'6E%6jq)G=c-1.bcQ>^<_:=[2F_'Mi%'bq#Jl@3,<gQ(O`J/Rr#lXX"
+    "P%k>51A(qmMPK=A`I.G*%5Q5r*gRb4o8],6<NjyP<(Dft9kUOh^h^tsQi]-QwcVOvA.A)>+GB'kImv=QLhrK-3*g@T5i1kQZbK$x=AMM^_CGm<L;;YU0k#"
+    "nR:O60BG_.jT7j_'0FaI3U9VSN5=a`3y7Lf6PvSL$@j.DAC0ee:gZIvR6WtESf]bapJ;Q%pMUA@B>3,J;9PIL9LKd)SBG$,Bbn%a[liZAVv+;e4,&m(3W>"
+    "B-/+>A<%G:qG9N2h5@3'kC.QB;a0-TQGu'18+Ac)P[NuO7@neW_byG<kr8us4nD5noIOC'2OW%2:q;g$u]y'aUAZZcgY9by,Lco4`*78HbW#6[`MD_c4@X"
+    "%qcuMq-]B-t>r5p6Cv2GO(i=_7@fa35V'k1i(TVNKcLOe7(CeA4&]QOZu'X`4KXfCWMFd[DrgU3Ga]AyapD@:O#VogH_9H,@8bAjH%52xqqH-<Hh:;DT>o"
+    "YKArs81,rm/wdH*[/R&mrWEV*;Ogj`G#[m0Aoy=Gm-fh$ve4@bI1xt%g+v-v-QgOZS+8WvW%],+Yg)/t'SwddOupy]c,O90P3HKG'>Q7HYwZVw,>c`,I$g"
+    "2,5^i*NMB80NAJ6PcbRQkq*/j#0JqjSw*vEhFqgM2:Dm6%gF=OQ_I7V9km[o8/cVl[gs.Q&K)o2_=bFqVt]VJ98nyR.9@L)tK8c`NWvtZ$mcDsau6l7&BC"
+    ",Gn6DapNKWOW<<=LD$1j6UXQ@@]sJ8K_%7+3D+'1]1oJ.uNa]pe]+O:lx9u@rnL9_FP7'#2O(L-wVYEF^BCd/5b8(Oe_--7PEih`$SJ_v<-gJ.n[0kgPpQ"
+    "Rkn[S:]S2*<m.82^b6Q=%=5NywC)'=5fu1]qr*fWu0kF4B^:CH>oRmTA*/adUg0V4D&nKvs=M:x0^YPNqqtD%8CYLMs1HmBPa/V>OU5Cg-`-Aa>Zc;#TAt"
+    "PD:dAdB#_<vnF9DlZ9s*m>^2Ze>lc_ofk@i+Cqj@5lMGDcSl#_amZr[tens<(hO)CX0rRu]fZ,<K6n&.T-_Pp**UpEYB/70;B2iTgHYBq[wXTwgV6I_(#1"
+    "fY`Lf/(djjY$l5>J<8rS$^EZt/3GElhEhK[Y:,<5M@THpO>jV5^sDwC=5Mh/2+k*HaET1Fsn/W%c^2rXe,4T*$;&lGhsZlDA>,$D(OA*JVpw_lQDZsx_&2"
+    "$qe%*2OqflJQWYtJ1[7Qamnk,+K(p/J_hrpTW`R]=kaGWQEv[cbD5YS53;1(:C0l)3`lE25F$,dhQ%ZD&-fy.5)H:W(vS-oq`KJb<gH)Yw'H_&:6Py3o39"
+    "M9tL%x0Cj[HjG]NA=mu%0%8#<sISA]N6o-ST7F0LF(DjF4pxm]F]68s.8pjBBZbkJkkyvj5F8M_-UHok8ALf26@g#YR9fR<#qmg<TZX]8K(/ge[jt(IZ'W"
+    "y'cs:sjD8:,$n$Y^Q$iv;UT$5UtFsIWfF#/B<2ga,*YG&roLki.uah8jg`YBg'Dr5qnhG^C)f@5xuG&YsuE]#)MIwWY'3dyl1:pRFu%0kcZ:IZsXIN/OTv"
+    "x0@VIm,LlJxSenE>75XR9-2:LO7o=7#(&t+p$ck01$U]0:;9#eLamc#hnpF<=ro&.4W;Kjnt^h*o*ZNBK@r%5ND^b`/WU=oE*JI&`r_5+r54Cb/Z&#Z0Qq"
+    "okWgGBmcm'Ff72B(FI2SfhiF0h49@N#JAfSrsxQ'mRb3p2w;=mW>e0)UjG1o(1pJu^'i/@]=q*HaV:-(Nb'7$>9M.P,8-<Q$iuxeXJQYW[_A[vJ5Ew_8kM"
+    "@$.OZH`o,dM.RIwU<lt_2*IkZ9%Ygp@5ug7TO1eWjyP1p/Tq,(*4u`S.w_,&'_16OkUe8h&FMfVWA)ec>wfsV_x3n;ge)n6,HLPnL(Si#vw%@Gq,G-(Dtk"
+    "6mNaHSt;um[ST)NxNN]p&)WTd#1`B@P,D:ckZD^PrnQ,YP]2CWK9gNb'*xp%wvn8nW>Ttbxo^r8y1Ig3f[(a96O%XD+`5X10JWO[d<*BW2Ngfsv&wsSA@n"
+    "KuKvwHV`g_8&8YngRX:rmU*Ku,r4KpvI6P.uur*'wDLh6Qbq<4'68&wi[7B8cT8wSr<l-*MJLTjjv<yeh_Nx8V<%XH3wZ6hxiWufD=g`UkX34RCL=V2Y`r"
+    "'._oB2uKYyr_nE/;(T%AiF(IPh74j(s%w(ACijF(2s>-MDZ38-X@uU*`^8I)5stH[U&P[t]Ub0>CLY)g'dol_p<X[65NG@G[B$kan;a:-I<f=8pAX^k`N`"
+    "lxE@-2nJia<r)b<)78'2l's('qL(=pS>GF;mqOdmkb%wnIr#R^a%chMg^Q@e)xbH+Q&42y*Vu'5_Ud&]Ox$;w5K2CFgkXx+^Qc<(@_<_U_bkt*b]=6vG#:"
+    "9=3V:$d9OPVSZS6Ug^vZuljjTs-VOP;%WJjAEE#y6JVYAht=6A.eu:_w611SBGoE#Vw-+fVy<49RiXi^Dqpaso>9cQ928KGP[EonfLZ)@PZY`vA[25B=;2"
+    "8uCrkR^TdZ_G0YWgp73deui,8rj_%-%(`Qq&9GUhOF537ER<w+*+qa-;ZLtJ65EKY#NYTIJh=i@Ivbl#XVjSegDgrMqG$QPOvlt)Dj1p9SlN&%GnmE>;l7"
+    "TQ5'Wu*`E-*9VmPU=ckd,mP=M0M.YJJBlC%tX/k].,@<UWrDJeMnUZS0JQR8jG$fgj'hM'OGIT+Ymf=BC1IdE:Nb.I4d7k*umU(Ca/yy5)&%ou$[8/[,q9"
+    ">)s]-wnQ2l*6H_`Za+-qX)MDS3RFV-ng5NWE7uUeY0(s2e$JfU$b9/[(-&P,&kL9/`/OE]gPgb8S9,U&W9eB8sE(7D#y/X6Y8_20fLp#;GF33ODde;*6st"
+    "O7YVI_mf@(GU;&$#_/vGvtta24<_e66ivYc#*n`GEV(<)A3rxS#'8/k,JoKu0A&p&),brj]Y&S**LcZ87JXCLefD2G'^8Ww)H#9th(0WeCi1xU,dW$j&y%"
+    "TlG/i/P<1l+NkTGu=^#U/OpRvZAtbfUFutG_0I@[45D_cyGOjpq,[t@4)@spcb:v*9__[s(N&Yf:HH#c(3V=-8G:iTw[a')V8^WwZ+>;S__GCjd^`ip/xm"
+    "hKCq,9Pwwp$<7'oa/UJ_rA6%UH[gkl^:]mf^Jmh>'^f/T`@W(cr4]Bor3B;H8=<fD4.2*&R>*I1r@tWsZEj9A2,Q_'U$ZF3j't%-H@,f9-`F14,&p],1Ws"
+    "Fo@J`M;EKsFm-:d>Ya#xS]Un%GqJ7(RN+-d$Y)ww2GWKS<mFoI<-siWJ(--P36uav.^C+VMHF3Q67ck%x@#LXHTCktYumKRsnF-VZZ#7$tKo%TmWC8ved;"
+    "l]s-4K<KH(T<w,'^6Q(Ft3@V%ut*Ov-ccN:(NEq=4ZTr73'.6;#kAt-F+]<x^;+owcU6LMRKI&aCSH^ph*4K%kwnYs/j4=Bxb$>S0<%eOAdr6RVtP5(af'"
+    "darZMuFpF3KTGKFRuvr'3E]@#Si5`85(RKEWrMAJ1f;/;A_MOi:BsMc/OUwh3^%%HZMYeecr;R)Y.yM#%0K6C(7_q])mB%h6CT5>qFC47:",
+    "p5UD[ffSf7;2S7)S2w6<rX4,I@'Og+#Cu]@PGv'c5vCQo0M0&[Spw7dU-Cn#1TRlek.H6=Vspf4iga=^Fc_(:)9fHs:yt%jOx(C`,BL/X3RDKgV<<up2=&"
+    "G+j>J/*5#bmZ9+]:<nn<<d+>ro<oE[7AfHuP0Gd^vqJJDNXF)oaq)+nX`$bXH^Gq/3p`S61R$XMmQ/SSto1-4FchoH5g#X./B$P]6e(.Z-j8.H9_C5t6H:"
+    "T-*D%2F`fE_VD+r[Jy_*eeX,L&L([_;r<GG:^Sfvnh:pco4Yeo8+oS<LkK;j>h&k46+L>rNO,(+MI/+NC$sn_ia+$bAa*W6t8og0]J_=y6d`tTSpM8)G)T"
+    "LKZDLQDNN/'>UZq6_W[]u,hW2>5RQ@2nZ@aT<v#`'kFOOOnwDOWDWI*R(PEo&U-m^a)FU+ggIHf*7'^Yf-4On;5y)02;+-vrK_An0M>NHr+=Ut*O/xoH2/"
+    "r+r-bSt%rmvL[)%d=fC=f1,6qpr$;/3J:>Kj=EjOucWDn6u_ss<RngB#8E<Dyd5Q&sVp[GN):7Q.lM3o<5qD@k74py$_/=vS-v2I[^3E%Fwhh#Sw/H*BNg"
+    "2>1NsVMX(5jEo[`)j#tds,Ct1RQ.QWv0g'q%nCp5)iVQuh2DN_@AK3v>nd.ZfWFwnRgy-'=f=;n6_R13yEtxQ<r.y&k2V`DFY>5Ghj30n(''wc.@:W:Y-;"
+    "LVn&GOCk=lQYS]1V3#+VQ2Bg,:gZpMRr[@@2MD]Rj0eMY7C;&RR2j4KhvPmnC_MYpas)DCCq)sU]HdME_kYFK904d6.P5d/v:ilpXMamXMvcR7vD:XDp4]"
+    "jis7..gS4ueiLY=:N5/#Ftytl/ehqtp%^&qBuLm>),)N:OL)/Asnwq0X)<-6gLB2=(nR_b9/HjZ]_`u0va]BMgCqu]@BY70M;]pk'>uV)4s+425Y<:[&CC"
+    ")P9]*;AtbaqPntQ]1YOBpIMmy>4W&E>F6^5,n.SBo]-C:q*9XIWmRvB@CTMyRw[7$5SROsZ[*fiC:hk<';ScaY5D7>G+7BG*Rq5,3r(VTv^[G4>q]3Ofgc"
+    "gUasZ%QmyG&L4ZH>dX*G'pFp:MDLenRZg`s$%-MDP.X#T;B/Rd0$co,GEo&GPDY'-q:n9IaT**4EGtv[C/9Nkd@3%.Xf7BEd4.gML^aZoKor2IcuPsGOeG"
+    "f#`8og=H3%auqWo*b07GW/lS)ZgZrrQ^S>@LqCZAeXSwI63NAp8uDD*W@1kCLj+.4W@Zj4*OqPE4-G](.aG6Me.y3.y1GH_sEulrYH-@o4jj;-2j50PJ9n"
+    "d/cGaW<tdj@V_-$&.>'I$a6g#%hslFq0<X.U^*R.U`;R4BTPu44NG@VjlhaE*h(QJ8PAn'd3f#w%QI</'SE]6%hk+,PB4iK8kp6_VR[n>Z53>&@_(Ipg65"
+    "`=W(QKXYkbwQc-]&([,lANrr2/p0SRI)n>wTeui<#s`e3kd4hO[KL6ckp:,nTSNMkNLA-_M8,P^a;Q&KteE5QWOWV5BeFJ$rYJRTGXtLS(9l-:91cii4#9"
+    "Nj+X0ISY%XSuba%LhN3XCrXtXImsFT.*[=F,2%4foCfWvV:MthQEByau=TUEGoLZd`*I_+FfdvDHm=nwgg_n4l9G>NFLSYjF@f_R2eGTDRf;GnH>fUGKv7"
+    "Snb]g_A:`rO2CLt+n61KS:m4)rccuRcXu9xY/jJdI/WW0N<kt//cbw7C6K;Z>S.1vRtG,>Ml2wgNukKVPEI,<V^R4rp-vw7_y'm=3h9xCJT-<V0;=0_uQk"
+    "H^/MYJ^J7t#=85D%@SR)qQ]p]Cato$Buw%K]ZQJk8Uc1M=@Xe_$nV,P2St5[(03'[bUXZDrtB)hXsZN#-;@h_.3^n8Ze8$vN,EL*g$Ok/ij+PirL@iExWH"
+    "18h_)#d4pQj'GU=<deKTit8,1$pZ&LDeePg$<NkIrHGERBR.^JMe65:HG5GK]=U8AWLvo-@EUrpUjv=pcVQd*dqp=9u1Ci'7p.K%EC%;LigNIE*sakFGDE"
+    "[/n-W8ctR8Q;$NE@ty8']dPB`g_F*Q7I'AB4K:X)B:@;v8eMBp6POXRo<I]7ikKF.bbe**bJHZ6;fK+7$O0HLiutVX`VaIX^2(Lc,aPs,[Lv@]RR.n16NU"
+    "M;]'xkys.u,7PDfC#^kvE3d4#fg%(l;aOK_#BCC['=vCA]A*JN)N&jqO@-f>*C%VOJR$;-VX#@Y1n<8p`Urk1$+7cvC0G8-OSK_5)506^L^xHJC#8wf-tQ"
+    "3:Yt)5.gYUdY>3><80uVm;vR+>KYj+$pVYr/vC=5,]7<CE[AP$G[Qg+'n>%m4fBLMPpY'nhBlu#.'$GI)YJ^O.AMwYZnB4LX5mWlxV&g(A*5/U*.T13R8l"
+    "(lQ_R(qmjL^KdfuJ3O@IayD&n.oDY,O/jCPh6NVsu_B`U73ufMpFG0A<UI`gGv5ARccha^_3hrSi$QWOTEpV$Z0L7bI+*DdH2mD)mY*^4@K,uGO8nG;8<w"
+    "[om'T3^iH<B)(eAks*`IS4c.ocON4E5Ud7x=RNcZ=2F--+K[9k9^t*>h.CqIwQoV-I0/fx$1bjYn]gh<`3nFfdvGkaA*1dhYFkXHMRWW79K:x9S5o[=Q8*"
+    "nT^@I3.'AJ3Ox)wlo_gZhWj6of@TRMC`)o+Ibk16yl[nnylokXR3*,iAaH$u')JOlGoTua&iMVLrm1sPwdpQ_<asCo.;WE>ADC/H,p/2uUDWo^jZ*KiML3"
+    "tWxoHM<$sGWw.y^S7*GDrwkCU`X4v464iTjq;b0GcgadQ.B3%6%#+#6RZ7)8p8]ds')ZhJ0Qa)=+`:3XYWXP5E<%)s2VieJGbk8VZ<qjicXuCbGm1%1.pR"
+    "G'OQ>d)tRlq8-.uwi34V6Z#0,yS1a_QvT-U$6KwCqeO#%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9742u, 19228u
+#define DITI_SPIRV_SIZES_gemm_half 9549u, 18834u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "n0C9%1VZI/Aj@4^5GqjZcM@n-6b0dEVWt^$H,DXguIt)R&-6/N6gPL7&S-J=H#Nd[Y)t[VPkCjr'In:$xdrvj6HWZVKQ/=W.0X=:Z.8-Q(6>0+yR7/i`)t"
     "3gZv8*]&@PkPiCLGH[d+Yvp07tZ;lEX7$Ak:O`GNY=Si.G5Rt7q8%WQ#Fr^#7r;(,ltca5Eg-_#7up.1I0g6QknY[,iO/k+Ua=<HYG7%#'@yZJv>ECM,qq"
@@ -70751,94 +71770,91 @@ static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_dot_gpu 4048u, 7731u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/W.8vHG+D[voy^XVXQA:ndI9iGCLly@qy#c'kM^FUH67UfOlvrR&BZCu4Fw>(oFf:Pix%)%8E>cuL7:rDnk;`a.8'<Y]S1hDu.8ETTKTp+=pN"
-    "X#wkrRK`U><OF1%3h]6b;2u>aSZ[vXf=JKu&rSMq(fN9w]))Xo5[Pp[We__i#4^nap#F[>n#`b5IV-#8;t[*d3X_A01'f:G,d9yV$qZOV4Sr(Woo=c9vXO"
-    "=&EQNXhuiZBoS/gIG3Av.uf-_*L`,o/ibi;.f`8%c_=s)+lOjKm7m1<YjY,eP5f.+0,NAZ'`w2OLw9tQTmLAR<0_[]umUjIY^A(acFApuQaA]fFgvjd/SV"
-    "p[T'dZEHEo9fdgl13<1EpLs1iQcAi5Fh)o)F%OYXXjN<l`nSKnJAq:E'q7/lgJ/uHM=rbbXj#MH6gl=31ml.2-k0'I6-bK-X(dCI;yu&<24KRJ[=NylpyQ"
-    "`62rp-0<ehc@7*CoiAuK3R[I7YD'3t+SAt7VjG[,]bX*tkvWmD8TojitS&oP8[XioGfe]nE#7IF`4qC&KI:=LMG,<F=6ImCm&rDWZ'.*01s`AMFaa[.lM;"
-    "uF#^RhyN^.@MGN`yg#$KD+`Y52p1`cc4,Cf`5Sn^``f*p10hJc`FF>/R>1sfb7.S8:5>#Q@[<1l^]JGS:-j6TqQH5O;G5=C'_*Pf$B_u5m,hI70rrDE'7s"
-    "F-lG3xd.TMDC2=4=[EUQ#W+[7%OR#MrKv=[6Afm<jQGpqhm(e2PrFHwsD`)&&jpjV_tZbl%;/twce<7=a84KgAigaXRLd%(541r;HJP@_<0ZYR.[[rk$i*"
-    "1=dgW0ikkS>l#AJKAl'J&axCy9ML1f.F2wWggnN7T25Mw&Hid2CCQ3me@LH['4IMHTW7g-71k)AQj,tiL8/9R_(lUn/nE)dyi]U(Ev5MZFR9@BBNlXZcx$"
-    "PXgGHG6CtBNrJ5gR>y::A,3A1IhLbg6)d%75%m*hs+P2Rs,I7_C>ybK+g=utiphbSg6)`g>6rXq7XtR'8Q2t$Lj*tA7[xY;SF1m2Uo.JD$5gj0TO4U:i-%"
-    "VGP1w@sAW<AVRZ_xnMY;BkDk5lTsCVuMrQW-[^KkL+NLf,+YB9FQ^<M.]U`#*RG)s$x<YRNL]*@8^n4'o%8TxtT:J>m=#@_,.%M=%aUG662hZ(hrNeo4A0"
-    "ghlx`=Z676F-&TO(EnjSX7=QHW`=6C<8VmqqIIYmhEdHBK-J/%j`w5u`lD.LTlXWSp#w,v*p%e-SP,_]j]OG#O^'nUJfi=J&:6(=Xj.-<=eB$fcD3LdsUa"
-    "%UlH4+idnFg#6=bO3c'#+nL&JJmcRPm)v`^MPUqO3hm-YW$F%8F(#VL^mP^3nj=J/oqF]N)the,*>;70iBx69qRlK4Ma8-B$VmiKm106$r7AcCRf,fZ(Hl"
-    "]nH6dwv+R$uM%lTu0P4QcQ_>$1[N1G>'*p:8Sx+rr(;'S^UKCaTr5%>$DN4,KtBuI;y22<pBiXPo].1HU'X>L[,R#g-#yA*m'0@H'l1oHcT#]9@C9[K-a5"
-    "o$@%J_b%hF5<nN7b,J,8sD.d$*ABy`4#c4i*]DZ9Cl&0Ygy2[hP)3tXGJq=1[jfU*%PIsJ,H0>T$sT@0Wx4Eh-m7XBi')dTd<5e1eok6=fM#*%N911hv_D"
-    "Gpae,8T061RaXx1l6sY;L*B_o<o@W6wcRg4T5@2%lt/=D+7A5,sdR74Qcl.MsWrn$Sw+e`o`p<_fF>a@e/r#t(xkd:]sc5Y+8XRcL5hx[-em3]]lbB'h1<"
-    "twWwo)vl0Sf[5xBi'EON`2(#.djis//xi=@5N[T)Zye,Bo[I^+Wf0v7@v<6SQ'sCBdI,g^(YW'rv'S2aqZ3lRWmqU;]N<1:VqOkZAeN)p%E;QCb%QN=W.o"
-    "@$TmQrV;9QOmbp&.cao^jPeu7^+ZH2aX/sK.Hx#]HUTRNH:6A,<i1=qLnubix(M>]jDFnISfjlNgj>b)4HdAS0DpjT92bV':%m^Sq`@C$Z;CRbCL`%^MiB"
-    "q%V56+(3jY0fRK+U(]d]eF^2h8hA_`o=PZR-^9jkHL8>-J`&iSE]6^^1-K3#ARD+3K.g=8nTXn6-b=Uq6yVd64orD5gS/C<#s4HmC:YuHy7r5L*%C'5uZY"
-    "$2j`4TV`=&/)rou[Zpy6rJHRnInmitk]ZUmbL>5v`9=/%j_bT6:YFg_qpUE#c:FP1`=p&A=*8rG2*`j^/84QO+h+m6ZuNbn/fCv_&^h`@IJKp2vp=>7C_P"
-    "COXsMDVmuJpf4L9oT[90.#T@QL5nEr9u`96o2tpP+n<WlJ[U8Gs/GPwAf=wk,Kf0B=bm+8#,`GMX7:2dNm8iFfxY]qh._O*dx'<4+%JZ^vP'g_2J&I(5qK"
-    "QXCda$QgsQR$=&&jYrh2ldRy&`8JWoDJ-aAIG(rQnvLgQnNZ<p$3ZU'B*,Glc7gBd=L2l3@+mIld#AuAf8(_/</,2F`-D'OGowx2VZ)8u;h#ppIEnek)^l"
-    "ZZ0]A$w%6RojE8I2ia3W2MIY''+AGypWr5U2SrRl3j;3HY:rjZ,V0sI7kUVaA`Aww71.(_(II5aY[iAIb%L19N614LqtX+)HDlRxV1#ZWTW<`0Ak1W->ri"
-    "'vOVvan5j>UM#G<3Ec;HHA7A(svWv>alGlc][AB09ALp0#sg^$y('Hrt7qhgAVr=bfQW[qUN>,B63:52Uc=pS6IfWF82<X-&aQ`SS8n&_0]oVHxbRq;VaV"
-    "6qo'JsR*%S02:XDJ1m:SN]e_[`N/'u+/X[9T$exL1Ab61_wVmI855^rp)]^Nc9MG6`+[KV5(J.eE(d<w#BBBUm(qX5;Fp^a&fhnuW&ZSA'pl69KAU*y<A+"
-    ":fSulFT7ZsRVDrn4U+UWi6Q@'<iG@VKS>SOZ.i:_7&Yg^>6ixXq8`yjt7Ut6bG'^FemGi$ZF[`2'0TE>TRQXG%X%f8>oWI`ucMg@vWdUKkq/F#36+`#(bX"
-    "]JX=@MGF%A#Aw^fbb;Uh%d0AnWo(xDpM$i[rO%_1l8__Tly;ym'JyethO*]H#tqr#U$>Avb&>/MZ,]E@c+5llnxH_rF-M3m,^ZGSa4/lits>ktjpe8)l>l"
-    "[_i1aR7`HVm4DSUUBf3eO1;i(3F]D/bmp`J&w.Ek3SA6Q<V7F9e@=XC`m.dA=IZ0hbt;s3eDwNhZ%j,jdpSis2(p$GJTym.(t0&eb@/fPeANAiWfQ1'.L_"
-    "bZ^ML1y)<L(d`T/5n+;FJ*D^;>)yK'YP.8y4)`(3pGYbiqf$hnlNNuJr]dv<QU;[]D.-C=3Hg2'[4M23-fYv_v:m-t=L/l.fy9L0.O=3M4)>&VW;MZQmi$"
-    "k;]n0VNYxuS#A&*69H_>ceufiZUS_5(nNaLkgG[<*+N;KML=<$j87-UNgH/)3xv%>:eP&:Cb(MW,a&5qeRl4@dA/2@kK%-ZKopXV5xbPav;eCwhuUD*7MZ"
-    "NYLMXK4goRHqjoam[<1-rfM(+=K08**I.G&$r9n#N=^knDhP87r90:-DKjKv82fuH>,wD2iK`<&Z)FSADN[aV'^[/nfF2WnM*Xx1D5MgBh70,:3VHUq%UN"
-    "rMS.*%=:YKJ>fWi,=,FT;GWWZhQYtHS/O:k2`)1i<*p4@T'-(n**K1WmTR/^JcE;6mX1s2h4XRYmAqSmPnB59wHF'<8mpX`Hx_>@`4VP^$(%ISmd50#y7C"
-    "pn88s4Z7AO#lA3sNo^lOK%R*WD$T7Sc-J$Mq'*x5eBrS#:.j7`l@foc/KUlZi18xL16)BXgp.oa`D82+qYBkWyjwI%wSlQXwmuA#klHCTXsJPYU;N;49s;"
-    "ce+lemKZhIjOrE^Csht<(p&6Ow``^-)%]SiRDb84GmA%%=#nRw`efkR<4G=^+Kpns]AVAX4t-nOn*h5e*idT6@.qQw2+/FaS=*EQdMrh_I(p-Ojm;b2YC7"
-    "6h3D#2@]+h<y;'TkJZ+LRro=>Al7Jy%Ye`jWBj@jR)HZyFp-rEu`VW_+Y-)d19GU^l_D4R%C`cFX'gnF`da#v-o/pC_y:2<QKC,bN(=E2>",
-    "UY12th=efQ3V<P[fEdNMH1DgG3]xDBHRS+s^=praE:dMF*+9-E'L8G0Kv2g&]:,4Adc9]X__1k'k,.GKe<JI2&PwSpVplQEH95LgL4$PWG(Ep:L6I,G1>j"
-    "-Cj7wiu7(YeZ:7Sdvk7Q^R4QKy*codRek'M((;x'e._k90C.AHJA7)Gp@yal'PxU_A[@Wd;0&HarYUm>NNwDua0%w>d*]>bcOojJ^Jr,B&57bfFCwXNfc-"
-    "]Q+Kl..sqB$)_Zsk,HX;j-AYo>OS]aOBUF]wYv./eleVkLPu(0&'BE-k..OZJ6VtthS'6&)fUF5i$Lke0yGo:vyiqI-8hP3k'/D1%U4Ms/Q0)A8Bs%7(Yu"
-    "AhTIlpy:A+hLU]*8h[9Wl^#-ksmD@Qt.5+-MFb<(vR46_;jx;^G&(KKSbVw,5oF*aPnToov%O2P8t[Z]6n4w(f0ySZMi)].'l;O>ORQxb&(8>R_bpsNC;h"
-    "<N%5D*g=jWh/dycR)=Rg4f%PbNtd'h.q)_w&/Ay#Rwm8PdqP[$h/P.jkm>[,d23OoyTd%+NGNKtvRvFeL9ZvI8FpCUy#Z#Yysqyv-eP#MAvA1Sl1:XHQaM"
-    "F$i*N99IC;:fe.Q;Q1vp'U]h.6)t^qBqfkGe:FAu46W+sCH6Yny$F3WRn;0a'ti#B/oF-aK;o$0ZUuJ2/@uM3YG&_8[F69.8L0@o3)d9d]2T4'Y3-NTO3w"
-    "jg@oKnv(Y:f+r:](P=c&]datK7b9tUsXg^MTPJx>ag5^*'9wJ^6T_B7]G5d.sp4bXq;iHrW4VIR(V.Y-&HR90tXxDh/IJnI:ss64`>%*WWt<of%Ge6+7R;"
-    "0a6^Vv[PPE9Z:j`9:g$eb6lp4YZ+;oJaf143C/>QcHdrJ@O+SI)6:p$-68Q_WQhGHe6r*:>GZgFNw/ct^L[mqSjCM,#^61AS]RC6tn'w#nK&iT[gIOJwCj"
-    "/6,=(]<]F*W&>K0/*/kZL')^E%s#*NR/y(>aNAVSN#j1N8N#S1G7AUMGJmK0kPsi8G#5gm_/R;LMkQ-YQ[n4bXhdcG5.'2/oh(dqD'RhH58S`lu`R0ac/K"
-    "Cl1j86Rq_aGypC,-:*sy0FbsI8UlS<hbKm8D=qhh'k`bH()K1VntEm+[DHsO&maRP49k'3m`0*v]nQS4I,Ia:J'OJIlY%ajZd1-Ux/^wfAYm;vRIoQS3lZ"
-    "J`T1<L(A@=7qjCmoNE7%Ohyft4$>&Jv@mS%i`(0+eWX0;:R(g8B[51]te;d@9d<%+/]EJ,(CmOa46w68'#e^hkmbmQ)S'y@3H*H[E0*QA4+/-[dib=#=U7"
-    "$(h,5Q]$o%7_e:3q%i4PH=ZHR^;sG>:7Hj(OcvR*W:;).E^U1H3Ny&,FB3`rckKP<iMm[&$)bW^fPIp_sO9+qDJ&7jF8G+Wy*v71x]U2%dX`gsm3qZg^1g"
-    "uiRf(/4uAL=Q^J&PQARq%Y.]q`HjU'^T'g2Pugj8B'LUb%bfJ(F2)7Ha*nP)j--_R5:U_$rfm[2@]^.fhBCH7m[,UPj&k7v6VGiJQ8c)F7`9rthf+W68<<"
-    "[PWTbt4F3Y0QPR9ZscYR+61ernTdR9LD21OE'hTZiNyulhhJ&`_7QOStmrk-2M@7J1Er7MH@aw/K$_rZo_Ci.(wf1<P'ZgT]TNal;3.>rWmx]`S%pAQPFw"
-    "Z5I;9j+uf,kkc9/VyrstmJW'5ZWaL7Uc'gV8=7YSe:l#)#]:7.xmCYi=>%#pxyMga3O8[6:LB+fHf^(vLZ6%^G&4=,$dPnZ:T6$F:AH$2gW'QZ#,'R-<G7"
-    "xVrUC/g/x+.a'JIKCJeE5#2k%`ot,cjh6DkhQqRJQivv^;x(O1E/AeE2AQt:T=KJn*yKaH:v94qsou`O,1CW)(aYBmosM#L8JuJd>g`-oBTFQ8G[A1=fT3"
-    ")Z,xPcmV->Z1((ut.nFZ$vo8^(FBX/rue+7PM9#tb%j8xW[w#^V.8+oj,<q]Q;@kvSTh+=J<,`K<YCt&(kfk9$>yU$'V/ugTmZ+hWHyo[=[PQ7MOZA7ld="
-    "FndF7n[)vrqJ=tOff.AYOfwCw4Gg<>-o7Nga,Z<VUU#t/uX_RRyjj3rX&vXay48L.egjeq>=/oQ':]AXhXe-QO/XuG=t**vK(uY(s4:F#%,Db=4(iOm:fW"
-    "N*FrUcr&XP,I_INf1MQcOmyi)u9vs4v4d6Kvjx<Tl6k,)i^aKIJ7Qet=T*(c[uh,hmN_BFA(7UhabDxx*&kI=`(k5_<m+*^lO;xqo2Y5phJJ,WcL0J)hMf"
-    "<@pTAVCHc8drRC5NcaP0q3]&IWj6g`2x6TL-2UA,:41X5Cp3Vysmo&r)Qp3s=VXj%%[WpV)&Sd#*gsUWpG6bnhfKu6:5GMb:K,7Bd_0aSSH(nKnf%l(t3q"
-    "o/HL,bSeDuqobd*t-s>=O7STtLv<M]WGVB5tr7^rk3M6F6n%]LnM4X$woBif;[I*,N6j-'>oJvEKn)[r&DYF[/#f,Wk<JFjOER6S]]w2LQh8+$_Q5;H+6#"
-    "d:tJpI],xs<-sP_kY'M1v.uRMFr.jI<YZ`yeRKGS-dV[wN5&Qdt[OX,>GkhT*Bp]BCegT/C_rkH9ns36o%yS)]QoFji893j1AH$[FFhC5U:]b;yl76-`/v"
-    "<Su+9=fx]cUUn*Ch'//(]lvXYF25[CW(,Z7f].ITnEO%7]3Gd<<TjXCBg=JNED1Wn*951oV<purU+38Mk&68&AV9v<3JQWOs+Bt>rjqeD.@*&b/CK3MP$N"
-    ")4-i`<=#qDk2_y6]HYxmN*.U]ZfM,HJ1XB]jtE%4&4c*vk@sqh'5K7Vta`o_iSk5SVQiPbtr[68@mq#<^@#'c(B[98rkw<b1.>rjee29s&QDJmd_+A;44C"
-    "7ZOM#QREO3bOl4[pha;r8;#Whh,,Ru'A2hOY'v/_58`wZjr:6_.DB*qgbV>3,8s@Ug*=/MRXRP[v:G:FoZT#xJuM6A0bpta$X3l<6'KEvA&RS_$l$-'<%n"
-    "[<7$c-0VL`ZQRX`;)H4;)4yXm,BMS=x##lC8/.yQet%sb`xJx[yYXh6BQP7;KKigGf1Q(0IFGm_)TC=RL#@F09@tk_9cp(&C$''G5rCx8]=H<g`:>r*d2I"
-    ">[w11177YRCAPi`&&`NI4M(O7]CKq([dt#746-jA))RyC$vl#a*IC+%aJ%qnn-D>cSfCv#L'Zj;t`FB87HIKddp=xe*#x>#CJDV*ph&)YOnXZqLs-pB[GK"
-    "d'$n6P=eVW+UgO0dZN9:fRd3T3*kKJ+GNmC^5'E3BH*Vrd'gh53C;EOjKKpcO+$MM2TK`.QEbX,e#Nd,<eOY3HEb<v[CF]sqfV7lQ>_^J7'bYYZk6<QwTQ"
-    "j-9A=3c*E&QBU=I@edGxVXGHoM_)GCW>jVjn,TpxujOoLor[*lWXcFsZll8xtmA<CP/dIZ5tuU0,0.8'bLk,i@n3dRP3+i#TGiLMSoMHhUBZU(:RLY-Yli"
-    "n8HG3_c1$&2viwYqq)CqeOVq%`C8Df**7/9EH`9dL'#b:BA]VZ+c=x]+K9F;Sm0#=Rtp=-E<E9g^9ut)9cT4Ml]Z,TnBPlV[7qql<Ia%orXsDHF%kmC&`H"
-    "m#ZMtOmCu%j/R2'boaAJ*uQ$Im]3xQL^SK0/E:Y(Wu9[F9V;0gj@$K[-/sDl2sKBtTI3fgBp4s,EB55;j,rh782IiN'<'LolL`Bc/^p4S[_q^*CyM'Mwe-"
-    "BVUma6ORPT@e9=a9Y3q:'>wRFUp,rI<01;u1Q86%C,HEQETbX`=E8D:=@uqZ=Kc=8hqt,Qi4BAN+SYm$6Mt1+xob9Yn>seiv'H1AFBjPE/QS'E#g%1Q>f="
-    "3(7]S'[6m2Kx#;`&l+i_t]ff4LI>Y'a5#G#+s$B;uPDNXy2RuQYdk)^UVSeWIAQ3S]p^MYoIM*(h]Yhr<x8mpOVecIfEd$S6g,Hp^h/`Vd_(f,qL/<N,R/"
-    ")uHmuH`v4EU6(/HlKN'UW2L5tdW[8md'ILQHKmr;]KJJkOCO*1DTV&xD3)01L$uT42_N;Qv-v[toY=_cAJflJI5Tqpea`F.qeT(hi.EoxB",
-    "y60tbAYaf/D;QH)=j;q3WdvRXqB#EPV9>eZ$ZFrOWuR&^1yV$2XA]%rdPBlP>,lxX>OY^tIrJcqr-bUKbQ=W^65^_XBcf4RxqKj%bg4[kK[J`.>pKM*RZ`"
-    "n3.NaBgh(5h9>ir)pH/+hMYn=@Y]he+2aHEm_h(a-*vtqJdx9[pFl1R&'MFZ8lOb:IK@GBa3iH$UX`jgu#_F;+BkkGZ:)QO7vK[bA_mb@^7d>ZhTG5ud/Z"
-    "+9_8=Enms0$Ws%;JwJ[8Hss[==^jDRxA#J]r[$+C0uiq:.:1='k$M[vSkq1,ClHlrDk]Xl=`6/of]@[jLiTd;aESPUPihCoD]tY%n_y%mSnPe_.`*;'VJq"
-    "Ll1Zk7Z#o8):(hjX)w^=qn]Rp+,E&NX3X&wegubq:%eV;EPf)fpIxT=R3V:)>:K8usJ1JVmV/vA6Fqod`Mb]@j*]jJXqGqUpD$Rk.4=IvJoBF0%HB*oUw_"
-    "x6u[seLe(0%*w8P]X&@DXs<1mIElMitk#-Wwy87o_7c4qTJY_'ga$fhwXpT#qqWk.w^H&Vc6S#Y4_^F7)Jg19v'I<WRTN0+Mv7G7R,9sj'WtGqOeO>S+mb"
-    "-JPyG.P@n'Qm7s9j`$JuFLeNMTp7j#Px<*qlJ9S7](X54tS:H$qYv:R]Mbo+e1l9-QJvU3_]x=S^eB'04Vli7oU))rh%/l&`cnia[$+UmRA73vg`8vZjLU"
-    "TFTHrO402$b,v$bqf65s@G+9_CPi48=60LAp&^dFC*MUn3Wa8p.T<;/H^mpE^7(dZHR]rZ/5Jw=AnB[CQcA&n<Q[rJ2144&(u^[gaWv^ZBbX'#DE2iiU'K"
-    "J=19r3&T&%^e6T7>xeF:Pamn8lMQ]O[2mjrP0Yt&l3J#X/)#MVgqiCGiG2H7lpAjeM^<p[+Bx]jWKs*@->qcJBgC/6]6H4%oOj6KUxjsM@&u`n9-f2TpkF"
-    "hg`GFR;:5E(Ql@6=XCk4o[Dk5IucdrE60JC.@4e^FB<qwQf0<.;8Up)'pFW]hPwpDQp0*1.p^-BXEZ;ZHB0,T`K%:.lm25A'%M;gCnDJ8WQ2lb1m_/5%7^"
-    "u]bp2vF:)mMh>+1)hYqtvbn-&J'meke8k$g#7DW=F;iuWY1niiu;=aJSU&fTgM/O)V$L<KiLOE=H*DVLisOXTGH[VO^1'g$O5U4qwtPAwq>Daa-xAI7a7a"
-    "h^]d4/Xg/H&MT/jaCR(AHObLQho7*3F$kE<v<KSSu>=`h<6%T3_kE>Go$b0W/F)FVNI1)[tg>23-Y2IfBABqZKt<]]3tpB[D`3)rL%NkLImGCdf%xu2BdK"
-    "/dsq3<mX$>r@9cq)-SmYYv(4A`LqWrMJ_q]xkZ))#>YlXX(^(u<s7]tQ^hrkdQ@;%XTY]8@PH[7WG:Ob3b(-4e8:p+P'P`5tS`R#e]wJxAW0Z1JCG9b,ou"
-    "^BhF#2cA(u'1XLp9B(<F:$oTf28i;ipf=#_L1';Bqq%Fd8D^^y=hVP>72&Z^MUe6M9/t/v,7t#9%IM')NZ@s'sFTG_E>5%@GW4Bh<GWkwmG24Us47(1Uk<"
-    "]L@St(UTTFnHG^v<2Z_=YrI'J#I[G66EG2C,Y3T;d&,ru5@9kAM<yY-PW*WpC7^2=fV/pfa5DhjgkD##[3iQ.>b9at;vp>C+x'AxqXb^H78#^^=QE[c*-H"
-    "HDC)d:n$h.$Bch=uelQ0&=@;:5o9YEEl&SgVjeIk`.Ehcq3UB>`1-x'wXO%HFD8$@cVX_B2]gZh50WK:2)R3XoeDok@8mg.#n;R5f[r1Iq8Geeg8H+aJ5]"
-    "6`KgfF>VRHE$%&889,TYM#<r[=L766HblT6l*><UB>q.aT(j*M*%dF;%gvMR1Vl;U=TC2FSTrMJ[oUvGb>r'>a1$j4r/bKEyv;CS2Kw$PE`qh]jb'h&yK_"
-    "llyVn&n9<Lj1f<0FEM+8j2':@4tHg;po6bnHdGF3S0:JPOsLTB.LT''-2&6ktXR]TB>_pK$G7TI#oE84BsWLhgD5%Ac7Q)yXf^e2nV'Sy#:q)<Z)=$sYnl"
-    "DY:td.&(m]EdEe0xTRp",
+    "n0C9%1VZI/F;Om&2/DZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrqXDf6(27T9A<'k[-f2o=1A5.cy,SI:PlvkYh&qCk=k#:vYep9)fta"
+    "4EE2a*+9#N*uhdC+tc%_Np@1w=2&t50Ep[wb@9rgA'xxpC3i8XEt$ifF.[@XZ_u;hId;rM0bLI1n8;M`_pKrCYDIZd<)LuSIj<uTMl$QCB`[vILlSyk)C:"
+    "dfaP&$b[<7,J+W^-x$4QUlERUsZH`r2snfPGgE6&$oT$M*ySW/x8_UBEoCje=Q5GWtkCuZ1kX;X1VL`*nwgnn^j^*cX]4Wk1J$l<6s@B3j=##Vm.$sSDc-"
+    "pR(@)UT5TT4:Lv7=*F8-8tYL%uA4bDq;:#rqSc%<o35EAErIbgCD3+M0Jt_ZuF>U98[PesY.eX8_73VB2OtJLYG2J>$&^q9^m)*h]5Zng*P'jtB)x@2Qq2"
+    "lN4bQ`]T='S[UwmR1cQ=:yB#=sH(2L>;OMT#f@yaJBeV,-Yj]iH8<:kv(V4iKu;/4m^+5;lLD$ag;Q7wj&m5OCF2,^o^_1vjMn:e=dZ*`vLXlkvcPO/t79"
+    "(J[eHpoE-3i3Yn8=45UC`Rl(1<9UVQI*:km@$vET6ofB9'v2[Mc5Mns=qgHY<ovS`'-EN^k3<<Hk[#a9bk#LfCc8xgb5B0kHXL@G1E(&qbN7D]]Jx7JAe."
+    "X,g1/N*5j$9=WYr=FP5%lld2$%keSK>@=8>&w#6aNu%ZIKiuJm:Ye1(jRa8-t9n*oQbRq4s_lK;.hL'Q7sfnnEC&oFvno0q%TtTj0C&b;b@>JO$V`U=9'A"
+    "(oR/gHwZT^x>b(R-=:;geEc=d`o045J29G1/Ds(eW4J`*NN#,gs7kP])A[V069KBbeHQpV&M_1gA=5%0@=p$MA,aM'baf4JyymdCl@.M<F[G:$]G2]MU1x"
+    "3+9A9:r<vDf02Q'%,:*++046huP9E%=N(T'fNJn&hiPAITIR_GgEDPY*K2$_aL`G/Z+T>$LwPfDfkFf<iR_acg=u*u6[*Q)1Rc=fRZy62W=d=&DNQx$@3i"
+    "uG/DxxhNgF2`7oF7dChpPy^Tysi'%0tc-7bqnB]rg8bY4*OG#;Q;=o:`g#YV-q$^EnW2qg[wlUvND9dV7#h*kT-w76F-fDB(NCTa&tA=]If3p0'<A+&SL,"
+    "pdrS5'OVF<$YWG%wUo@$&T]Un6J6;%r8210.Pe5=xY.N,viC`0V0<18Q8uZ53<5j%iSU0t1>OE,I,JDT&Z/t/Px=<:509#(HpMymMQ%@XRS;)9>i,aDAly"
+    "C=uuk&a,vt6S>829#b]vrhLno_ASak.$-hxtrcv-Oi74FKn5$S4Y&X1i^6__V8vtcLi8+6tpP)t@1QlGyAy9x1$WI#V.`bv61]3I@=RI:'jWv$x;Dj&7_I"
+    ";/bL1xh_+*TEI<QqC)9ohxRc<=x1)go&;kN9Yc-43-TvDlWcNW`s017MLUBptONhj#:0i6gR,mhubn__.G<3(HfS:6UTQ14LNucRQFw2pJHa/0&:M:h3km"
+    ">U0/eeo#wM^5#$lB.Oe_/HfG1p+r<Higr9Qrt3+xv/fZ`T42c&-EfJsvHwL%5]9AFPb5lFmj:AlGTUiFYW;[RYCG8<%+JKmOAT^-27kLZ.Q/S)OilW/I@p"
+    "8BV.UR69A_-_0+bYHOavO,v`:_MbV*>cUuFw^:VSO:ppjd&.,#:ZjWg=/4DvpjW[eBh<NHrF#;yWQ5(BpE,UNc=/ih5A3,]>)N]C9E8R8HhI><v4GA+@Q$"
+    "Ym8jTIxR-2Ns=[jRwQPn0Gg1N)#Eo`-6WntfnY/dYd]t_>l6#loP$TZDd$t@j+_RN:`'qPaGk_4/wj-_SJr86X5sn,Ld8I@xiyJZJ6M3DO-JqC:xOD_HbK"
+    "_cWAkwfucrk18&NEqu(WlVjCgWqSeSkDm704+PPpVJ7@-9o&(UrI*V`0;;tNjS#g%&;E.upTRWuaufl^euQ7I+_lkJIhX)KeJ.Et'Qc[s>u<e@6uZwFbHS"
+    "xT(TY`C]:`Zc74#]4bYkK@gF5j67SJwaP9X@QxZ=qkh8Fj1p%x-g_=1N(Ct23o$lC1ead/j1g43y9ZnH'd'we,0cpHKmH+Up/PvC2*QoSn]Hff[UM5h=7s"
+    "^$r5Id4Gw;C-*;b*R8#PYr>]^I10%l$$wcn0i8t*P_po=MI92$P)B:*=P6o&q.lU<:/9sDq^w0Z_>2/y#<K$3fevesgpK0*I[>SoXrPSD+YkVOChK2Dv@Y"
+    "g./ZmLv$aU;#L,e>qZA0bl$SI[QZ`#PjGJx3q7+u5akT)gZJ@+pVBb(:]E;^-%Vr@r0_'M^g)na4+:sZ=`5.sGM->^2Ehv_U@*WkZ`&L4a4U^OIyI>h2Ol"
+    "O6ep%X$l55YDpG0y[)^Egx2>4$#4<K^xI)H&e[y.Ye$l$bg/jMh;K&$Kp'*l6^C&W7B%KEURpJR2O;i_'Iw'ZFWZc>jf^16CRgBvnsJ@jLMr-d=b#BFB5:"
+    "oexi_-<.XC`Nq_+/;a=HYv&e7m2[[lm*iL1_erq$P]I1/:4nQ0:OBG_m9YyGb6qnn0S5UfOPlm^4M8y.O3K7;[2JiB*vVfv*vethXPXj_aCD$76KsWM.9,"
+    "jw994TE54KhOnTMd5f<%v0$Hm_T:O.i<VMNd*VT>H0Ku:4N<%aq9`>g<,B&/ct]#(;<rv->k,:rxctpgF8*@eDW=@y@2HT+/.M*/_sF7&]WRbTWNUa@5vB"
+    "eB2EKJ6&]d'2M1OL25O-;Wq(63^2.>Z(aH%T(wv=bWE2]3qbw.7.GlTr6TgdnSjf.3s:d@,'m$.SYr^)#Y^dgPlEvypj/A,]cv]'FV*EjKe]xOF8P$7&qE"
+    "]NY[nuvNwurPGv9%*dhuj/lkG(o^2*;Q4S=9jP`DcQOTcP=1ye0DV]3C#DI^cB>P:&<T`3t<n0t9nv.G1$c7x;<=AGVI;@vRyR[(HgS0eq/Dvl#^PULX*C"
+    "n(2@dLMKs/E%35i.2'YZt7,AY^'*'c8QTv]DrDsCynxTSmIPc=T_L#8V7)Edc[L^$[]lANc<Sj0j;7<:l4Dn:55AU&7uArv=/*oSM0]Pm@R&0Kxc-OY40&"
+    "-[cNei6D:mbEN.O=V]7F.2W)6/>y+U,Z$,fBN@f#L07rs>CLY+MLQ;D]o6xL.oJl>+BYfj&//1(^9A(ROEOnQo.$&FhuSaHe2FZMeWE0s-,QNnaIt1No49"
+    "iuXQ$tL'pd9.-#MB@V]U@&5_*`A^GDri&fqfvip[GbnI_)MCQoK$rPTT8qC@)G&NAO.0P0UM)4M5%mRrOmJaV5:%qQO,%X.h=SUx:;Q,Z]QL'LN5K'WfDM"
+    ";HUcSeaF)T]uZ'x>j[0j0C/E76gj.d(TW-y`*d#MC8R`JYw'u6iJG_'mAVa^-R7>72;0*x(K)dDN'eQhFjTeRc4a3l*L_xoUp4v'gmhnx5/=w8'r:egOr$"
+    "hqnUpY234f31Puj*y`oFfbP2Y)W2wj&tl=e>BJBy*H=*,jE^WLv[IuitnIk;5.25J#/L^CPg0rnc64(iMD1y2I6s<IslKaXZdv4vbn/I6;>Iy3K:'7R7us"
+    "E^_HiWjai;19..rhi9nd%1+B'C6o(OryeP#X:*b<UsvZ+Mj+SMoMI+995_e$.sB2PK2Y6N;]'prQkKm/`p'k13873HLTY-V@^5G^q`^%X@$k#HVOQ*`>68"
+    "216k^$bYV#tMM^q7Qd;%GY3__lk<R[&TtQtaj&-gE`M,J1[]tnH&BkZ/c$Jy7hHxGZJx8$RXBwMkqv<=J4`fnwOULXgPQZS=ar2cR<=C1Uq-bBa;TxhA'%"
+    "56bn1/Or>tR_$6)t8w5b-+pdom%w=%Gi6;DuiQlLGxQjTwk:cgRx4(t/)QP6,K)eZ4Ip(&s3o8uOu1)Atv6tcK@Lvj`Lx+,%Vtrw$pVbOGSRh,%'r3W&-i"
+    "2>9T[EW<7a+io$+hV,JwOcXcc7o=7rrn]i5DrTxmnPlFG:W&Hb-ujmxf0W##t=Diy8Pa#t[)8YwMUZl&Z2Va^$vF[clC$fS.On*09Hu)u8",
+    "2Yp8kTlJTe<q61mv`oW<RXD/Qy-wL*]q0k#'.:Hs*ULbB<,rXNw>`Q.U;L+t`C_R8fb]+2B-NZPOhhIph'B&,.`7gJROV^E&bv7r[jTuWZOcTZKUh%'O%("
+    "[RIEtZI6`@HbjKlh>sCnCf;Z%V@jG.p6.@H66yX75Tw'D/s;,W<6ETscF.rY,^d;eoY>;nSvk0TVvq+`]BTnWoZ,CMrCbc1Xf1(cVWf]GgtN*&V=j/`mug"
+    "ctikSsdClBavkaY]uy0(Gx9$_lDcu2ws@ObTt@LEgw17*`xUG89vNX:^PKK#S)4dlhx:QFcNT#hfJ<X_AH916&&[5+o6&Kew_&QytGyv0RjgKOnmVJ^NY*"
+    "d>eeZL`J66YD>]y)[:^GjK`Tl`eDsV#`9s.FNyrqYX&qNRbPSp4'qWS+Q_WSrH0aNhIccT`%'i-%Jxm/qg.$BtO:'R<>_nK5Sc^Kum=+3-mM%Cu8c<5_1I"
+    ".-E8X&DtZcTU1`O=Q=[']UJb3c@qU)huSq<@^uChubpOCJ=gE(VM,L$b2[Z#YqYVCjP$R9q8B,CYo)3Cki;1&YeQNK$#;<+nQ%ix7KaC/(<k7@N8Qrn/Ta"
+    "(0Sx1=f-))1Ig6%QJF9^%N/<$;Oxg0M]u#vCE,]fFfC^$aF#ZlMIDEtoLYO1@IU@J4d;y:vJl-+)`%/IE-.BeQQ,(fQ+.YW=NImkc%x`X->,XN=GtxZ00k"
+    "Jt(OP2$2(t*Aj[ee0ibsB_]>%ivj5a^Qo#oAm3/j'Jy#g[p]&o:e4CBy>IW[55NZ9u7Q6&]oUb/sPrd<mnnLmrU0=M92,6K-Oo`%EKXVt1v8w<ud6LyTE0"
+    "/kTr=LKk]FsalOZ^iE-*.;=MvLE2/]4UW)SfkRPUkUVW<CG(l'@vdXt2wyq9fB9V(I3@taZoxKBC&d/CVJ@]@<]lk'6tU+rY9:EjcP@n5fl^5[p9s7yD-5"
+    "%H<7nDJojtkdq,qI8W8kn9n9PoU^&0J+5XipZN:=AwZ-5FOkjB2;+p9a)sPR7N4c`_D(;>>r[/$t-NO9G.aw>,O:U^^Gcm.lmCkBOkg,v<n6R8Teg(_aTe"
+    "T<0$P$nS,mgakf2bst(;vr<CPVaHv[B:09'D9>qVXVe0hB_jfG&ufX@)Nlh=N8.(Bw73picKE,bPLRWRD6S=3@SB`,dWBQ%1s$yMN3OuK5.i@4a]MsddfM"
+    "JA<^26X41[lA+DHNjL25-Xy@AVn[,6j7U+0jrGn=c1Hb/iFME08J+J&42/$1ZTnY4HnSGZQY*9^8IKfl8e1vK0'g$6s_DT%%WHk`%`iZc3y>M[feGL#@e^"
+    "lpf^AWhH'DBi%JDEc98aTW-&t5ZT#$P'yx/>$1)xm1OvT$[pcrF`'W,L($UsTPCG$O&.8,vNOJk8(9a5XVn6k.8$sDPrwUok+pV+JKb]xAq_>2QtgR16uC"
+    "nI;tPE,GoELaKrHvbN&b5@l+[GyY2iAPmIS.;i9UM0[JGDCQn>TIA5t3J_);2n-O>Wmki1Bs,un=t1LcTlor@jH&Kw`D5m:TW9%.]Il<77qa+V>gb>c<cL"
+    "cjuHsrojR'MDNgdZ_L7'D*fB3lKQB>,Jy(:<DyHhJh:#Gvy=sv$EPlrB8Q^v]'N^csCvNt=KHBS.RYl_Au]:^<fbRJnZP@b$w4F1Y,b#Jp^6Zm36*S#.<l"
+    "c-f0cV@C'TiSLjV1S9R_Vp'6PAI5yQN#4]@=_)ZysF7=]kIr6_a_1S]Tb&FQW:pMe[eAkCpnsATScAME'F8NC%6tAtd'_Q>c_2Jp7DA0$oFcA%B^<dx69'"
+    "`BXE)rw5-2*H;pkK;cKk462=H.L0aC(Ma3Zf@9I(i_Imb7i6p[V>(S,`uasE8plqi3p$^+JC1ivm@^^oi,k0]-6V<.jn$s#;*-$ojH*3DRRVoUd/YEH>vu"
+    "XZ8_ET^a69SdJM,qRHc4h,'GRM;L'Y>d_jN`)-AM&kX=L42`4@M5S[FIGJr)404nJ&Pr5>/>[M`3+>f%y:$AFxfH(+c(HR7D%ZL)605puyU/4:)M6ai:7P"
+    "j23KH#c:#NUs&leybRJAc2yU[Yy&]1[>ZXskWL_.+[&dEKlabI@k5v5P^,Js[hjDDDsm*I>8y>$xP8a$Y;<<pv:7r6v9R%RPUVs4aGnOPSefZ`@JL+>wT'"
+    "01OS@@Fc;HtP`ijSrFP&oj<:leMx.-Z^J^rHgMZj5%*)$FXr]LC9_N:*6/2[N70R%D#LCpOFeNJFHeu,rW0GjtR6b=6O2@%@tcsCY,o-0;>&P:0`B-N1>$"
+    ".);nb$U9O[ac_QMp2=c=8GJ*JL&pkcg*0Q=o/TQQIE6'<F.%7&4`/12uoh*xgsHjk9-NDRmk*9Vx5hx3Ph4b)`wj,ub'),>sMC'1jmdJ&@VqyFGO0qAbbO"
+    "aOk[l8+pelE+4FYG2CH6x%DFqGhyJP3NId(arkiCqKm8a<MoS@=1fw.B4;w:>_DW8Qm8=mX&oo>RDDdYMQ=uJME6_])1Z,/-]R80'yQ85<l#liFb'q#/4O"
+    "Af0`XlXYY7hBT.924qn=*@VLd^5JTgNJr@:BMp&88o.[qfeaJE1qkIGG^28xWuURr1Lc'dR8Mdd'K;3CJ/T;UoBcKG=botN04>O2ENcTcbe9A_&Q_-0m&p"
+    "O:0ik0J2(oY55FNRV*moSY3'x2MGr6*3NfZniGuOx,aORH=G8gn:b2S;4ImN9-PnVah#o78NB$A4d,eQZZn5>9]MN>u&ljXr5>.5^L`rSKJ<bin;r#E)F["
+    ")[&(+Vtdja=ok8g(UllTNw@[Yk]yg)Bd0UV,+G^CPT,Njf-8uDn>V0qD;Wd$[S>vQ8R_(V]t]o+LL=&p.GdX]NT:2B(n&G#(eG%[<[t@$G4F1`uWvDBhR+"
+    "%i.:VbyiGi*.'tqi$b6=Z[^t,H-f^5Sfu.9#a*@AM-)pJW`N>bk0.r>NC7m-y&5iO3[4dQ)[`f=T0PGch]WDJPRU1/gHc5FZ-<^k7NEyvl;Brs3/)7pH0K"
+    "b9/BWZBgGla$[FQdphlg.Fh9trqTTugijD,m'g*(uESISE.yS;BUA>m5+/u-LFo(.y]m-QRjY><0B4U4&r0yB'qepfR7k6TQ&xjuwN02i<ohH@>HjFhGk>"
+    "WVM%1=sY&RWYd9^w3j>/l<2fc5/W3je$P&0YCE`O<3s,)l:jP>:-$K%0A2UG.fQrrCJujBrD3=(CefL%(M,+c5cPnw68.c>IK-RXK3FGr8u0@FW-(b#`V["
+    "36p^v(lq-D'BFs(uII/>NkPd37v@]0Ud,jn^Q),_j[9%r%uWGdGL_K)(U/SUl%QL'j8c8V-b8fnkG=BHy=XWDc2Rl2H`H%tb+ZlMopdXg=Qt..##jN4Ov$"
+    "(KWj2K:5^LJXalH6b8r&=mm.x+f1Y0lI&FQS'tdZD0.v(3SQR&a5k;T[f3Kl;=rckoQ6_hly8PT:rB#,P&bpkg5y)uh9PCnDhm`ugsUr&i`,)nvB;(jo_x"
+    "8QCqiY=;D[;;gPK,m#peW#/pT(T4h%8L4bGBmBr7M#SZG=aj]3c[^@hbr_Zs-&f#QSlKR#E6r65vI#6d*Y2hh:.Q^Et1'>AsXY/H&cM)#PQDRF6#mEJ,FG"
+    ")E,xB)QF=M&GL%#2f9oIoRk7X3IX7wa6C)/'-9Rf6QF18'tN5&(W8Ju=9uq>A[o&EqSl,0m`rSk/E%A`b^7fm;p91_#$OU9GtHDT(tR_t#+P/j9y$X)LTX"
+    "7w]E6s>P&MG:*c/VCv=++t&sM]NER%tC/rqBGbmoHO:;+6tlHbrNQG,FKQN1]O6B+1dI:usIrfv16gy)6eV5Vgh#etkf&u<h/0NnkCDD2[b*5`w*NuH$<v"
+    "TfU(iiI5)=w64K8YimMBZhgneL/og-wnXVtU`)>L/v4EY00TIWH<sPOg;=].x9;@]*RXPnAdW5=_$%js-L7%jOdI)_n8M:IZ%S:V7AM<JZ_K1[N@c_8Xrj"
+    "4bGl>39Wd^S<mC9DjYVF2-0UriUSe:EIPjaoPLK;J4t*nRvI;:txx6KQ6XaCm0bdfFyyV;URM$WKq)mmZCAQyGAgV;3Z&R*_1'VAJ.u)nf",
+    "&+B26kTl/NOrVY9UYj`Pv2jR4lZjudGU-HX=kaa5>iZ2ExW6+5Z>nb'(V17O(Og2ev5jCiwO^i=CW3iBUm6&;BFF+A9>;X3B9Gg9un.wE;=KUWd>H-pX(M"
+    "4sxBt;JeHe,vW[o@.(%xOPKX*8n/E`E:Ee'tnC+cN*2(eT_YQ6QImDUd:nX@23,J4pVT*_3>-b8;6ZL(ViwutI>),AYkK&Va_D4MnH$*cQ2%@G#)6I@Kdb"
+    "8j2RbbtEj6;+#rj4>_PGGOL#<nbEbMn9ibUGKd)&Bc*FbqWs07ik$OO41qtYDtT04dwD`+.ZcJM3rsife^r4NaQ9adK9gJ_vd<.q;.GpWt[BVG./DjO*JV"
+    "/#m6+6W1Ji2)4DH=@>Ur>.+hoX^wH,1$tr=&A%LXkxOq2:+>[ZPw&]p@PGE[qf5832BVpG6I4bM#/=qtAb`qRm9N8PJ90tO//n<Ou4((-G9w>#)4D-`/Xl"
+    "5VhEFH(+;Iv0e>peQ..B9S/2/IL0Y@rqKLFM5WXE:(),[+(.m.1LlZIRaB[]GG;3&BESr(S]v^dc#:S6:/wa]-L3G8LBDa%-_1F6XWEYn5H/NMJlIq+Nkq"
+    "TgjOZt#-N2A]QBq;s/]>aPfZNxK3ct_Iq]05ftUc-X>W2'PPUBk;W6U,yNTPTxbnI._X'C01SVe@#_ccOB5'KR@YLSnR6kGj@2$Cj1T8qU,(nXrHC>I'+x"
+    "CgjQ_X^(T>#Y.PQv@gO7Xue[VmC6:WgWfHs;*Yyq4fG2F_`ecb63Tha.SIEMZJB9Z1adc2q*jJ-FDYG^&H,b)BgBrVR;]'7jLeLQ+cVQ;22uqo1V9oI6TG"
+    ",CoD`cj>6>B.-=)d`;j]SkH/8/DA<no@<)cS^taf4.1PNE:H78)sE)Ry'j@mbrl64>;qN):%gImuD@dyvc^c`w6r2+^t#)<V:r15vknvc>Zmp(Pn;$g')2"
+    "VhWLFL#vIR=LdH.+&LWg1XhNu[S'VN@[8+;Yy%=)f;>jOUAZBiMO=4CY_Y:9+*T8^m./Qxd4Z+JOfMTC(IaAY(HKX6j<[]c@pD)1jsQuSHuR=htry]oOk<"
+    "YDWc@M_$+S&EEL%qbgH]k=3USB$97+b8]>al;k/G'^/g(pi:-PK=$TGld*,@wVbHeenS[r[lW;Z8'sAeX`KWi;4ZM`tHZdQ`^N:hv%4wDn;'*[t(e;/,N="
+    "A1mfjW2TH.I@B(D<G$5kgjDT_w/@>9ps*wLij*F]r,gpejc)<E9vo`a5(6N6oj*/RF47N2.w<-IZG1ch0oA)Ovd[5CffB8>cchYQ>.=l0>u>uciY#bl_h*"
+    "hWpx/O`UC)017CTMk1Pk,l%+[Cl83Txm]Y-y^%=plZVi9Ls3l71aB&^9Zk[Clm.vGTTO)C8nA4G5jmE@tb&AK`G/f)/Q7vpjOg7ER$WXsLU>>_L(,GP_Lx"
+    "8^`00G'4PhhJNgphL0n4xyf7dBKD:I<QBJti(I5mRNrYyHF/UvRh=^1-p+iIe0Ju1Xj+ml$`kc:OIBn'T0ZX@^o[i(.cY`QbF'wwBRV#nh&@Q:D;K//tla"
+    "`W/M^VKRy:_S448XD4[b'J9'to(MkacOuu0)^fk=71e-VfiZa6hFrq9kMJ#A,;)0G_N8gj.t3AF4q+48O#1-lg'w<s/jpiK1:JRWH6>2wJT4;^:es`SRYO"
+    "N8]9Eq7R%>Pmb-WEa39BB-lH1X%/jCra4Pn`3JKujCPADNNqjZwK(6j)##",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 8725u, 17030u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8508u, 16593u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "n0C9%1VZI/UsW=HltPuaVeeNn1OIVApXqL@GJ,(>e%JQtOt'R37(nAbZWH3<l2]$NHgHgp_)T(RDHjJaC9+%`YQ0,UXr9$gmRp]c`/)2R/Vjg+LcMEQLO^"
     "[W7CaBUf)X8dBMT_RuYI7KSEfj3U=Zn*iQ_6gf)BWCH&ik^BKhi-x6ic%P@#]`i>%%iqnKS>)rP:_H$pfSX,>[`F9hoLvK83sk*ym14e`U;=7:^oEp)<M_"
@@ -71171,53 +72187,51 @@ static const char *const diti_spirv_text_qkv_post[] = {
     0};
 #define DITI_SPIRV_SIZES_qkv_post 4498u, 8520u
 static const char *const diti_spirv_text_expand[] = {
-    "n0C9%1VZI/,`vfVpGjl``Rtrp$RLQ5f[xvp(d'VV$oGY.4d.<AgpkG&<4&@fr,r/l#]UB8=t0S/wo%SK:D60`Y/*1<UL*.PV9E0`N2Yd&*xau&gSc9w8IC"
-    "A99G,T=_L#VC1O&qc*Kt)DVmH2turTr2XD8#0AbZ5PA7+S8.37XG='UWG_hE>lwDEqmV-f=rBb3y1T)_U8>v,[g[D5AI=7Kichj7xES$G/BtXU<TpY[)Wj"
-    "5&vZB,d0a.gKmOmM3E/afHxO#1+GQ_&Q:>7WLlXt$5>U(IX=027w$kGhd;9niWhd/AZ68E]&@,BQ9y%r=bD+N&iV40e3X3Z9`Db4d=NVeuvoq]8Gte&d[="
-    "Tmt4UF4NG00hS/]VCkq$J=D:9<YrN'@I^g*C[<TAg8pHQ-U3)2qjmuXS$WTC@D[9h=_HF,v,H4EcO:5k9pbwo.`dtbH0lss,HVu8,[PpI*1)uq^ruBjMQO"
-    "Jpv%jGprA_[)TT>ZPnM_0QRi$%)e(AvZbOiU,DLlS@B-erdb'pA&O)l:rK=Do$mevZIma78<ACRrge_`@9o;6QN4bCw62c2-Bn*fmbE(t]NcC<^Rj7KeuO"
-    "*#:G=^3g=T5NTrp3j,aiJcwbLSeQBHByU1Aj1%y,aSU7GiS)-B/NKk02DDs*M.NmUd)@UojoW@;K>X5`Zl3TcfwJG>Fp'&)<McD>u0x<-liLmDE,Htah:j"
-    "WG/>Z%>)=C;7gQN,4bdPWZ_lN6_.Cg1(N8)JDOSt4]TIdg93N$QWRvQ]p..psebAW+2_BeU7k2@b]g[6@)uF2J+x_KS;B9>%=Ar+xDij-<.Ki-mdK]4sNI"
-    "o`8&7Y]Rtg1jp<[I;NDV._iIpokmO519IXWH1'gT[(do-1Pet9W_Tmb;uMMx9#9W1&:Ed0$n^)540YYYe9tBTeaX2ebf0>UW-%`FeN).;T:NOytv]R6HTM"
-    "Lc,y85jcWVo>`/*#Bo8'[2-sIc1#]43`SX,@Ow.W(ek$R8wmad+W4Jvc6`XJe4wCC0KGXV56Wau,yAY0opS+33f`M()1^TZaCA^DEP:fM:VaV8ZZ$visVt"
-    "tihs<uOd^[TRbvMyanDWD1isEJ[$]6@I8/=K]4aId]MOJ<spD7<&JBv1^B3O^dMUwR[-h0hbj'UFLTqqlnNrETK[VTWSvJ1Piub#v>2`gZP=+tG&(5A`9U"
-    "6hfZGLi:_EIr00-]fksEIvRsUD8#W6Qnqxb+-IgM4<0283oe#$.+m9:'sFkJtq:p;F$&7ME'k[....m#r*q$ZZ[OhG[K10Z`iYf_<h'aPSYr)jkF'A.#c`"
-    "_-H[joD:/%V'%nLR7P*A<lZlCwvsVhA/P]4,d<V8kjHJIq`6SFkSaLvFj0qhKvW(n_FR5Qd/I2l97Jm0wR38h`4$wHT'.R9L&+lD+6g7]ZT7FLoi8r9P>I"
-    "Uxh/c&/Cb'o<eVw8H%'*IEFapP^=`n*ib4bk[,Yon2jDnvWbi_T,3_3w)On$vG9Y3J7NKN0CI^Nk9/w2bJ<-XdquZi1IWIv#Z80<#3+hpfFK(p%^QvRls,"
-    "r1m7^OlN>YBS)#j4HGJh@#fA$GUICW7Lak[Y%b$Z0>#Ia/-'_yXZx=X+=i,=;1l(i.1T3<7sB)Z/g6,;Te<mE0<C3HG3nX$4cdbuAV)V,cs-#]g,=R^t)*"
-    "Semy2lMU0&N0d#8:*d]3MKBR=3C]O4]O$)8VA]X#duYK:GB#xY`^H4K67W:7B^>8qB:0mLAQ-8L:n,OnCU]bH1=MZiwVSx$O8F&&*w6AyEg=5J,%(hPw#A"
-    "(:)5h=fKiUR<mQBSWsHmfN7[5Bv0=VF[XfEjZdgXusTEQ0d;BJNCZ+.+==:3c9IH27<7%mepr3f&jMX:LX]'0Q-eP2S]&]67U>&Rw*;MMZZXSWt*x)Kcs&"
-    "N9sB2(O))i'kF_.P_QXVH[)eNQL-6lO^h,v&ND.mXXP9+IbjsQND+YBDq/_sK5_3F*Dtt46YfPGDK1-Cxb8Kte4>Ypaa&tDcIJH2j+:l01r$Zs,nqNUaBA"
-    "r,K9'2K-WD7*mkW9$=EaAb,%<Trq-yY.apv-#lMsgs*1CS)U%iLw)rV$Ri<a9J>41fs/=O1FBg[(@p'HHy3Elgf1ukj1Af]Jb;R$V8xDmt$e$r]Tjgry^$"
-    "]L.tR*g3HHR.XpT_wwNwY4d/xoP@^D+O`v2Uw5oA#i2e.W2yc)Z4pT'>=s5khMo$PR,Wd2Ho]$h.^S1<](m:5=JD7$j%,gyU`Z2f[.2[r#-M6XqPVi<Wy;"
-    "HGLH5DT^T)I=CdKVSB^m0F]Lc.QnJvPM*7lqA,,D]s(@Qd/53wW*='L.R#VKyyBqsqtsL6XDFWo@7j$xGVqjeIuBb-$7s$`76.G(9u+#G&mnn:#PSS<g-g"
-    "cw.%Q%&k_'P(X9D3y:4p.sU5:sH<v'GE=Ue%=aNVdMF.D7NgF_FMW.Qq>F4CA)YUNtHTZO%SD,2)@b&UAglda0DELY1/1.seQrQ2P)$[+>p&Chqm)]Wd58"
-    "5iokJa`D`PWpGcaYd+)Yt>qJvLeygyO22=aLZkXG**`6,2O7t%9D9Rs)%7qK=`'R*_NZyhP5n@cdK$xp9GnH8;40Go4;MoB8hO2EiJ*F3N'MRoZdna:D^n"
-    "6g3pD'sYE`Y[8Qsg`Cb*8:61%UZ_5%uZA%l]N@F=Su[rDp=VT_ivoVP5;iOKOXA8(WiZuFoBy__;.cuA+/4VV)(>gsO`ND)QP,4a6<*LFg<Qp$))uqOEs."
-    "3Gse=`K@XYoc-/b(l*>[:h_m4F'Of-]^Y,'G4aCwEyTn&AFKRfcNkwo69T0xYm$@2+=7IW1_IPLW^3UZ*<jgGi,vEcl@s%FbJWQPc'8ELb_mp==$Jub.S5"
-    "TL3_a=i;3aFdiKiYa&G,k2m>[6Vjh&ve/YQUAY_43Y`wf*IP-T0Sb09Lv4Jmja)%,O]9i4YR7:H=nLuaFw-#9fF[R16I7]c9K`NYF%/*SeX6=I_-Do*y%M"
-    "#C=ep3NRg^(a(6;_#eyFF4Fxt,aD/Zp/FS7`SXX-='4BQI;sO)Db.ZcX3EE3)H`wK(w*qdp5R$ZE4%rkjNdnDd3DA92f>r[:P,.IHt@#WZKq)PXgSw2_E@"
-    "=89H6wcQCHsrG_DbN5&SweulU&f&`JR-bKQ8G*sA@RqO2H%'VcZ=cY*#Y2'Za4U)L:G,AK74$'I@I.>b1C*_:FCPXgCMop,0DuX'B8PL285Uf@^g(N3NiS"
-    "1yXM(Z[Nmu>VJDYHw[&F.Vk;H0,w5]-[giRM^(cnyY.Ijpy<k1<pBli02_%SYNy3'IXbZ,aIuKZM7m'5wuh6CR96kdVpc'6$wXqTS$Quh^s),^rOT1PI8F"
-    "Wq,@NJ=p'j=ITp[E_noZmfw[^&rE9v`hIu<ZP`EAGb$lvC:mTR4^a2aMP7-/Q5yr`#2MQTevV[fMxgE@mFjT,`tNx$ITqZjDT>>fGKPh892,>mJQPn5@n="
-    "FP=pk9K]4+v]p50b.13>Y3wI'=C^^(><:,NxYpYVgZK4QmU2,oC%K[Q5p,VTEqhbG;62>+P7;SdQQu_p90X**N)MV7]MK]u.(GGaa_W$sA>0SWq$`=Mrvq"
-    "SdXVA9r<0XLh<8GYe.Xogw;7W8Zw*H-R`@.8Awd/yxWVe5'j1_,RUNc7wHT+==ch[1t%xj-b2eSyU>,=[t4kH((ahV>vYkIU$8w:FLahNv>+-Ydu+Q>`)]"
-    "(A/bDK7R>HYrOa/Wnji3;/J-mMBDtmP6WMV=`+0Cca9^7:lxm9TcP+Kd6ItG+3@lZ8Uaj)OA`T,6a1meM`Pa@e+m5e*^'/C%pexfhK,R/q3_XVZWmxxaOl"
-    "I`cLsFucF*W;w:]f,;-Y;&^^-NQWkSj,#mUWuRXCK7dsyIQtNNN5AR`T*^Ej-^VW157<[MN%C3)YWneNAwn@h4rn>l>WPT[q#T)xs*_O.UOXLLT3U&'Z%f"
-    "260%j.2IxS]y2,-=a5+Ac_c>IsT@V$=b.B$hlp)q(_[7X1T^F7>b[3w(d1BVUo[rja-#7AliYlpS2PDSs5q)3[43BbK4=._$PrlX/d)cnL",
-    "#C<,T/p<wS';1tvjt#Cv(4:;SRBO/_:ym,K3sToF%iw>7'NtrXM+=d7`#QJXfPpDNBm2`<CAeNf*:@_j0qda3cW'Q/MkG2;6H2Bk,a.9>LL;Fe&c-`fND]"
-    "dAZ]$I1Y=crh(E-4sm4I8sY<@R/dA`BUvFuOBolRrZVguI1FDR[HTC=K>^LHY/CUB/TG5cK`KZHk$eP;$S2/%a$5+>j4rY[B7q88u:Q'vU`_0o[U(]@1lF"
-    "J8J<of_M&,>`d>@a'h8Kii295%l`.,9#72B1]@E1T^64Kpp+AB02:l#K%:V/n&CGvX;%m[Y-4W'=88Vkj@;1_%OTOMS],QF9tMN(n2w.P[c6f`@3hJkPiU"
-    "c6]0JHqu=kgP>T6t&&ff=%P7R)FyX>WPoW@fIMVju^MOj2,8-%W`]@7XCgs^GauHmg'2uD0]B3H>/iM@$H9-SEQ-:lZZ(]2HSCqu0d+v3qdp=%>U_Xr0#Q"
-    ",/06'bMoK)u9m5sAxFlcSukW%oT@[&004hZfMII*FN=VAOvLPo.%,KBOo:IX%mPJ1.V_btS5U5xsc9udn=c(Ad;jY`gF3V3y7(TQmV5bvRyWR9yLM</QAC"
-    "<n7X<C@G_4qbu>U]V6mfptlU5J>hTJxqY%p-:=7L^Ic#tWX@Sh,a;[ps>V#H4Eq`f,7Mnp2`]KDgnFI]wIhHK''hh'18q]'/*H4TP8Y8'8ZFoGDBVF8M<C"
-    "v&8v[r(u&@#%I(lscEgTtma:Pi4<:WIeZ+ne8Me]`@O4f>_s%DFahT/8c;AF(gPrg4d-;WHu%ZkB5i:$:WcT0LcQV2b@8LH48B$oQo_1p1CANZ@m<Z5Y8S"
-    "[or3[%vl>.iVtbUn(6aX`MWG;c%HX3M.3lQoUBjQIT;A'Kn7W'W@N3xD$H8<>Op,0jGiR]4+(#V@G+GnLxa&s^K$>-/5fIQZpZ>Zvm^/qww9+w2-Fa5X1("
-    "MKB=ZOAP&LLCb37+o)9W^`P:b,]f)6Z8ixhN[Rv*W15s(.,Rn]O=PRmPD9JQiS@-la0']<FDI,-RT=.[nee'IuFVhCv^T9..yq6bMPQQ3KJ>V=%iKJ=+H%"
-    "L1(n>MTHgy%v*v9BusU-+p+6Rl9S4[Hxp&4ATM-=cG]GL*O.N%ikC:9g^M.w<F0m`ZRSp_.e_#%8wrpg7_H<QW*bq/vAm_uwFZ3C6ouY,'7p*%MeP'q>j["
-    "&Qv@44=Aksu7VI^)Mi%c.%@-:h9(##",
+    "n0C9%1VZI/<DvV@aSW=M@f*7e0[p@8^KL'A2)gyj'b>DK]f'`r`YKk-/yFGl1[@[t^TQC/9USPpek6PRPb,$/B3Ebcq*o>TCBSYjt)1_Ngmh_ntDLiVCDN"
+    "dg]E4ra:k5P-DiX1vFcxnl4Kk/jlE$T5;(ByiV1*nTwc]XZPS5#<gm/bT;8b=$f7cfgD:nE#l0'SLEafX*sc6Es8w)>QMr<@>T*F*%`.Md(wb7/YdKx-N3"
+    "/sJ(fUZ=C=JP<*6<XSlHP+#NMv%tXh*+&$0gE0;Bs/0a>T,N2a98lnibHn*rWygj9EE#jr^mR,SJh-um&_bVL'pfDwrxqR:W6lBtfi7(h-As.jubB<^-@q"
+    "Z]Rr+ER,qL^aw:e=#&a3IGxuNljE)K*Bu^-Z7qs(-'Kp:iJQjL^NNW-F0tHT6$0j8>33YA#98i*wm0S[)lBG9v)k7J%+.cVgppj>]=6aZOL^U/D2_X1-,7"
+    "c5a6J$vF/H1mCLr7wVGYQM_d8rkOtU90:9VX#Zj6-NaJ+xF837Eq>6V-$(yP;3=hg.Afk]457Lna`KO'/J/@5DsQ'v6<3Q:mChWW17,Wfr9ocQAY@ciKgA"
+    "f2B56h3r:HyUEV.Vbdq%(y7&_m[mUZ^wvIDdl$+3<nt(3S:VIW+UZ/vkkpep>n5t12o#$:fUn2)DUvTr%8-5er_8#vXpxyeho_2@B%2*QNHDEbgOL*>/e>"
+    "3`rneB*Lj1DG'h8P&T.:Ah`P>y'N($.Cy=a)S/R4khfGbnO8a4M@2PY1hU)Gsd;^1CA/VMLs]KO8GYiJQ4-h7YS=9'9;A/hQl[-xXWZirCa43eLG6g01H<"
+    "uKoZ0,%0X=5*E-Xj'eT1V2fBW#T`1'reK5ECQ9rHFv#-Q`SPd>lO9sRJlZo,WBZh/kR]tSOl+77@CIvZ8pH&I6Mm21<6qVE8F:o`7DCk%5q_R:[vYTd&vZ"
+    "$kkyS'9MI#IQ,jnrVpOw[;1D6X/AD4;+&y&jFus6)B'RjW^7ydr-gTuv5Iux=j_vfqS3nbTo'`gB;_l*@U@1Z/v=IiV#gDh,7e8QA/ZFuF<e.g*C-L810O"
+    "mHb_h9AKGsoT]q'Jm`O$:&QD7^81`Bc4oH#S5nE]U>WWSwZadv7>HZ5Ij$,R%h(y+E6/mRv6hG[G9:9O1%_[<s$&=JB8FHn6^Kh=g#[dP,)d)L][@SWwmp"
+    "+&5.w>v-2a#,-8^S)W7UmAPr#@gVl<@:g,Vr%9`=N)S*eNaWUmpUe^m]334%(rc,uZnJ>OS8*-gLon32<Sm%MV+_LCZER>%19@7R,Q;KLUq/:W<0:XmFq$"
+    "mEePP4lH<ra#KDs/5/GYZ@K,T[`75226m:0-L.RLXi:avfPhHkS-,xkhXnB/s5mk-yUEy:Ir9cBY8VYC/A*(gRT,YT+Cp=@dXFVpM]ro1i.LCKkP<jRg,b"
+    "@wP^*LLaTAHsOXZBy<:4v;g.7mhniB9SS9<B)>&3MIXpKQ]V.iWd8:B8F=tya+AVnfORmp^YV$@kTd.$7u[[^o6&KK&R8--Z6M3q=maYYm]UYwUbtf8-&K"
+    "Yb:ocf^E:_3/[>p'Z2$'5P0KPYt$C>rLm>T7kUDK532aHCjAfctY_8k82GWfohvCt_9rRvYsugBXarV6chLT1+UD(%n#wPK3Tg[)2**CP)wNDCOeb1kuv["
+    ")yHu)'p#Vth$HT3%l[@NQj:88Ks7nM]$kXAmiWw>JdvW>/3WSGd^as#eH&QB=LutygfCZ1c#Ux/o9(HkYA>rQ/7KRP]=;kZR.7@Crd5&HF,hK@KE<f]DrB"
+    "tI_W=V*vr.y5+0]B^:I#<kFY@@672ZT&,(w<[G#IK'A2rQ#v[q:RMM^I&'knY'xO5x$QNfA)gOGe/vTSs$CoJ[uvMg]s0wFIie:G*57u%cvhX/Rj*QIiIa"
+    "86U9MZd9KQ.nx*]QnMj0&'cEd`JP&<+qraIgB+4/[CBIvx][&]8IG*$L_<kSwf&aO87HQ<+ZUFCG#BR_i[W7frPI4pxL2]oW02m$*98)Au#G]o;;yR0@pZ"
+    "J3pni@0SH+8o=mc(M:8i.uQRaphs-j2SwpZ8kWNi(lGQ:oI<Owr%JjmR`JWv_u#djibm&:(L$LfBA^rqJGGuq$:sBGYLw6qZxh:7r0CNlL@(bRe*2RBV:g"
+    ")t.aS/U10aTH8KPsu`,^(0)Z-[fD--0;I%4nRf'45q4'Mom9wW;^^91,dUw@VZJ4%]^^6DZK=gGkOvWSVoR'ZoYJORoO<QUp]E+qTDa:QRLnUp`8#o:1U$"
+    ">SinY@ncC<uvB><m+im4SDv-kL+$[RL,Wn1xnQU-dv`4b>kP/Tcf1o'RxDNfmSooApNk2MhR8X$,sawr4baHi*io&GyXX',g+T:TPL(I8w(g<g5GC-Si(D"
+    "<<K1lguyPI;cD+Jw7L7;%J^Gs]];9Ac[N0Hh#MTa-XNTND[x2ZYSQ4MD-7X#Fk#(:Y$-W_1O,/.Csji>L;il1,0oqW+QC->PYwn2i_J/`)mE>U,=CT0RDF"
+    "[8B:yH*4$1n7I2'LOtrOrf>eeQZDs&F#>.i83;X8J_hof4L%_-')o8Hra[I*)MHy]ucCwxe:>bNcFtyS%8G3jJ](8_FYtUbh)_ET&%8:cTuIrLs[mjyqRo"
+    ",t4/sR*6t)E-eWhRRiQi;VPmOiHH%ed$t6]UNQt3^6+V_k3fY*MKF7d;m86-%Hf1bwdg-tx)W+l'oIcJ3<e8OHH>@B*)MpsU4j:#')`rw<CvS3tD9d$CmZ"
+    "2oH'TB+5C8[vAS4YGSy:(8#ZIUF94s*O.e]:Ic$9;DiXCOIa0,(=R@lb>a6H%wl9D8fq0TfW+iAG8L[[UUIM+2aO-C<scet[>L_8P7xfh<l;UKd4FN]Hm("
+    "w0j@jrBcN6PiG+,(1d4y@[nnAq9.>[<;8D%SDJEBQ`2WZZZ%'[1GfOIE0UsPW&4ZK(8AO%gS#C4bGmB9w_(6r(SSykCN,yb-Toq70#&+]bvJ:/hhpym4x>"
+    "/ZV/`6v8wa)'L0=,7L849'pCcJT1Go.4rn8eNbwLq$fdd^Gt0-fY6BLJe=B^NcYa.ES7&2(4d+(<]c[m@2G>t8U#ZGAupF/&wsxV7twa.;mLm+2f]`rM.V"
+    "1$QJSZSy^Ie76Iv_PR-=xov<p3-v)7HYLSbbj*,s>tRw69va/<1#/F==mAL2Y[X_AZ78yIX]N4k`:O5.4*e-ZhqcwwAR3*XUe$saWLPgoykqomf@l.Fu`r"
+    "T<rfr)XiD9V>0;IH-nXR>)d@Gh`>pAqFZ:5m)b<6e)MuNq>]s`*K7(+EEk_HLL_8aw_V0*B`>htqRH*q=h'-(KX,Br5doe$d]qX*wv#^Z$jlFRWf[LB@nO"
+    "5G46PW&Eadb@o'op[Ya-E8m&-rPodDWa97t3N+FyCUW`NH^qHFts8hPI><48P*TGHfm(uosrGO&O$VPMlntRb2ngTD,[&76q:_GaUwXRm&Z`TMSk.EY[fO"
+    "u8$yxZhQI^:;R=f%P]S&c*Lu9uvFeV#4@T-H^t)-7(g)P^8cP;(15F*<B>Te5lhfbQ+aFS0bhTN3%=d3LH4$jxDo+KYMA7A9Dv,w8L_O_hIq=M5mLowrSJ"
+    "E<J`f+@tV)446HRO+nkoiL30bPx&`$NnHnQ]/3liMTbDhYqR/ZSGd8jm&b.DZqdh='7F0mw5y9e,r%vG1AT5`y(RIGagolg3dKmCmyahlQ'9@i[>TcPEq*"
+    "K:m0g@kK-(j[u]#[3#E*FkJ5t^#0(02b,1rU6BvPDW>)^=.mbH,ILMG0$[U9)+G=.,vlN$[N[XD)8@>:Vnx<bPLkl%U-9:LivG72#9mG`bu-OfYU8ZT_W:"
+    "2DJsj5+Kc#e#JTB17N^N-tN'A49vcYfAXs.=GdR[eb*Up*G`S4.s_h11o@*Tn]#.[d]+kXN-Z`,fa2@F<qwTrhqhdj&%^&^RZL+2J1M95LXko0&t`<fq4-"
+    "fEu0+X(%xa8/6/$^mQ3w#;uR.<NVJE1K0Eb]dtJ>-QfKcu>]FtGNpQE,sj$xUob(v5DxQBjQ7g;4@kRefk@nSP3^;o15QdcuMgs'gJa<gi",
+    "6VsdIsnwco)UXJO5XY,=8m9$q3UpnOcvC9PC2nEu@VT*[An7DbXn<w]xi<V5$MlUh7cTDCA]*BucLm(A,^=#`k#Rlf0U<msc>5IS('%to^=rK3+^f[G8XR"
+    "8Nec80Ht<h0w'm*[D6pf[%9XBTvUx2Q1*9;D^@t0-asvFCt0M4hetlv_sds#dR6Ch3@])tdsJj6c+(ox&maw/35'EX3Kq*8IO+W+S6SDv;T*O(&)ry0tJv"
+    "20@OoBgq-$QijNkR@YD=u]`iGQ`<mdtwjI#RxiZp:qYdAT%M217HLMD/vN_/f5-Z^KF[-YN-p35/isCUZcrZmF9CH.xkWuc6-HSg+](vZog-8wYVZM,>#k"
+    "5*kb`#rdo>oJ>Cx%@3ZM3Fy'TPa.#D5Nmq`[`bBOVyTJ]$0Z@lr.%>2p2g(@C-MbtN%$VQ(.%RjJC&/#IVL0%0]D/C5rZTtS+9P`mQ$5rlvL(9v&tDdmWs"
+    ",7i''h-lku;ki(V=3#c6%%p0LIdQ@.;B`]]Zc22GK'fgx7hPL4R30aIJx*9-^qe1&=8&i%F>f15v<3,WRPbg]bEumO8JPFk39&tZ;.VH]vQUR-g=stYuts"
+    "E(f[8oMms(r35Z'D87vd30euf[Kp9vdUGj]N@W%$s2b5MTPN4KF+*TsG97R0n[>i0UPt,$.o]p*_/G$MNV78.B&%=2fds6v:4SMR%l%fC.mNc-,;deS($]"
+    ".Z/Q(;.cnr9J3r2c$'.cZEj<,qbT/c]byAjRaTTYB;kcCXW8gWO_I>HGE.MbeGI5PU@bL[WIjoh<$>$wu#]fYV7TP-&r)t[C<;Ma@AIq0_hKwMhgnYY^<r"
+    "hV%=(*BG:2)(W#dQ*'F=PF4Rv9rDIRVXnCZ/WKtp1eko^_2+)A+3Vprm7ZF)-;47io7Gr,0NVYvS1EW=c#]bU=Li2C)LWob)j/pj0^1gJto[P_ZaA=5BuP"
+    "iH^u0KNwsc1:TGRf0-h#)Ei`Y9G<5hWNWcC)m([1q^/jGl8y)##",
     0};
-#define DITI_SPIRV_SIZES_expand 4462u, 8554u
+#define DITI_SPIRV_SIZES_expand 4278u, 8195u
 static const char *const diti_spirv_text_map[] = {
     "n0C9%1VZI/,a(+sn;DOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84Mmk=hC#YEOpUQZErd#cdX&R9XA,E5pH)NT2`Yyd%_+;3r_qjwS6GsYgMAR;$XAw"
     "ko-@)CKOm0SIv2.oo(f1*rLwIPHnbLoO3$5[=-_F+<Y[v-mV%WKITe&/XW;%X_->hZQX6Q.f]d[s6OVtYnOeo%ZpY@#'S/%-$1e=^Nt<SRj32(f,kOW^N#"
@@ -71337,47 +72351,48 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
-    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
-    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
-    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
-    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
-    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
-    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
-    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
-    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
-    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
-    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
-    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
-    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
-    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
-    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
-    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
-    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
-    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
-    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
-    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
-    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
-    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
-    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
-    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
-    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
-    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
-    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
-    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
-    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
-    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
-    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
-    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
-    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
-    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
-    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
-    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
-    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
-    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
-    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
+    "n0C9%1VZI/C%xl^BmnjZ_+:q,uSG,Y`l`'2+2$2i>No#6Em>NB`%la9:8223^<4yASbcTShh8Re&Ox6I@'8m7Ckji`#+Myd^dSF1>>rJAy*rP>9iTE9GPT"
+    "8NQyaLg0#Keu4f%X@B]W7`B*l*LYZdnGmC*]UWYJ[YOw2LjmN3:6&Kaf:H%-@'R-RFfbLkH_R5_dGS38AGJ@9M^m++&#Enmd-bQZGKwHCb(mKXg8*/hAOK"
+    "QR8g3'd(cK,9Ct'Nf;3.4ZMDJ4,-WMH[_u$2/o*.kP(a@Lfqi%b7keX6*6PW&fGUuSL.I/wb[gtLxHfXac,XcU%b#oE9lRNg(SEPJra9P&AyZ_f44Y$-fq"
+    "$#<BxgV8,#XSc^Ad6YKZuB,xKmtr^[%V,xK`4O%AX+P/-5u*a7s<&Ic;>y47s%&FkEAy%ppu-Y2',qkIa_^gVc.K@a1E:BhMhwU_+[P5ei_KoLqS%gHul@"
+    "#MfVu#Nd0a.o,ujekmJ;@y[o)ljC.oj#-fh#TF*Lg$4.ajBlNvE0j6m$$&Qu05'%7GRFGJ-.j_xw6t)/u%6aQd+4>rF#N6t:L2Tce+wvrf'su[(Wa1AjBB"
+    "nQB+(`E$7<;-OGpEOGROy4S_jKpv]W#AQemMY7ms2CEK/&dE&U*rtHH-d8cmJ#Q=i8Xo()HA`B/,+K'OxlZ`uo(E;eNlb+,xfe4#W5sDXd@;$Q_XZP(`dv"
+    "hk040pQ/qfG[m&AeWkU_NF[CjRQ;ov8>$&j-aceEaTB4Wr0n8k@K)PSv7qpH$dZr@jg5A=;)KV`I*&N;X%w0S,;vIhNclDqKr<,*'r4:s:NH:oACQsj4iW"
+    "f]s*8]BnC(Qq/`md)Ns9tOeveRn+6tj4b6:Z&ghhpw:9>yH.s7Gdk`;FLm3[/.LrI]@G:'$PJPS@&c-.Ld^S@5jRSpjin.EMD7q4icF(N)FLGV$-8j#G%0"
+    "D9+i_VGhbEI]W@65>`^oTRlK3GDrF#DXLE,K8Hw/@IZgi%O[2=*E+tS^K%Io&tsA3F.d*;<;xwJ#YfXRue.]qq_[/DL/G$t6GrX`1TG_En,-TuD/nn_h7W"
+    "2+IuA(0g7B34H^]4^pjxg,dI)U]ZJ00r@]Oph345D:,Z$kg]%6y':gi0%,N&&(pRbuK73H5:&k(9,&a^$JYAqYh6CPejd,$r.=4'T.`62]lc_UgxGb*Xc2"
+    "c]i=ksvb656Pg>KJv,7O_TUPSjiZHQx`N$Hf6HKo7I-`Q_gDh>kyWXM>&G)RgQ`sbbfco^PgEL'DkV593S8m=rE;,''hhdK87JfrPj':@Cj%(kPr8qIu5S"
+    "YgD;v+`nmU8P#G0]2Qbc>d)HxUj0mw`76)35Ee.-][//vKSFAq4wRq&;i+*L6dq&,G7Y;y;dYN)-2E(Ua$lO'(7NTBp.FRm0suU3dILjRQ'F@/_AbktI;u"
+    "-/Qjo)+rB>$k`XW>ot.gT<[5J`P4^H:o'dFCxvmMt-&H<)3uPs4T_=<mo`SU:(W1umT`FyLSkYBS6yMu:UsiaJ%LAF9wu]3gpLbHBK,ZsJD33)D&*HikAb"
+    "rJ9@USEakmiiQoJKMv2D/gsBa^EZq.b5dg9A)s,w/r[GcnjR./s@GF&py=kh'f0cGB'WfDQIECfVubZbVstJ*TY[.Mk`3eV*wmu/HTY$yKr5l&sx7s<Ltk"
+    "p6'MBoSSi>;bcOqD0fqYR(EDcS^#ghDpf=r^6ni^B+rPdGLHOKVg857O`qJyEym4lap*%VTF8YAQe$IiNdjcCL>;SRv4DX/Na.b;PXNhx44v>IkA&hAuC3"
+    "7Dx2H4IJ4Akpkkt@g>W>W(5.k#,P<T92EtRoQkEK4K70^vco2WQV`d>vB&9l_jgQKyX`0*YieX</g)S&jx*,'_J_Q6LVcwiqEPmWVQYJl]SlL+7A:]hQ^("
+    "aV05c03%.@UT>;8(&-IX*>DcTK_M]g3c89r9$SmB`k^Q0i0QM3LT:(&f`p'DQ])R[>,G60ed<pT:VX+HK3]:%lL19]c`_Y6.m[ui9lOhVR3txK8B=[mr)P"
+    "_ct9JQ6MTKZ-=T6jhchAba@_GC+;[/5:X)Urn+->.4+vmUsWW0:'B>WT<6b<6(J;x1fpjx/5wg4X'>_Lq'dT;igf$x_B%5Mggx)gq*;d[/CaK].1J'IZ46"
+    "v>:/<fm[W:J&w-t<#]m626Fc>maJ<R%/Qwsmx8Nj*_3+beZOCr15NSa:o@X11>bfmo48^cju$OS2V5ZHn#^q'R>m=n`[ZmrZ/-o_Nvj6vcm`:[+ke.T(,-"
+    "@UEwvyI,&d=WpB$<E>'C5k6is6Rr9/Krm*2h$GQ=K[.tH[fn0;SnjeQ:9kj:'1.lSb$($4<7OD)u``P^$IJJ(NZSHt2Xm=YR6t@t&hJnQ[e]3Vm:Ufl#@p"
+    "9aHK(^B,ks`3f'3M932CLQD,SY%e2d5Q/7=ucXeXOf(64#;9g5LT@o:(gNsN0Go++Hcu,MxY4$&y>ZGFG=6I`sx^,k@#S*]`L1Q:E&>No+4kRZq$x%r)>b"
+    "r(5$.vc#+kpZGQ^1+FOiR+0]6fFC)&Z>x&J/]q<a4=ZE;tWNx`-jp.S+0KFs+dm7U5_m0v^@-pP[fq9jJLI*7G=B8Z]0`AtG8V(DO)x*nmgR>RC.+f9V2W"
+    ".W)#[SyN2FuxN0$E*#AfA_s3i[v%7d__/kqUIps.WpL)1hjwq/V+P``X=mHi@YtJHv6ybM0NK2$t;U8RaY+L-UwC6n$s7NASwU$Nk9HfeY@yc-GiWc8)D-"
+    "<iJ'P-4w9+&7yCMdl4wD/uT:W8.C94NaTlDOg@_TPYc=$@YI.Bn056h5hQ:#`=#GB;Hnlfgr$B@'8mb]p<+Q.M@$-A9DbIHu#;ZnRmf0(Kj81DD=:sJT0R"
+    "s@EhOI,pV266wgh.`&O.nfAsMueme@2Dud=`*Rq4rLN'*]l^my-F-jEO*/IjwI2WLc-vK5Hqj$jI[ou#uKZ>2nJ(CjLlc8Pr5(&;gC@H=W&&BR/;tGyd(:"
+    "Y#0pL7SgJB]>I&v07r)CpVl%a8$%`2N9gq],M(_F0w1@6a;[KBE:JKe.L)tT>x^[U2x4X/*1]W/:ipT/VH+M&0V.LZeZxeNxr(wQ8lrP(^c+Q'Q=a>]`hd"
+    ".kRf3'8)L_aV.2oiHb.^b2PlC]V:J'0tD9tMIs$*oEB1/*4M*%#w[7AC2>/_jSyi<V-iHL*1/5K2'P@Al[swJL+`7Lx7IEfK>H.Y8v]jT&,*J>vh6xmG$O"
+    "a,p-Ondl-f(ek(=*WeZ9cghQ@xD3FT_Se]usGifSf[4<N`Z-D&hCI/LN8TZ&[v8:6X>KAAp_gKYkIJCH93MRPRqY0__5ygSmKyUKYVVIN*-H/pl+)uy9YK"
+    "G'3pYtH<$uK_JqN81p<GF;8[FrE8>4jBmdgEIdBU`Fw0f4*(3lLYbtc0%:W6[N=B+5.pac]L[L7cr2;lle1P,5hx,y)gI3=XTf__tWwTi[CV=Gq8g;c>99"
+    "/VGx,n2:.AcEUkR%$kgyooYZ'D'+`GELC7X:I0(b#<FUJTXIr#18n_PCm@Im-C64VAxr'Fr;,fYD)6p.aa[BT[v1YW@+QTiP:abK$TU^e&WZ3gfNjE;W6L"
+    "^`D_#lfl:3kmo@&aQ+goE[DY/Ot[v9sAA]$$/j8qQZy7.#K@,/y:(9S2_Y(dHOUioWxm-)(lng<0ViSS.ruL4=y;nlkGJ5Qi,5FYAw34B:;'3$u2k;.CeK"
+    "*g^`*sVqo82WH:8Ej535oBT$<d5-p*@%N.RLQnbX+o`TnjZP42`e;)bV6;LPK>n<c$)ty3Eu,n4dI6j#s<ryf1hVnmUmi3VF;^Ap-$1_:wW($AndOB*Em["
+    "6@(WfLZcrNS`dqLS#$e_w'8gw*J;Yd&Kt,NcElB8a9wmmU$$eNMC#VdavXMuHtfD5j1mGi:Eb#K,Mrgh[JdH._='5pg_gkR7<k9K=Wfj@jOmo36u+2nRGs"
+    "UANs6$9pY]B.`EBvg@2H:jthB,BN4Fi%,jDvlIdRJrv`K/gUi_J@S2&]At-yWeGp^edT_a:kh]B7)JRMsBZU#N#:Bl1i+dAET3vR&LX]Xl",
+    "*eWh0kAG,BVB>6lY#b4vT=go3W;BeB(E=eQTc[gSNq0SXCG%gr&f<=J9w&h5*Cp7.pK-)Z^x,JW>j82P.x^.f0yaWJL/b9$t6n1:B--haM$gq':enXLJuT"
+    "DnJ$Ox5dULoJ3BHR8.JZCehk&W-D&R)G-1/Mr_D1gpI/c@L[61(46nc6LE1dH/d2k1w:2,vvrqRSeD7n]4$JXUEZt'PYZ]K=*qNJq*M0O@+bSiq&@OEd2N"
+    "@A>Sk;Zh)2wp2@a<MT(p:vPbunJBhF+.F%Hve,[sveyWud6d(^iPoK%C#AGJyb1*73o2Ob@&QQ=fOHlW2p/W-s)h7_A_3]Q7n$_it+/+gAj)qpJtavFgWb"
+    "nFprP;b*7U:,$3Y,rfhxoeZdG>b`EU$J4qZ:lRRX_OJS@<MM6S_4Zr($Ka=)Z+SQveb1-g@p.W^&a'8=`E'L^CE0i>GMJTe6g2f3m7tc&EtPa+K5:GD5x;"
+    "&(rSO<pljT^gIihZ3%RxFvQp0IQ&_6-P[7[L105ZMVo9_hes3gbe(/a`H#Y=>a8u6Jd'S<k,F0OF6HA7)f[0ZHPbf)eK>buVA8GnWjdgcw<fw>&AL.Vnv8"
+    "GFo=ipEU@0MfV`N[ryw.^[FaX@>$[$f$###",
     0};
-#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
+#define DITI_SPIRV_SIZES_pixels 3954u, 7535u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -71513,112 +72528,111 @@ static const char *const diti_spirv_text_linear_attention[] = {
     0};
 #define DITI_SPIRV_SIZES_linear_attention 1868u, 3317u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/F;Om&L#e^S^Y1A`6Ww-ublIXYm`S0qNY]_g>.8VfUpHs)@_egA*%/tLl2QjQZ7K4ku'QYGwy]%.3:G$SpTtQX$C3AKef/kp1ZthbA<T,TncV"
-    "s3+BMy`I7b]MlR-H2/JxgaK]v<DJj(G#Nslk50^Tn&uDbfF#uQQ)Z#unk%jo)_ceHSEKWixgAh`U%/O8k1>o2QTb]JRRbKPC70PoKb*)6<6L3g]BwIVuTn"
-    "Df=_t#B+W5O;@=MSOs##>q,ZxG%=%u&@&cri#qh:Sn/qu71DboLDj<[DRAP-EFa1<uHQ*<YFss#XQx1x,,_PMJ*]T@5F#V,xTkv=M962LZa8XpbX]QEhAS"
-    "$FKRx1%_G3T0>NlGS/,nuQctQ35_QPr<freoCPdV2VJZ@4J2Rl*s(g@:Y`AmLWpio-Qu/_RI#JPVm.r):3X+jhS<%S36ofN@7^/(%)2k]cI*wR9<JHF-mq"
-    "Qh^y:S%cmq4);$[OGHCdEm9wrlj0n@`GsYUeSL^.9c0O8ho=PKPqNStG8>*DWZix=>Lr)aNV,Qdpx+qTY%a(6iLSfvG)FoRR)e[n7,q;YNSl8*+D)iIpRK"
-    "FHB`P2&<-$#UIEo8`-W7@+pf7U8_[_:,2B;KQ7J_NB-^[Hw#r+.H[1Oi$8enbS8CpO9JN>l:FBN=*VxW9;0*s7P/lnN)j^Nwy&=#2I4w7gJ'b:2H(^[nH&"
-    "c+YBZPN`wvyqe-B++;%,7B8<%rap4-wld:vqH%Ge)8pu#h2n#&T9Y+C=fW0(RoPSjL`#oostCR<5hQ^C;A:P>rMtNrB)I@DOl>+5`JnOgIrbQKsj2:9f2("
-    "0;ZkP+B,oH;Q*G=Z%:u_aWr5TV644W/hfRr050ob6u`d07FQo@&)qj5j$HfAg6`[GW4]N&9N*O.5g.*^Z-^:g6=Tu;0bH3oFDk,+Ho'%vjO*dOv'jlpFV%"
-    "iTZS>2#::KncHHvCf]9*D8kvv9;5mY%*ue1haH'%]3Nf[@sS*7t9:YbN,DcDQ%5xH(rNV_%ym+cXbt.X,)ZdNSLFq*jQA&m&p-w;2U:Y#2/Urj2Kg9olH:"
-    "9L=J.n/PqJKr_5>3):DuZtpD0`D7G<1IM&9J+8:gw#JvJMIGo<VdYn@Am-ET*hKNlbluq:%nO-GkRat]P$thI<`0FgLnr-wiaKL[Gsba25RLr;LU)<QL'p"
-    "g`a7l,T7a/vGP+/C<;N)vi#v#70^meB[bI&+7(S,2Dmd0A'g<hajf.`pQVFNkJ(_)]=;%](q@qcS,QxN`Sbc@Je;u./^a@F$%*puOi@b%1ZFJ&jUL<hmJ'"
-    "ZC+%=>lHW`[QQ*t4to/y,d2o[9A%5)e9UO;#=ZNY>lga4)&=hGYseG'ei88DRtVS.r%IUj%-5bd4oVYb_Y[T3#ug*HhE@@@a8[c5l2S3@OS&]FV+BS]PAy"
-    "=JlvcnCFi9%FgHirGp6JUP4#.rAPA;VgFO=q0/jE'v@1%y=@NM9svjV:8:avC*SU-F8kET6ydNCOA$::rcl4eOQ/&e[.SD/#>SsH1a;](.W@;;*cY:)a0n"
-    "<L3k.0sC-OsP7Jv'>qd6k*6]pZ3qJovk.iWIGIUIf`_FJ@E/hyj,oTU[VHRTXbv7NEG50@veM1G9(cmR@7$C;-+[EGa'NZbU+M,FBg-i]5/y5D`s:cJ4A2"
-    "o8cDCqFb$o,H67w_u=WU%doup#2B`I%6-Vh8Xj`g/T>TF_ndD@_Ud]YPDp'vW/vt@'Wl]<qu`ViXW`nuDe<v9lbj;@nd,rSLkhb17@KP=wrQ:Ky&0.H^e3"
-    "@.l.G76[,W/lR8w5+3.imBql9-vMsrMF9K@)Vg^dVY$2KkL/x=V2[$kmIP(`U:4=R0(oF'11Z$HBgv=[Mv85.>/s2v6%[Xch>+wIyVK[K@7;8k=Y<.(&+s"
-    "2E)a[fWX,2/wO0)Gp[@C5W1:not%P<gIm.IvU+B_QTGZB',elhpfo5<93+*+@MpE35W(R;v''I7mmwS3er=Bx6I1ljSnY_&Bcn'bde65gx%Lq:@+jjs:4w"
-    "xlys;,C/4D$>5]Q$w<a,ZQU&.W@GNcoV>)2u_M*B;_01Mxpik<heaQt]ix:QIrrm)Zx3aTIV*<(uEFj+1;D3;r3LT=_7gQBwE&cJ(%<F0cA;_o@eX<Off5"
-    "j]'Qv,4B-<;$qx7-j=@fbP/[O@%C4%+X`VRS[-&cBZtZ:U'Ht%Eyco:JShhZ,>r/14ZNshv+9Il'W'XNi-FQ.^`8=BLj8-97ZU:l6SuFE:+YD*@Zh>pJKA"
-    "/>f=IaUMA=9AAhWOFrw])R]J4f7hZL:HE,g7vG'R2a0nKuA5HvyjJ^l]C&PqH[;^tk7of@d_F=w@Pk$-U>^yF1'qS;tV@vL5[orMj#kU+KaWu6-mI[o,wU"
-    "h-P*Um8<5kp<Cv`[N6;d9dP-4F59@eZJT)k<eLX)laOveKGgr^GC79VvDD@90bPBvh@0(f3e,htG<YbEEB6.,,a2$-:&)iqEjlda9Vq,`=dg'9(Xj>RX/i"
-    "q(w`d[:l&Bo4]/L@(a4)ZOhTQWTbs0cQ6Rs^Y`V[-sY<rxp:44o'U7D%(+-nrr2,n(WA%*P'Bl)LeX^,%C9CjZ6#OBsdG9&X.udNAINbdVaU5t+%FX<Jcw"
-    "hs%nTGVDtd1.U5C`UoRo3-HfMb(onD'2AcXwB]cHLE=R=Bn5HDH^7wx+ulL*cmr'6qosV'v(:`j_3k@d:EN=gqS8GO>LK6TDKJ8*p;m[(n.w--Efa@k2o;"
-    "rZQKDX[1dG(pps4dVcnhB:-L3$j3x7<2.0(#HLH00bU5X=xM#ZS7>=B(LVi*kXXtJqlS;_^)^BWCOP/IE8)Dg_FvOb;6^yInI4$j'o-53w<&/YA;m'JP,o"
-    "M(<Nu]_'fJm1W;<E9kGt@%=M(UON<P61KqlAYB9cR8O9e=0,m;NaUbkM,NM^rSeR9ls[@t,`AFXHptP,kCv7#6_-E'-yG#W%suH6Y8=mS.KYUXc[W5Atr+"
-    "'_Dc,;X,QVJS0_)#5'B.Jx,^2ZOvj@nN&/1p+Ze@Z1[2%'%n5a<,KkXTKq1_$CTqsW)kd<$,L041A_1uHe.bF-90%oaDS:*4A*M_Ay4xMO<N=o>gVcrp'T"
-    "7H9%tvPxMi'*G_]Uu:$`TBZhag^(4n]#7taa'*3^jnV4-*kjCaD#E(C%&JdiXUu[iHSo&<eOR$+&P]+.G=ivXcoljv*bJ;V++tVoB-B>EQa`K,bm]9L9)L"
-    "+cO+5-&W@U'KeaqhZ-1s@o+`/aHgq(NANeIeWR`/%tt]x*5vNV0Ji*Rr,*w>u975F[>sRm(HlO2-_xL[^WDXH(#g*BTW)i>E(18H3`dZehBS#75`PE9$b)"
-    "][(gxRlhW9RtGkT['`cJ7ah^+n'OD7R9K&G,<Uq_2Xi)b&WjWt3k+f$aPl:mKjjnSGm#ut+e(-gfKajC'#&>k#1DFoP<;DTio:%vg`(2QYBFBUo6C2%Rkb"
-    "hB+yYpnXyd`'.yhcy91UHw8VOA@[]jM8GRq69Nl+Vdb[H;kb+b,_Bi)KT:N>>4`%wk[jg4pAcx6iMDMA&sk%Nflnjp-;.&mxFJd%3xhIKr^A(7#&j3auBu"
-    "5ONDUREBN`[7Gd&hL0<D/^5Uk-B3-N6<ptCkLgLjW.Q2M,;e,u1DMB4lx`bY@Rcw4D$8uuAg$k:r7dfXAbG<u9YUEu4SBtE5&Su&k[_ILKEZpWMWhas<7*"
-    "o71wM)XVM:&^fownl+$#Eejc:G0C+QIQve>KL$:O`*y4AtJ3M%+k7+-3XytSwk663Cf5ght]YphaYK,j#ODD-3<y)C`O+Tp67KUSrX`)PnN8;,19F=,(g%"
-    "kWrb$r=Tl>,[BvEt9L,k;Z+Zd*:X[osYm1@LK65NU1LC#-9B^qRB))$x*;]..a=o-i:,F>V]oo8jt'Oka[/feXX+>k%e>iG5lV0%_PjkNU`mL,JQ%L7v5n"
-    "s,3PFVd8b<g*1Kb1cp122rOqKbQpKjMTPI,&<3iB2f^%=%g>D/`tKv/bwr3lQ[lqvN9,$nj/I#B4-X;P5wFP0<pESSq;%GIK5SGM1x0%1N",
-    "_US4*PNFRBvdSJ)<6qiuBmox(&(@-qy[iymJ/_L+d2^<]B<Z)QL3%DU6]E9YE;4iC^GMkP3MEAN.I@U(($j1_(;5qSJ@`U`JP'im*n%;Yx++yV'Rt.DB]u"
-    "mZ>(qG<*#j]X-v)HTRC,AQHp4;i7,626r<`9'GEAKmiF#qT#-6#H>Sdb3>8UU&T>XEenLoa7r,]wutJm9XV+Q3E2p/&d(DjH7[r'G1dc%/Mi[/o_N^mR-V"
-    "YO+TWi35sj3`h3p#.moSNC4bwq6-#,ox^bLMr:<<7P=0kcYPA@f>P(GF4A<[eRPsCx*$64NuD31^@+Q&'y;ft5rMt_i*6-GAL]g[_1U)`/`]1#RU'[Zc`R"
-    "roUhRaCYEPQ=QsF5*0d(5*mqT%RRu5'[=Zx7Y<#ySaf+qWVeo^R5J8S3`:Pt>I[2#J^SnB=][x4,X7MXCp&uODhhVC11kK%WWw1f7]Ti7SA*t#R#Yd)<u="
-    "2EJ_'#PtF/ydTU%bJ8yJ=;7Y+bktuArL&AsSZ5n5b2q'le8R>>/YBMEN0fZFea0/-A1rBSIqaS]w9eUfLc6QJBh:ojFdtR4qFK<64fu95:WWST2>4Cc.Et"
-    "O%^@U+PAU@:k7QcpU3qSZj-fr^pmA1L;jdhpc%w8CvFPVC.JrndFsi'u.6+aPk.)9rdK$,[fX'>bXu+P*^_e&$*TC/u*s&>$l3(=w28UKn`yk07';np8la"
-    "aH,eAG<[9TQ`eX#RH+g_KM'Jxc,uEx1Yff<agMcZd*7R*_01AXTS1uVfYheq`*=E$odJdH3+P[.cs<-DT>>_,D3G*CO_h>MXeR(]&S67Tql-TfK`KD.4d0"
-    "(cL9QW;hU61`%;m<jft0=Bubc8By9-Zc6b<P'jj@mOmU(eey'pqijvL406:O*mVP1h_ajUw>OhcH;tq8=wYjwSHE^bM)n3TUA-s]`DO-RQiB#-3'5``J5'"
-    "eT-)WM&LM,bVCL51Zi*_W-qdAsmwpO0K3$C,Fl>htDVd.wT%9H*)x.j3H1%Y02Wgo>9Ht[MDr5y4;b&d-L,_Y9b`T4eCk(R<[wMO[=/kH;+k/8d4O]D6C8"
-    "YCaRjucB;%sv-,^_W1XdX6.mZp]m[kuoXEl(w2$EC@%Zj%tf.qTKlx#C-IJ:>4lHI8vARhEt7xxMXF.pYoa<97#9HiQga-Z;sK)T@UOd`-6^,Dfku]t&Na"
-    "]yuF8.holUXE&/HO9a9U3Xr)JgGVa.t.78MZ1^fra1dbgBSVSO)qHep7Q>G'ASDUD1vMqqSu4^9Xm&6/:D&c^%3@e5AUQI'HPIUXAO*'N[M>X(jDU:1IFk"
-    "nQ']Z-g%9w1@M)T(+%Mo-_0D9;TEFf660IOv*8K<>C9_]N2S^xPLtAnIpi4.7FG_PCHJE6xcyYtbkDWRC6Q1L+ohlvWarQjV9kOb5HwDi>h<-qAIb/-b*P"
-    ",xrkuHtOdV@CYs2TCeami6A:`^+Nr30V)#YDt'VIoJ5hF.FiD=4iSlCgBGXqS)74Mh5%BlR$am(ao_::J$$`A*:C]w^h/NF-bH]bC&K7`lpj-`EFek;k$7"
-    "&Qp_48U8t$K628;L.=^-0B,[WvxC1#r2aL0io$sMW@j0W<#4@=-htMy#d:_l[L>AA4xm65G<uWq7B2uhl%3/)mg_qmd(X8UMA4<]&Qga-3oK'a1InK`Z<`"
-    "5rI#^D+5qs4`u-W(fUo^Q`av5j>XID#w$2XBw56.t[v;]sjdDPdVQF-SqAZvaX6#S'tFsgPH_SUIX$h^BDYQEVIn=3jh$^A7pP6)0V)>asXUODOyo*M0IK"
-    "UVgCmknbutkZx&oVJRWhRLAmelhNK^ESh1]Ikw%YJLLN:V-lE.u:-h2VU80JU.c8I6R=lC5W#VkP5:ui8h1-&ac`7RAYn&sjhVZGTgKJr/(F7X`[sI$_%F"
-    "tBMex<>s<<2+w42Z..':[(56FWYc=m@]^h8t@*H3Pa_/^+)^fu(l9Z)+LCEoiiL]2%Vo:n[_ucHj&+sm0+LdJWSkps;^tIg/A1#HP6VGrgA]=v;t-hmyhF"
-    "TtmDL$DD<U_iEJJLNKbSmYXM2kp9abT<1kYnOSQ[;+oJw^Zia=e'W7XwPDnC`plK$lMyq.Abid%8L0Z)WomS5TKaimLs;P<Q]39;yTd4[is8uqu2;U:Bbb"
-    "&,owDksC1g+Lw`v/Y4Al>KlZ.vSNmjvG5spGnum8]&]yUConND#BQ>&R+H]KA`lWM6i[WDC^W%-=-0f^ZBLbJhO<@8h1h8wkep[WWliK[lSt1G5[uPw8ew"
-    "*f@mhsOc89a:%,mkci3)i:p^(/Y(drg-ThZGCslmg3'BwU6UZjXU-OkIQIG5^uVx.PC.g1icqLRjL0W*u0^_r9i)DYG7=E851`,#>n;LIuT<t2m+8'BVZ:"
-    "@7OdZEO%OS@>j1Y.g$+Q;s+7Qq8'R(rAhCAoqpocxU4a'+PUVYO]rV>]Dbq'g5PFL](V>%wj9qA#HW,m[oH%d+-ZDCL#QDeH2^/>^p.rJdp=9N/vOVZ=;d"
-    "PLp35;]NUm]Pw7N5uK@-KsLN'u7*itw:>e;Pc<X[&+,)k1l7go9)BoFGZ+$KmL/*HwMpHwT'cqa52U'9W]MJ^o0QuIml8/TOHo'R<vQ0r4OaZ-@T>Z$A-c"
-    "=%ZjwHtD,'iCvXXu0#+8Qa*v;0mmFYy%YMH<2;4AEtA9U+I9WK%e7av#eTobOaAWMf8Y8;OE=b:C6+arN3WtFCCNroJG)qhnq]cDcRX6KU6J+ECV`iSFx."
-    "-*`A%nBGiU.*:>Y7/n&<lG>.90y(El$Y@=Mn-WPMl6@e6R*2A4(0Omh9/6Iv[76eU&`nD5K)VWVQ1Ly86A5sJ4$IQ=>-Wt1NMqR&+]->SW8sit)tb9&Swy"
-    "/7:q+pK3c$3ykw28PmVKcJ2>ZRN<%q1b>[r[b7FWVCeCyVK,dpc;jr<X+tiqY6gok3UdZtlnB-U;J(yUQREaa840BMKDmBfTd[VUfF6ycBAcB*qb7%ABqt"
-    "sy25&vZlGAZ']w<XHte2>%udKJs_kvu*GMv:D<vp*x.%*c_2..&4cmW.J_lfk7#^enJYAc'KyXNiB3(`nrN@X9]BHd_^2r)F9Z8L/hSP/T2wLRFF/0]JYt"
-    "LNhDu)@=kR5vi;ZeV8UbWX_9saKu3tGq&jjiD]LR.&w>*)Jnub[F;rJ9_Gu4Q`OW:&of0dxGgSxFF+5F)o%9cn+:E':JEmTjh,Z'EBlY7naD]IXR&XxS1D"
-    "f*Wh39Xm$/akZnX1uU[^1U(e6E8TMeKMHpwICll28UvE'Zx[6M_'K&1Tf#kg7UKsI)-/dB`tbMJPXWVVp]<Y/Er_8<djK/hm'WW&*&8MJD'4Yv8;dKd:n["
-    "j0l>,Sxl-=Zwr(.nP/+:/tX$@UwhBZhCeeBLk>`a=OaCKLd>I>,K]OoeV.dorJb%qPR-DU8FaxK+n*+>v<CNhM.i^/K$F>%Gy89G2+pjOmUfd'f2K_=9=E"
-    "NPo/5;fbiU+7_H.[T2@I)%iaU7S4E2qmbC_+kek.2l6p>R<YSgfMT0#3^t,62y'J637%.I`_=upJ31rHjHtFcKDruwO3FD-d4Ee^,S8SH-nVsHN#+6@<70"
-    "+wp,jT;(/etaP8j(UHf`xK_h)b`RjsGeU7wvXX8_-JqCu-hb9Z-IhvIn2$TOR9-(qKDpG5NroB*RdG+9+v`.e*.fXdf'YE_Xd%[i<qD1E2_];b^;`RZKic"
-    "DvRtIxB%p#H]nG8Pv^p&@Ccg=-=rUTWEt_sW%wSAVpjaB<5NBInMw9OwPflyFWS<hr'rb49<o.h&*a9TLM*Zt&I[%8=5`+A%[Jx/FH0HwJv,K3+%,s@xD]"
-    "g/j-fu'd#[^h[>;+:T(m&GHb%hYJ7fGo(R/VEs;3[t-n$5(4Gn<yYS]oVUVMG`pW/eNaA'y.4&HC(ATbF9KuC&a[t7NU^aH[yifO/KOFd=li7jOEu3Fn9g"
-    "JuR[vYS_i.#2+hOaxQZ+7_R]G-KT>$4JG1AgA8GbLTUGg:Y5doC3o8<T]ERe01[t^3=/rc_9t<Q29TNegq:jso]+HaA7DA^'5w@OS%5Sa`",
-    "Ar-K&&-kU.ECrTII5p.;^P3&CT,<5,ZfG1hb:#%Db`15K;aH`&d$-_51hpgm/l@l3txdR8UeDi*-khd2h5)ETPKK_V6`UB-,nv;96;Rb>'<d66MA/*iAtU"
-    "$j$+p#t+'+BBeB2cC2FPVo`Ucq,ZgAca23(_#v$IWJks<L=psyDt+>1m'w-tAC_N:`lS2^m+6v%;ATu$Q8*C&V#5cuIJmCt*[ic)+w)va02,cc0u.$7MHd"
-    "df<uo2r/od`HqTMh4^`dX19IqS6O/pRis:w((SFpFmVcR0<;r4&mgPF)nKqstDlN<tCd:bYlEdUs=995@HBS6sgSuZ6,*JSSb94yx$q=YWpiKOa76l/DDv"
-    "JhYh4&a*a*OdK^[7r8SO#t)d=^2>B'@(UwiH3iECT3^I9Dbflpq4U0(d,xWWMS.OStx&<>33P4>k,NT(1X6WvTnZMB(Z#`@]Q8f>:Mf@1m7.AW;mE0<e3$"
-    "WUX$sym*k=I$0A;);H:K8GAfy9ftA1Wp:p)>]Hg@aX6dCVQ.24oD'dpxS_Xxk+MG%Cc=*#7P_E03Z[AD)7rMr3.V(_W3a9f<FBj=mE;K8IuD^^Jn*`V4aB"
-    "unqa)jma-__7^kTG$J=JnknAN8.pChLIkq8U4h>qK_tk2OwCQfJy]QVoqR$6UkjyEg7G6jTRjuLsI=.rLaROqwrVaFe/X7V8SPp+]kw>8M`1kgg_(Otorx"
-    "hbC:pZjta4llJXhK*lZHkA.ci=8q.Q@LtIaYjikZQD,HmtC5s#)bGb[h(-igAcjIkF:5U7qUp/F<)vNR3'Uql5-u.79Npf:YJ=wc:oD_2yhrXx%;3kv8Y7"
-    "QCa/o;dC8#/-iEVW1[+vxqD.lnBqCOB;OAj/J7=8ci$K@+pp6cp,SSuw[6b9l-tNbGyN$FOR(rK;c>MA%%xa/=t^i;A8H@Eqb6ghY3<rX2qy<g7$x9y*in"
-    "b@jMI,$/+TL:%L/d&X-j&L.0;6nRx-7lr]ed&B=c>-PX8o0sMNBXy`m,'V9XWWO65kw7<9)=97^K[67O`^;p;f.IuLd+t=,gE0[%;&]wugn^5mLCQU4<;T"
-    "YSRbkW^eP6%y7W5q1k32R-a6_282Qbe7BQ*Lb#PGwbm<BJn&bXxOb%7WJ@sWeZm<b<lKIlaYk9FceNl*kwlYx6D,*7c1PMHBhr9)S[>dsftc'(]v0B<<jj"
-    "`9sQg>n-=&C9RW#SKJ%Q^+N3lRj);UYgq,0EuDg7U/Gs)q*,2V7hq[LkQbld_(hv^Os(S#`Wt&CkPr*B$t_U@VZe/#gnq,GsRng=MKlUXxiS]b=>rTj)Rs"
-    "x#yA;LE<lTY'4p7BX+*<*)b9sEh6SXEO4_1oh(K-eMY>kRIy02.+mMY9X0[.Zv[5`mX+q3NKS:tRZ7^myUrQ8%f@NbN]iF;.5vebvQe/mh^l1H7m@YQs>T"
-    ">d,*wXE[Os&jn2.r6EH_^A2.-$d4o4xy(I_Hg2LKV3b2uYke#-_u6YCT[$e'Mh[PB`J<BQFwQDFAESi;kfp@^FRfh*Ui_YLVT-CP+>q[lc%396EKTQ$SUh"
-    "Zqy[<vXPCuP32]._RhS#FB1jlX1'g=EBJYVN5AAH+o`U/UW-hgMv=O6@K/VafnSGYsVRc-2;5I*YGo/,(7w^$@3.Et=fQQVZmYVJR1]=f+<yLml[j1Ym+'"
-    "9`scWK1car]+F2uaoarX*DQlb<^IiY`'I$w1Qae/>)'>qmkN+_G3eVMq5s.gA(81d(s/CZOC7qrU2iKJApk]>^/o-SP4fu-'hnk0E#wN0j&#*RBEu6YZp-"
-    "DQ<PDJa&c>#2V(=QNqNV/mX*mk3x(97C2u#wqrKGSHiU.,.P;UtiQ3=]Xp0etN<;m&Ghf5wpTl7KRF4&$Or+uRna>Zyd*w]iygDQynsw-/GmEQecNiG0oj"
-    "BIb3nskm7Siev&uQ[caXs/hsZ2gHf`1JG2,5cQqq;PSP*jBX7;V.M5@8I0leMsbr()9jsF7;If[8vT,OU<s(`HPc'Fk*8%.@l`6.7OM'&N%^d_>gadUOs+"
-    "B#vPLyqDT=c,adv-Dyl^x:eX)stU;=_F>TsW2+m1u&%m#Aa%90MxqV-FvDR1ka1(3ADM0&s_Rl'aqlGuXevJduEZ3_Ljks@ra=Dm<#3cYK6ak0pg.K)v0Q"
-    "iS#E58I[]`VuiCa>js5$Lnp6Emj7;B/,rnSK7KeA@+a[H,GUR1GMCQG=3nO&w29YM^T*Baeq'#]AIvlgh%';^cQ](m9u))m.=]ZPTSe8$8tMpjVLo,2aK7"
-    "``j#90'iC*^V5&ZtO4-y/O]VZs4)&V#`,F^kL@IFmij%YAU]GgisOhTnFq/xf:cZm]W.[o_nR(VZbnvq<W30Lw-p45uxtGKjPl:%^@;&siW)+MEh<.x#NJ"
-    "[6FUe_V8yZ,IB>ui[LpKAJ=1%IRct)>4;W,P[02>,sPW6;s;y@Jh6mPLy$GYFK3Mi_R:x:LMqrm)-eBG-i>&B<pbHltIsDR4Kx`;*q;7Hf9Vwu13-]#/;%"
-    "CCCkjgQ<:v;b1-#Yv]G$eKD5gKBs/Z,rI=;B&1ad-3]^8ISr<fV@l+n>>>4y3IQD4uButN`S=m5t>pSEcWw^sxJ7n*CQb3Fykl0-@HK.Y11N`2.lbSlbBc"
-    "@r&FBa(]Dm(y5[Z_=HWCS>EYvvBlM:LHLsrX@JrYUKdj%v0QEF_vE^bwc%FY`*xV*(K.9FoUJ7'UkyrW0YOI:qXotcu^-Kc@NKM>;yWg$iZ=#.Z=S5VG=)"
-    ">E+3Jh%hVOoqa(p'1JNRGn3MA8&gL(c<-fj9c;cQp887,H02qFZcClSJT-p78<F5.7-v$2/E+ipg)2/4AR(E@A7H*LD3wF*v0:*^L.;SGPGLjD';lI%Ja+"
-    "/`s$ZLJ.mB@VF$H:9tdK=+$p7@7Fm@2Wnc4ioc;P`7;+>CyvcN`^F*&m>8e4cXgAMTiZ;w%f(yyCnX+=)t;)^qQ'800#Q4LlT=;OFHJ_5x,$Ry(<Q`<Ec2"
-    "hC,hWN_x8#$plXhi%BP5I3J<8'ng$;t7eKa%h[R)/[Y.8>0y'UXIo(D%$fx]11j_LBl:H/2Pndj:&,YB%Iv4[bY8Xty]8l65k*C0p$,3L8w#i[$4mn6:[X"
-    "Q>Hb1P4jI@+`6wmxk+,yqJUqo+,n6r[D'7dwcYp#dQg#9_2`u,L:8O&]EqqZ#G+':JM(RyU`(KF#hT4DD@5r,t2/.nFm-Jjs@Pmh2@Og@o2]'NIeW2uDn_"
-    "hvg7SQ>(Qi0Q@U5PrjCaKgiI2hQJ<6Ax.)5xvSCl<hKfP+LG$<FPF/lnIEBWt;]@bt&:Rq-F:#i'1@r1Y$5R-a6f:s7iGYdrp`@H,x@vJ'K:EZ@Vo9fxp^"
-    "Dc_Vg-n7$7D.;:U5a(t9%9:weXWbs:rE)RVt<JL$vi&a>LgenQm#BloOTHe:VZ>4p=j)OT,G>OH^oJI>6Y>A1SaZn6u)ZjQh[=Zli:7Q/(W*1<rY.P;S=W"
-    "F&S8Z(Fdf9YqPD2CPs/TVO4&sQ[]WBU]Y=@QP:<fu9#O*;mk9Xp_2lmHnQfloS*+B&qvTLV7W>Gt9J5#gf-vA3i:1A7D0k]CT'4n44-WrpegjHljD-aQIe"
-    "=K_RhWS#sOS_@A**)Sw3bUgdZXb#)1k]1rNDtSoA39+aN%K^&C[L-bc0+KFb[/h[tR_>p.PUV.Xs,ApRclJ0*Gdw@RZF5Lj3m)om)Pote;Kre'A.cyAVHy"
-    "8D,TtyK`)Qw<WZu.XIGajfKG8UE=kkQTi$KPo6d/vNB[g+QG<HQnD<o(DhuD48HFw+a_ZgL+.pmX`FEV%TDKMj7wTL6R14^^*_B807l#>2(hoXee2lB)m^"
-    "'NT)Ys`:=ZPVC,,YbgIVkG0@2N10l5D_M1dZxJ0h`-FU0)Iuu&sj%==)YO8EWEPC'ug`krK2w4=V3A`1+])m4];hE,$8hIEo[fUAgfeRvS_.)Rw-AThF7Q"
-    "[QZ8EM;YVV@p:o'fyDE+GdPyj5Gpnf=Ru[Ucbh[x#sLb.UQ^i>FH:C#YVgFb=7[.-5gi)n406]>`*T;=Bi_42vKoa:09`aJcWq11igOxll",
-    "J2i'kvAaGnBb`yt&&@xoqv':KHd&H]>IpTEVWWGl`Iy/SDcG4$4;.pqLw*WEJ$6Lo`.Q<0=SuR+,xL_cvip@CF&ueroq-#g7jiT717[uLM2x,a`[jAiYN7"
-    ">&npA5WqF'$JJ%;N)h,=$Xu*+dfOe]P:URVc`_/yF3m76A)9wg%2x%$r4X%98``<.(<3PSLTm3Fd8b)BA>",
+    "n0C9%1VZI/ZK=7f>3`^S^Y1A`6Ww-u%-f1&t_=Eg4BW3bH*VqOY*Eoa1((ot&*eNJQaUQP+:pGL_VlUq;Cu63ij&j/o&$Klo@Q`awrLLH,N`a1w7%q8c;j"
+    "6Bl3/:NDy7*=0vRvq'Jecb48+n/$VE&iU/k+&n+32%p3vxdea):-'eX<b4Ea239Dj=5*^&V'irH'-'w-=#.@be>$6^Yv=(l]Bp/OQNO4g3hNUHS_rr$0e6"
+    "5kxX%MfqqL@x2%&<@R,j8YgAw'D^3$S3F1<kwXr>F_0C45iqE75j>EhL:9h-&96T@l=G]]tpq&9a(l]tk[^(%B`UD506D=Juh8fa3Ye/pjubS:uE'_L(:c"
+    "*]sJI,CZnwO'KI-,hM@8c1k5k1$4f=]b*IDDS&Kg4Om:.RG[>dRG5FZ>1i^Q,Gfe+SKt/V`n,H8FwC8ZRo#_%=9<7j`(gy&k$To3B2x,9kmdBuX&(H=ZS9"
+    "6M7THFd&2,luhq3DAU/ofUkJeJlCbBNF&.3o2225ah^&]2VJAsaG]+aCCI;:Q/;.k$m-wBKIPjf+O+IwX.'rhNALG57Rp.:)ebml+,hDWtp#2[T_h;W,hg"
+    "yb4;Zt&;oD$(T(BckE6:K%[.<ZUr<jqAE3l^<WTULEDV-skP30'%_tFYlhOCc*Pl:npuM&i8..Fy$ka:]fO-HPfMAMU]Sqck=8%4^^w&7eaT:ITM#dCS'g"
+    "lD8H>gjOSXX7T:##O,(3KLWL00Mm1,r^Pl#Lcu@y=NLP_vUYW->:nBL2o&j'QS]&LN^x$w)4G]%P0@<JQ>'3`(DZuZ^'G'/J7c+'yZ7&T/+wO7ykE6%dB:"
+    "e[%8##tigOwKg)H5b/Wg^P4RqGSUBJ0tb.4Vne<^O29*<N9eQ*nCaRaIWH7=IO2Ho1Ci'3^q,:%&+=9EeTP=If,[]$SuW45A$u4;=,ElpYksgBKEB+3Dth"
+    "rpK-]WLXtMKOp.2TXv6YBABK-91*Mv%a&)WK7-P*`@(2#NM%jC'^QC@XZs'dmWR#[fU,;_<nm@>6)AuyU38[n_E[yrmQs-&704m_,x3HU`jN/.M1D/$49I"
+    "2^GK(MN3B);@_0`XR#X;00s1@Y&9h3$-[mOM(SnA68SP4p7W*nn(`k=]6c+$n9w#Ds]1EZ/IuynZ$h#Um[Q1,eh7ful7paq4>tY@MwR4BTPZ3mJN1n,y6R"
+    "KDfS9xyEdu`'GkX'Dq]d:7pV4Bj7[W.BJbSGIu0XBDiOYbh3MR4CQm:PhXuvaAlMg1Kx^GcFbt@F-870cvo_5)<O`vAX;DGTW`';kF)^RT;F6Fv-GQ6/5)"
+    "Y@was&=I*@[cWgJ]:Kl;c=bL/7A6NL.oTry.:.Zg#wm3M`Dos@5V<PUrokKNiK-O$:v';IUF>n3)BAQ<^.w#q@@wdtccYj)X8h9^Qd'b6,-6+W=3W+gQ^g"
+    "pkKn1QCoF0cI>:w'[wfj:m6*k4ay9y5>]p_li@8B>;y5g-aP[sm//$2J#I*rXuJvlwAL$o@q(g)J(*7GDad7W'+Xs%#wK@q[5J%.px9q<hXLUVf=w0m*Mr"
+    "N7UAj)M,<^vD&lR<1CO0)^0-%`Dbx+6N7dD+KI^.Eo$+'L'EU$3Q0:6Q>(1i(jHfA#7=]X`MbV[<t_hV(WmGkfLQGEAV2@Aoh:NN->,<0ZI(qc_^3gei*i"
+    "0H+GWkkSn$wd'g699D]m/XmC,6a=.o2NmnIP:^%wMthSV@@F+FNN&9]SY7aZUUl$/00b5^X76;8=+A)BXTN&TD%4mWT*FB-oP8W#d2Q#Oj=rx^C^-TDTSq"
+    "+v[q7usW*tGqXc_XQY]4p_&f[#TF]+>.rtSQ:E(h,i#D8`>(RuHp8@Bm<MJAgb4e<uRpJ25peSdcY*-6bLnEc5'jU6L'p:e5QON*A7u[#f[0.K8(cVPi8G"
+    "*h.EL#W=FR'o,/H&%0aGuR%y<v.i#;r0dpmr'K_<n;TFlHBr=4sb8(fB[EUWxR9%=(S(OOUFInD,@#&iSDOqO.PTAb[6^j-U1SLB/IlHM$;M*0WvAD.,X)"
+    ".e0kT2Z^^8vs4imgYKLiB:vq.wEHVsmsv(,W*/IWg`ed7ck/13`;kuc$E=Jnw2x60s-y*B3Vls=FB,B>y9Wb0ryW4BKgk'aXCCi$SyO@9U`1.M&AA5.s48"
+    "voT9Q#,Y9mo0=W-[hnVGlgc3^(m5A5L_)4dU;XV[5duemMF(Z<&gK=P/OvO;e+3fOU*T]Dqsk70t>sBehP3'$5R7[^IL2V;v3@x/=)B,^(uuVIshCdQSGQ"
+    "Q#PjJ2P>*gJx(#aao'gVwA%hydUu7U*Dp3+Xo:Si+*RagNhkB729ReVvNmekt_SW&50j6WWH))6$PCLs8E'+=;gZ[TShEH]0d,%>Y9E(c9x^F=DQU(1Jeb"
+    "Oswh-HXn7Hbh)lcpsuOesMH>8w#m`a/G^wC4Jaau`=]<6-r7g_I$2x>]ZW)kEmFM[^qm&39Cy:+b+>9Z3>uC[r3fX&4HUMZCuM7QH]hAe0Qg-Zc:$y1v8l"
+    "#-NvHv7uIb4cGwIYfwfXD4eR^0K./2-HaFy%WilHWKqX=sMeX:ms5pr$klsfx:D4D-;fh;$&m>s3IlUkLFnLG''1IK;W7VmZ6%L2O1@nt6a:-GwlGHb_sT"
+    ")5o;(sQipE+l.^U;'cYl4c/<_5L=6cFU7WxF7O>+l/PF=aDM<jPYBs5-Cu&`&c0.>1b[&&W#v'R0WVJm6nCYl/'OE<:ZZ]pXRF=6xm/0c+ObgM_#s8f3NZ"
+    "jF%-Y;^J(_H/w7r]TO4b89yY0=0/W=`eBe35yK;G7EEKX$1T:<I`K3m@*.)GZg_Dg^cusb`XVSY$:_Z4wVX0Ak;/)k4Xp>_#ydxa0&xw5'IUOGkqoCk7m#"
+    "rjRm(dgPNTR#O5cj(i9BH[U]Xg/Z`6IX1WD*L6<QMfS'fS#BiT,<n->m]0d>^Liv0sAU2<vCLJf&cUj6R$L0^`E]rMHk3]MqJf7pN]999:KZ)BCxBi,RU>"
+    "x.4>Jb;J5@JEyw)91ks4'U-D)3:j4;',j<vva<NIqtmd]f:dGfNJrTsGOF+'fMSO`RUg7/>ntQ4['d2Cf>]*W$w`AEu;sM5SDM,p<+Q6Mr6;2.]OIG5=Qk"
+    "+ZqWqx`/Tg1aVH2ZpEu,$*(Q17=kPg;oif-7+6qGo/WP7+%ijfx>Fs`tC>WMPT2H<E`$g21ZjH=f,_Oqb%US^76sL@BG`Y8%7Ct&h_dCL([]85C&qrgEu&"
+    "dL<)TKuGsG^X0(2wf&H'*3qW1b*s,%K$>nN5PLk'M]CfI,Z$'7Yi1<DMC,=ZNE0H,,e*8YMM7XuCOg2%hTgDn3:S=w]7/kXX8Gg$]4_s-0Q7K''TwOFtyq"
+    "_g5Q,6t[3I`P9>Ks0N'pg+pDJ^huLE%H8CsO7=QG4wppq*o(&r:ZQ[I^Oco%lUw`tDlH`p.mZ;OZxkKuESDU-=_m1T^hnMQn4%[qFZ,esj7kT<@*OtlJpJ"
+    "`8:u<aULIG5#'2o:_Oe4W+a:oDSh(p,RI<q5VJV>ayi@EQHnr6H8NpYGe9]ZmgM7>SO93VQc;K[b8/n5D3G*I)j4)L8[*ggP)p99$>IjU#.P8X2ZRVs],="
+    "Q0yHNdsqX<uu_a:9jZiQVj^Upx-h6D#,=;L(q1)8p_DvdBbU9j4k5S+7=a1Mt9qSa(PDITW&5Do>]p+5g7dsMx3i%0KNKG'r/xGflR>M2B<GxdFGYY1H5j"
+    "x,xOBnT1Ga-9Ogx-v9uShnK4tMffxXc/HrLtB0&o#Ro8B`_[ma*K.a`m(X9ib)iwH^lPDAE[F_>_VeePl`3Vj0m/0E>9(A>vR&.y54(oGi^jAAmvj[#2V`"
+    "BJ&W;2L*L*t@@tjO9.in2D]LuJ1uuS%iNkEFCyBSM%p1rfsbaer<y&QJg+ULoa^]BWZy]u0IWip5I42CL_iRQArl*#/6>&BQ^]R7N67+@]#mt0ZPd0t$:1"
+    "/*/(N_EB[:[NcU`QUgs*X-d5bn<i+[b&wMT[Lt:'_$:^*[,4aB$7e`0u/*&#SQ9POW$JK2'byN=-Y)8'cbQ]u]-/>ebXi-Mh-78dQHYLwr",
+    "t,0`K83akOb_;;6'2*;Ts15dYEq)d3omh-irC.HJuct8Yt]xn8EhWe7QW`oLa[+9utH30Iw*gR<v6G*)wsgH8VyQWZ8FKjhofaS36X/-RK`:+fJK&inYUJ"
+    "B>Pn,6$Z95bkhDC+Ze3R(ujDqM*4'tnd;mA[BKyuqVQ0%S(/jo:742`CkIV#Y::MBkuN:4R6fyy]qrT&wm5wO*cVCT<IA=sWv-vq0eKHwl6ekMg]ew+XLu"
+    "kn2M$rmHCl;G3.wr5M7`IDN1wTg#-#s=SL$W4Wh3ErDbcsq(=Mm'_%,O&Earx&:RB'0,_]0TIsA&A)RCrAE73.6NQ'<RcYye]iA-.5GbR2GNdcnt:g8`Gv"
+    "7<gXa=TnIo&USa5Hvu);_fb3s4rsRXRy>8$<.(Z*u$ZLJfw.;u0ti]'aH0gKuKyG$hk_KZ5Hq2>L'[`UtWB[@A&jFghaG7t&-&_@lRJ'g]2>k7n[&@$COB"
+    "i^PABcgX.d(g:tL5xYDD7AbN&IAGTE#DNtv:8M3ss_BgV5t*Vq6>S8skY#14,i(@lnL[bc9wBgd'4u170>4+Z+<IM6j%HcDl_EblrphG=`$'xXr(l>sJ&k"
+    ",YR4k=n8C.Tuq1WQlUOf%(wVh)T#Y[bnxgUlDo(M^0L8[ax3d&KpT8wwT&uK.cr0fMAJnvaIdmKNsD=Zy(6jVdl<l#M+d$hQ44+o*1A5a#Mjt*(u>['rLQ"
+    "nviTbn@yfB[U#1Sse;mHX&UPV;mWy`$54W>Jf]D_`@@hy*8D/B47h+jI,wEjPLPd$(ht&IdX)TW7r;'07rB'5a5U<lZs5KC>#^7]kQSqrK2ZcX-w<3iG*:"
+    ",$Q3_i2i82s5T+9i,(Dm><j,pbs0HuRjU6*L^WcD>v'1/s`Del,>&NXDI&TxQE@gFG.l4`P9CVk;wTqm:10f6GMeePF&gA#),#6o8_J#k0jbr#S<A1CV<T"
+    "KY,8vbIiwLD,&9[^ReNXX[*3sp&]j_X9(JTEfM-+/Fp&B]d&UT2`ldo$lDt`P`$ho7[P=WlXVVm^t:irCQ4bhRD`ZaV<mjYC,Wctj#cjEtKPXrf2S0/3e/"
+    "4RGGVc'`9G:ZC_B`-nJ>Vh(ux(Sn6$5c5Cn<p$#lQQZ=7lP9^nmpe[]$GEG>5bJ8mnS[Y$6BN]w;fV5fZv45ID=+,yUmM-H052RVjir:Z2C#g>Ar,R^Wn'"
+    "bhiV-4&U<])Ph*>'8>Gk@c-JYe=Y,2.ifX@1PGyu+NZs%uJBe-v>N'YWdJ)P@Ks)3IN8JmJJ>EuHU$5RM,[4(V-3MOFF>ZF+U/ABLEJIlU*H[k3'O+m+Bq"
+    "QIAk)>Y,RYBt*dmtq0T*Qcl_L&[qMr#D@-f)9Y#mY>uUfVZ(ok:K$bwC4b2KYC$HbebOAgfS6dMKT3^(w@HW*VA@S-^9PAEhW'Wh_Podv=E&fw]cudQP=H"
+    "f@R`b`h=gx+T#vq5N;t4>g7fRvAS8fw'#j4J$u:u9ax*=ORSJ@%YSG.TFMho8_[L:4O5m5mS;h48pTt%U3)qi60Nq^S>iBn)hOaSS29a$h+P(A`*OhKXyQ"
+    "CFQ;HN.vBw6FJV-pl<oAv=v)_,GGw1f/RS7[$(#h6-=SP8y9L-9Y^s^49A1%o,YyYg(OTDsmW97P`B8#YR_9N**KC34haK+['*q+T8ta==<4R12R;pvZE5"
+    "X,_d]JmZ$2)L+XKiq=G1$rlru>h[YS[M[eq/yu+JJF[,]N&]ttLbrx;Ed_Y%==CBY0k1+fWpf9`Int:vu;)@,DI<6fkaB=U7ZN8WGdo=(tct9EF@LgDeNv"
+    "aKv^FBDp(UH=usi7vvG)/@0*AgaC*Z%:wxJy01FRCh6CdD'W,MX%gAWuT(P<beoMpPCZX`qtL)%%K$V0I.YJMEv#>tQJr8kKty09tu4-iY%_mGZB]x]iZu"
+    ".uC^[(M209F,ei'B,6%qNu99%vhOsP#EjGF]l-DSu)pHMUgnc[F-:e:(5U9QcpkvG1lc+&;]Adbg$K=,oG[,*LaAR_An@n#JkpOD1bW;[q+IEXYb0[tAbu"
+    "6GyTl6Y4UY%M`ZPPah^0WRJ5Z&,c4.ot8Ni[H;Ys;']%WAQ3hL*aGTJM4ij.Eonl8'fE$q8.%8ihjE52<Or7dQg`POP_p6#;%'P>HT&8P0SoT2DyIlFisX"
+    "MZGk[NI9'8f8rEyZ^4Np/Z/^*)aEm=QoE)*@Ruy(:7_sbXFnp=W%/$#O`YN:/a$sR=K<nDHRlW[06Qla)Ty)#/p,:GU['aa4^K+MG483LdJSS*[CdRQt2I"
+    "fLa#mvfLElYG7@UU/ctsSXND6=v+<en;jH0Phd^f6oVD5Kl=5hp*IQtwKSKUAiRAqaI^Qi[A'6'n8il>;cGNSaYavtYU,IX]=c8Cd2VJ4D>_K,#3a+lh*`"
+    "P#A`etn#QOs,.l_u;dr-YxCqBkliY*6%XU.(PknRfyMk4KGx1q_KMp[E.k0BhAh(ReB)WL;k>akqRdr84L3o]f;a+@EbKQi)mb`E'$_Dcs-s*RhR8L,([@"
+    "n-y>>E+@lfY#[jRum2M'O_7Kr5=3Hyy=<L`&)'=P*L4%xpc1#n49b=2eB+KRUmhOR-LG4Vp9Lc](,@rU+@h3_TRN0(QWPNW[ZhSRaaY82vT[`9#u`lNdR)"
+    "qr2lH2sNHr<B6E<+:CHSQ.Z9o^bAX`<6bm0uwA$x2,MNp.<INf9ZP`_+2K1X_h5_is1&eM#JShBE]uB:/pa$Pn.,^T;y%P/xdv5Tl$@$tTI3hlHJ+1aY1-"
+    "m%YVG@'N/tI[s)ZG<QmXgw]Dushb&P>g7.NT8K`$b#Mkv3-TnN=i-BjGb5iu@r4t2tQhdDS()(jKej@<*XN'%h%5$=Oj:$&1s+3dOPwNXPmWjf[B>Ramqg"
+    "Phg_aS;<@ZVaisPEA42n:;(Z]%#r/^^.F`1`f0lp(JeYUh'S)[A[pDK=eJ#+$'w<-1ej5^AQ9Zdkfm^*f%eI3-*rKllr:q;[bMT$68DIRj-`6*CH7sthM%"
+    "=xXw+erP`+jOYkT(U[$`,:(,NhYSb#338JAQb$GnsJu.*5T`ma3Lk#>=G*]lZaXKS^TM*Kt9qN&xIU=:S467/J/Bk$`9*AUtd&j7:%-X8VENeBV8Ii=3I7"
+    "nJ'eoh`mo8,.3aPvC24:8pd^*j$*y9j57<V=DKGI'`:+e_cjHRR;ZN.#9&9/+W]MCnP1YLZZIQ];m^SPUZ`bH:w7X5$j7m:8vCoKa8qNH13>[:.Ol&cBu/"
+    "'kK8]ZY6CcSitYu2pQth]#q4mZE,/au@SeNGLw)E]H84([l`G%WbR&<#CxD,Gg(DQYhvtLRu]%4%WC)DyCLJGQoR5r=v,DNKEhKVfYld;s'q^COH.e9u#S"
+    "CJ8P%^HK#Gson</5[6mgMYZL8dUavbq;_FHEbMA`DA*]2uvZQ$n%*ZTgwKiv0Ws+Vlx7PU`SH$eYY^Ak^R#j2ln&2O0S.'Z.FVT39[[o0AH98M4>`6j;:D"
+    "lUCgislL58*)pTSK.;W2*s.kyQ+v/,yh*L56mvKV>Q-uC7pQ&^BNkS)$>&/_bq]$M:V5)cs@lU%ioP`VpHQbbyx=:4*GA&t=dL5h,yf]3c<s_yP9hKpXc;"
+    "C[1Hif@[4#ruQ0IMLMyG]UT<b_FxQV'_+K8D&GPW&8ZgZA,DZ_nikSaM/^_-_[_#M*#4G,mk-&C)4vy+]#MyQ25J7i=sB&^$p'A1x`r*/PP^;F.GfclHfE"
+    "L5c6wW$8Q%ZjehlsV4_'&V#H+II@&#H4dG6v0,qUMcrEg:&lchDaxcl5A;UeNIBiTd9b,t=A+.L2&#yZJ7a>sYh2bXX5Y@JgQLTV$ejW=:E:[tb+m(YC%U"
+    "B,RBXV:m;@anFt-_XmA%sWQ3&x&]>vm9,YisA4TMIM/4/B)s^VY(/f]stP5W^(yV:,eNTNJPA:xYgli8mxq-*oD;kLD/B(LR_2DJvs@NnL/C$#Q)8rinxq"
+    "=HJ<1.Vr5Wqsn=eRfl:+H/rZ7b.n(a(%olV6`WErAhikD/[sRWO=bsmre#5=^@XAy06%k_(iRRup:euxdJ1D75.O]MDlsZG5f3%g/B.QQu",
+    "W0JxBmyRY/kOj.ZBYGQV;dBX5Z:g]A09=<SS8TINCF=UJ7,kUk06JBAqrkIC<;v6Kc+k;o`7DNOD4B86+6#tKPmNm=Y;b#p&:7CBpLuk@cL(Nnm0J%dY#d"
+    "XS/0v>^-iBm,CtBY.e)(s*b=kqj^q/cs`r9=rAY1u+s)Lhl:L4)u3DEJe4+lBsw6e/7;N'*ocu6<GjTZ7u@m<pmD8,MIMwCC>LD(-lgXXtYKWDs&In&I&F"
+    ">v)khUX^qIZ.fua>i=4jCs0#UP%E6UmMT%2@'2)r;PfrN^.L/qAb:rJy/F*QAfSTRHe_jm<E*b,sOAdHTOUJi-rb@anG.X^P=%uEW`RY5+EU8/-&#[d)B."
+    "S#NNU4N;`f%<(>db'@XwO)_A&/[f0gTlX*4X*EJT/7:<^DR1I8)0S'wm7hPP.)7.rl837ZB):tvH<F@a'klS%ubQP+ljFHKI7(caHK^T/waYS2$%GKb`aj"
+    "G<3U85Wl2c*po6r3&ldboV`BL:)Vn^B<i'UF^06nZTOG9Y;,*_FAub8NrVmAFA1`Px2rkQBNYZgymf3ILI(/WT.rrPc/6GR8<bRPn6J^0xH84>9><5Y1U#"
+    "Amie&+Opps,U4*(p_p2KlKv/m8ho(u[i([)@+4x<af8PRr0`S<=y@0C1eh@red08EmFmvGa[R[&xV79s@mg6bO*k]d9Bo.0.(R*bRbIUvYKGO2s8J%S3k,"
+    "x[,NtGNas_*I4#931&YXkF]#c(Ro]wfuiT=9'm4fQf.<GP'rJTVD]T(RrVFF<1WGe]jh]]#B_&a>IvTIW-FfcClVjDeIoe1fT3@y8<H`.M$K'rr#GVL/3U"
+    "e0>5:STeZ^$0*`%FaW#_64=thfQ0FP5DB.D[v`5WVjq>U&515ul%7R6B6gee[s&ueE-$WIUy9k,y9ZI29XU;O;bjkGIe(2;<5x8Sjh'kgtERZxcu'>t$O7"
+    "oF0o3&lxujDeuiF#iEn#&>#KQ45^[5o0[oGrL43KScmoq:]$ix'hXf&o@-A#<R_]pTZ8vtnI1RH1S`pyC)W),]ypqDRJX1QE4HSdeqCBjOaG`+rCVa@H0I"
+    "mm&1=qiGc1egVN#c0bt-+rW*s/TgDiiH]r@Y(@xQC.aWUa4aL9x32tASjbVL3WCK':&DSOc$[xe8ji.F(N6CKy-qwyKmXY*_#c43-eNd[HK@^OAI9h*mQ;"
+    "IA-*2e(wXLoRHjb.G^&.J'gZRNgT9m^hN$+QBvkBS9e[1q;#ohIIkHg+$ZU%F(Ql<yd]U<4Dmx>$T,NaadA#)d_m3q[;BbAb./Mk[hPiABr:IcV.VPR@.`"
+    "+`yPY:kPhUalvqr*oqs`0N29R7i@d4Yghj*-r5oPu#.>bn]Ydx4JS(46_J.ow@bh1*QCeD)3QUq<MLqkgjg-%MjNpkR^U#n1*1aCU5`12;/xn`:l/A$L9U"
+    "`8x.'0)3<tFEm:UR^oP8MQ>[T:%^-w-MEHGVE1s#gK&dfWJ/*.$XPrHR8Dd0X9Y8jVyvM)xqmZxaPxPs[pT%*E[L1gle<W_/sNodS_s>#$Ly8ph,DBk_yR"
+    "%x-^O2h8'oRO/P#'-31H.f@JXG%0Ijl&7X6Lc+k,ow$vCmBnSMUCt'Wo%j7BZAaj*WDYNAm.nY4hMFVn_/vQT4fHdQ^@ef>P7[Oa/X=%y$5[U0=clI]f*T"
+    "d+tl/h>4ow35EbgB%BVq/RThU&+@s_SG9CQ%]ZG9bPQ#hiuOS'/S@:+X/I2=;meF0xJ>+SLeg-$93&iyIuGom0`1W:>_aJX--.&Ju4%aS3`oG,jqKKN70l"
+    ")n(5Z;NJZM<=pwisygjfqK6mU,:==b3<M4VboHDFgW&_M<<N<R5*SD&(7TShVjM.OC'oHoy%Gq[[D]u$$[PDf.j-RPX/m82f#Tm`d(+_01C^gMUf'O+1c5"
+    "IT&)U^7Jv`_t.8T<_0X%Bue@=$oO]rKgrZ&,6X7p0oTDm.k5,5*2QN49YZ/n)Gt[%rSLK;V<#ZF$[iyVbY;X`@Bx.dM%VbbUAQHNnqmU=-+v@Z-<ETkF8L"
+    "(K#m<-ll3,wmYu'[axN.3sv91v#2N><9I8np5BEouk<Q*6+xL4ZN2<b`ljP.10>-*),CU%nf/[3pO'&R:nuTS%/+'Xs1LAx_&RGK6y059VExvu*8rPH^AX"
+    "S+1'CnN,aqK<ewD<tGvPsBW]e9uE'kV_T(Q6s$6q(QHr+C&yco>&ZC]Xhl5q3ApQ+eSJV'no0X<%=FKyK)kFUD>q*[F5GZL<)n4ki%_n@<>YIZ>Yg<dfUg"
+    "i18ag7('3INmN.6Y4>V7U0VFV1)jbn%gb/8xS4DNi6uEnY,>LNE+2Mq)HixU>cu:c`IXd6jk@W=[<:S5y)ViaI/=Ihg[:dP7EUHyWB#9#Bfr]aBK>QP:#0"
+    "v[Tx9N*.M]B>hjWW_f;kVl6_b1Q$NhFti#XK,FhO`Udu5]akP7,w^;oH]@j8<#4/4]rx3iC@fXnL;)ed*cdu5mNvhVfG+kVP#LGE)ype;CNgmnbWd()flC"
+    "&,qFBei3*ISn&>sN=2-M<$L5Ek`S4@eNVYl0AKf80KMlJO+h8-g/8jM*DN1ZyUQvISV-h)GNPcbBh;]09EI5+x$OGkU3r`A4s/-UUr$Xm4=Sd/oQ:]/rOH"
+    "0$_<qcOhVv]n.jpeked:5/GSnO;BGR0ZLO>0/uGOJN/9'0M;:jrKac:$xr`J2rb';qiWeY*w-dul7U5u9EU9OmNGJ;<8_]*eVROAS0x'0Nvhqs5fUB3o)t"
+    "4UD63`MEigrKSd<K6nZ#Sv&]b1ds:VvTHgj.dG['NhP0A=N$-l]O3gr4GELYXk-6';]@BCn$-<akE%=Fub'bn69r5IX95:`h9k_#=:MhZ/Nr_H#tpdv`@`"
+    "<pIQ<xAdUQeDn1cnZhgZ$J[Xmi_LDc*k1qnS8WqmX1#m;#$NUDi3.7Aqo-[#]),#.0n*Dan]H.kT_hSh:2S>gc+7Ke[[/x=XV;2gY+$65;D'89*@-C(iVL"
+    "fIP7Qr2/Z0gKTMXaGp-7gQX>+U<8w(LRTqR^gx,F#v,(1aX7BH&dN0kNt.T$i26L=:YEwJy>8teU0mQ@h(<l<rjU<%=m-iia**OH:v*Z;v(i&n-*.RFR=%"
+    "6oAQF#R;DU]AoZ(T4jbjgTR^`,0dJq/XrtjX(uiAY-Efd+/jLSOnBUd[Xc8n'Yy.mC6e76=]0F(9PNf%qH]FuZ`qTH<$[pMci9;b=d6K_GCT8OJDdJ[UXq"
+    "Y5-&EQj,6Z;.Ho(7+##uqmY:b$()$vlWc<8hd:BAI`MsBAhrFI[IDP;)]j+cpC;5Khg_hQ`c1PX(>EY+mV=;AZM*piJSF0Wl5;[MS3s$1%UF(FP':Ue#E4"
+    "7Qd+r0,$M/T)i`tVHgCxDb(%B>xhiio-q.+9xo7/$2lts$eM]s5:XCqTsbFC^h+sK.f^:t`X,q+qG9OYioluXK`+<^DGs#;7raDU7th^Ol<E:iq*b*j@Ql"
+    "Q8P8$Tb4Y:1be%Nr@-v[&@2r6+GI/CNW.8rJ):rP9dd1+hp$Cd4l7Fby^fk&dVGoEtN4<v_%:AfS8cTF6.$j>SdXh4T<1.q+-'%_oV8tL.3;YDHT-.3CWp"
+    "(g:;]VhP#vCH`#<0r^.tS)Gmqyj12^`xy,6U(G,`i_d5$wW7(&*e#iH/7;nu6rPQCw(Q_3Y+A[AtmmlI$qDU-9_<>H##=^GC.hGYR-`%Rs<gkD(2p9<xrH"
+    "5./+qra-4-KRKx0I0AcVf/9F,5O_V^0.^tU^^g5K_8at)p'MYaSA^niQ;9_]WsmInsMOuRmJDE5tJG&=xXG;^mT*-UuU-3gl318;_bw=U]Z)tRJuE*anV,"
+    "r']*50[Ht0xgOL*Z6VM5q]F36[o,7,4SMtoWPtMPTMwuDjU8JvRpwKEuKx;LK7Fq^RA@)hyeOG7-uJ=N^cHHb>wKhLU(C-bWDaNTF+uX)Z*F^Grq/C2GLh"
+    "jovRV]:&^X)_2pa@duxIr'bd&,.tLBt(SmrVE%iu^:>g=-U@R(5c,jGA^yWEC=Tmk((ecRC#Asq>%gy<Ok<e0d_ula'*$LWUP=62UC'+D/",
+    ";#4$'3uMv$O1u9/Dbg6*qSbet-jfkRR'8Nr.o'##",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 10747u, 21349u
+#define DITI_SPIRV_SIZES_gemm_coop 10541u, 20929u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"

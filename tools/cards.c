@@ -560,7 +560,11 @@ static void put_previews(bytes *out) {
         }
         put(out, "\n| ");
         put_size(out, &one);
-        put(out, " | %.0f GFLOP | %.1f MB moved |", w.steps / one.steps / 1e9, cost[0]);
+        put(out, " | %.0f GFLOP |", w.steps / one.steps / 1e9);
+        if (cost[0] > 0)
+            put(out, " %.1f MB moved |", cost[0]);
+        else
+            put(out, " - |");
         if (cost[1] > 0)
             put(out, " %.0f GFLOP |", cost[1]);
         else

@@ -43,7 +43,8 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts * lead; /* of the item's prompt */
+        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts *
+                       lead; /* the item's prompt has its rows from there on */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
@@ -82,45 +83,6 @@ static diti_tensor diti_attend_segments(diti_graph *graph, const diti_attend_des
                           diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &attention);
 }
 
-DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
-                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
-    diti_graph *graph = p->graph;
-    diti_denoise own = *p->denoise;
-    const diti_group *stages = diti_axes_stages(own.axes);
-    uint32_t rows = diti_tensor_rows(graph, x), i, end;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
-    own.token_range.unit = 1;
-    own.batch = 1;
-    own.branches = own.text_batch = prompts;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = p->denoise->reference_kv = kv;
-    kv->fills = true;
-    here = diti_pass_at(p->model, graph, &own);
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    kv->fills = false;
-    p->denoise->lead = 0;
-    p->denoise->lead_rows = 0;
-}
-
 DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise, const diti_env *env,
                                                 const uint32_t *counts, dit_error *err) {
     uint32_t items = denoise->branches * denoise->batch, inner = 1, ring = 0, rows = 0, i, item;
@@ -131,7 +93,7 @@ DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_deno
         inner = diti_group_count(&denoise->axes->ulysses);
         ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
     }
-    for (i = 0; i < inner; i++) /* of an item, where they are attended with those that were kept */
+    for (i = 0; i < inner; i++) /* an item's rows, where they are attended with those that were kept */
         rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
                                       &denoise->token_range);
     for (item = 0; item < items; item++) {

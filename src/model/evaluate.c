@@ -368,6 +368,47 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
     return diti_payload_take(graph, inbox->exchange, inbox->x, DITI_F32);
 }
 
+/* ---- rows in front, whose keys and values are kept ---- */
+
+DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
+                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
+    diti_graph *graph = p->graph;
+    diti_denoise own = *p->denoise;
+    const diti_group *stages = diti_axes_stages(own.axes);
+    uint32_t rows = diti_tensor_rows(graph, x), i, end;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
+    own.token_range.unit = 1;
+    own.batch = 1;
+    own.branches = own.text_batch = prompts;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = p->denoise->reference_kv = kv;
+    kv->fills = true;
+    here = diti_pass_at(p->model, graph, &own);
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    kv->fills = false;
+    p->denoise->lead = 0;
+    p->denoise->lead_rows = 0;
+}
+
 /* ---- the evaluation ---- */
 
 static uint32_t diti_denoise_plane(const diti_denoise *denoise) {

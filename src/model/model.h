@@ -161,8 +161,8 @@ typedef struct diti_stage_inbox {
 } diti_stage_inbox;
 
 /* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
-   referred to, or of a prompt and its pictures. Of each block [rows, 2 * heads here * head_dim] in the format of
-   queries, keys and values. */
+   referred to, or of a prompt and its pictures. A block has [rows, 2 * heads here * head_dim] in the format of queries,
+   keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
     diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind

@@ -174,7 +174,7 @@ typedef struct diti_qwenimage21_state {       /* prepare leaves these for the st
     diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
     diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
     diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
-    diti_tensor here_cosines, here_sines, at; /* of the rows at hand */
+    diti_tensor here_cosines, here_sines, at; /* the rows at hand have these tables, and this modulation */
     uint32_t table_items;
     diti_reference_kv front;
 } diti_qwenimage21_state;

@@ -636,7 +636,7 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* What the tower has for the layer is added to the rows of pictures of x F32 [rows, d]. */
+/* The rows of pictures of x F32 [rows, d] get what the tower has for the layer. */
 static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
     diti_elementwise_desc add = DITI_ZERO;
     add.add = add.out = x;

@@ -61,7 +61,7 @@ static inline void golden_qwenimage21_evaluate(golden *g, const golden_folder *f
     golden_case_run(&c, model);
 }
 
-/* What the tower makes of both pictures, for the embedding and for two layers, and the states of the whole prompt. */
+/* Tokens that the tower makes of both pictures, for the embedding and for two layers, and the whole prompt's states. */
 static inline void golden_qwenimage21_text(golden *g, const golden_folder *folder) {
     static const char *const names[] = {"edit2.vision_out.%u", "edit2.vision_deepstack0.%u",
                                         "edit2.vision_deepstack1.%u"};
