@@ -175,7 +175,7 @@ test test-all: build/amalgamate build/spirv
 	@$(if $(filter test-all,$@),$(MAKE) --no-print-directory vma || :)
 	@$(MAKE) --no-print-directory $(JOBS) all $(if $(filter test-all,$@),build/asan/dit) build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
-check check-sync check-pages: build/amalgamate build/spirv
+check check-sync check-pages: build/amalgamate build/spirv build/compare_page.inc
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)

@@ -70,7 +70,7 @@ static const struct compare_option *find_compare_option(const char *word, size_t
     return NULL;
 }
 
-/* What this program does not know is an option of `dit`, for both configurations. */
+/* Words that this program does not know are options of `dit`, for both configurations. */
 static int take_compare_options(int argc, char **argv, compare_options *o) {
     int i;
     for (i = 1; i < argc; i++) {
