@@ -22,6 +22,7 @@ typedef struct table_column {
     const char *flags;
     uint64_t memory, weights;
     char device[128], rung[64];
+    bool software; /* the device is a driver on the host's processors, whose time counts then */
 } table_column;
 
 typedef struct table {
@@ -129,6 +130,7 @@ static int fill_column(table *t, uint32_t k) {
         column->memory = s.memory.peak;
         column->weights = s.memory.weights;
         snprintf(column->device, sizeof column->device, "%.127s", s.device->info.name);
+        column->software = s.device->software;
         snprintf(column->rung, sizeof column->rung, "%.63s", s.device->info.rung);
     }
     side_close(&s);
@@ -197,14 +199,13 @@ static void draw_cell(canvas *c, uint32_t x, uint32_t y, const cell *p, uint32_t
                    p->rgba + ((size_t)(v / scale) * p->width + u / scale) * 4, 4);
 }
 
-static void caption_of(const cell *p, char *out, size_t size) {
-    if (!p->compared)
-        snprintf(out, size, "%.2f s", p->seconds);
-    else if (isinf(p->picture.psnr))
-        snprintf(out, size, "%.2f s  equal", p->seconds);
-    else
-        snprintf(out, size, "%.2f s  PSNR %.1f  GMSD %.3f  dE %.1f", p->seconds, p->picture.psnr, p->picture.gmsd,
-                 p->picture.delta_e);
+static void caption_of(const cell *p, bool software, char *out, size_t size) {
+    size_t used =
+        (size_t)snprintf(out, size, software ? "%.2f processor s" : "%.2f s", software ? p->processor : p->seconds);
+    if (p->compared && isinf(p->picture.psnr))
+        snprintf(out + used, size - used, "  equal");
+    else if (p->compared)
+        snprintf(out + used, size - used, "  PSNR %.1f  dE %.1f", p->picture.psnr, p->picture.delta_e);
 }
 
 static void draw_rows(const table *t, canvas *c, uint32_t scale, uint32_t cell_width, uint32_t cell_height) {
@@ -219,7 +220,7 @@ static void draw_rows(const table *t, canvas *c, uint32_t scale, uint32_t cell_w
             y = CELL_GAP + GLYPH_HEIGHT + r * (cell_height + 2 * GLYPH_HEIGHT + CELL_GAP);
             if (!k) draw_text(c, x, y + 2, t->rows[r], (c->width - 2 * CELL_GAP) / GLYPH_WIDTH);
             draw_cell(c, x, y + GLYPH_HEIGHT + 2, &t->cells[r][k], scale);
-            caption_of(&t->cells[r][k], text, sizeof text);
+            caption_of(&t->cells[r][k], t->columns[k].software, text, sizeof text);
             draw_text(c, x, y + GLYPH_HEIGHT + 4 + t->cells[r][k].height * scale, text, most);
         }
     }
