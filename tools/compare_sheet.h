@@ -183,7 +183,7 @@ static void draw_text(canvas *c, uint32_t x, uint32_t y, const char *text, uint3
         const uint64_t glyph = glyphs[(letter < 32 || letter > 126 ? '?' : letter) - 32];
         for (row = 0; row < 7; row++)
             for (bit = 0; bit < 5; bit++) {
-                const uint32_t u = x + i * GLYPH_WIDTH + bit, v = y + row;
+                const uint32_t u = x + i * GLYPH_WIDTH + bit, v = y + row + (strchr("gpqy", letter) != NULL);
                 if (glyph >> (34 - 5 * row - bit) & 1 && u < c->width && v < c->height)
                     memset(c->rgba + ((size_t)v * c->width + u) * 4, 0, 3);
             }
