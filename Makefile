@@ -137,6 +137,7 @@ build/asan/%: %.c $(HEADERS) build/asan/library.o
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/cli/programs.h
+build/tests/compare build/asan/compare: tools/compare_stats.h
 build/tests/int8 build/asan/int8: kernels.c
 build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \
