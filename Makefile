@@ -139,6 +139,7 @@ build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) example
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c $(wildcard tools/convert/*.h) examples/cli/programs.h
 # Quantized bytes are float sums in an order that is part of the format.
 build/dit-convert build/tests/convert build/asan/convert build/tests/w8a8: LINKED += -ffp-contract=off
+build/tests/compare build/asan/compare: tools/compare_stats.h
 build/tests/int8 build/asan/int8: kernels.c
 build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \
@@ -177,7 +178,7 @@ test test-all: build/amalgamate build/spirv
 	@$(if $(filter test-all,$@),$(MAKE) --no-print-directory vma || :)
 	@$(MAKE) --no-print-directory $(JOBS) all $(if $(filter test-all,$@),build/asan/dit) build/mpi_split build/engine build/realtime build/clip $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
-check check-sync check-pages: build/amalgamate build/spirv
+check check-sync check-pages: build/amalgamate build/spirv build/compare_page.inc
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)

@@ -17358,6 +17358,7 @@ typedef struct diti_mark { /* a block of a model begins; or a segment, or what i
     uint32_t block, segment;
     uint32_t place, event; /* dispatches and events before the mark */
     diti_tensor tensor;    /* the first tensor that is made behind the mark */
+    char scope[24];        /* "single block 3" */
 } diti_mark;
 typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];
@@ -18304,6 +18305,8 @@ typedef struct diti_plan {
     uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* first event of each segment; the last: event_count */
     diti_cut_weight **cuts;
     size_t cut_count;
+    diti_mark *marks; /* the graph's: which sources belong to which block */
+    size_t mark_count;
     float limit_us;                   /* slices are cut to this */
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
@@ -18653,8 +18656,8 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
 
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
     graph->scope[0] = 0;
-    diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
     if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
+    diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
 }
 
 /* Appends a tensor; the pointer is valid until the next tensor is made. */
@@ -18879,6 +18882,7 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
     mark->place = (uint32_t)graph->dispatch_count;
     mark->event = (uint32_t)graph->event_count;
     mark->tensor = (uint32_t)graph->tensor_count;
+    memcpy(mark->scope, graph->scope, sizeof mark->scope);
 }
 
 #ifndef DIT_NO_SPLIT
@@ -27092,6 +27096,10 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->event_count = graph->event_count;
     plan->cuts = graph->cuts;
     plan->cut_count = graph->cut_count;
+    plan->marks = graph->marks;
+    plan->mark_count = graph->mark_count;
+    graph->marks = NULL;
+    graph->mark_count = graph->mark_capacity = 0;
     graph->cuts = NULL;
     graph->cut_count = graph->cut_capacity = 0;
     graph->exchanges = NULL;
@@ -27183,6 +27191,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->exchanges);
     diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
     diti_free(&device->env, plan->events);
+    diti_free(&device->env, plan->marks);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);

@@ -148,7 +148,7 @@ have $mingw-gcc || skip Windows "$mingw-gcc is not installed"
 windows_programs() { # as MinGW builds them for Windows: dit with all of dit.h in the same file, the tools with declarations alone
     windows="$mingw-gcc -std=gnu99 -Wall -Wextra -Werror -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only"
     $windows -DDIT_API=static examples/cli/txt2img.c &&
-        printf '%s\n' dit-bench dit-plan dit-convert | side_by_side $windows -Isrc -Itests/support -include library.h 'tools/{}.c'
+        printf '%s\n' dit-bench dit-compare dit-plan dit-convert | side_by_side $windows -Isrc -Itests/support -Ibuild -include library.h 'tools/{}.c'
 }
 windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that Windows lacks
     printf '#define DIT_API __declspec(dllexport)\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/dll.c
@@ -186,8 +186,8 @@ msvc_matrix() {
 }
 msvc_programs() { # Wine's headers, or their older versions, lack some of what MSVC's declare
     printf '#include <setjmp.h>\nint __cdecl _setjmp(jmp_buf);\nint __cdecl _commit(int);\ntypedef int sig_atomic_t;\n' >$work/lacking.h
-    for program in examples/cli/txt2img tools/dit-bench tools/dit-plan tools/dit-convert; do
-        msvc x86_64 c c11 $program.c -fsyntax-only -Isrc -Itests/support -include $work/lacking.h -include library.h -Wno-unused-function \
+    for program in examples/cli/txt2img tools/dit-bench tools/dit-compare tools/dit-plan tools/dit-convert; do
+        msvc x86_64 c c11 $program.c -fsyntax-only -Isrc -Itests/support -Ibuild -include $work/lacking.h -include library.h -Wno-unused-function \
             -Wno-undefined-inline -Wno-conversion || return 1
     done
 }

@@ -1,4 +1,4 @@
-/* What dit-compare keeps of a comparison, and how it tells it: one line, a table, JSON, a page. Include it after
+/* Results of a comparison, and how dit-compare tells them: one line, a table, JSON, a page. Include it after
    compare_run.h. Not part of dit.h. */
 #ifndef COMPARE_REPORT_H
 #define COMPARE_REPORT_H
@@ -201,7 +201,7 @@ static bool block_module(const char *layer, const char *name, char *out, size_t 
 }
 
 /* An input of a linear layer, as PyTorch has it, is the result of the op that made the product's operand; the output of
-   a block is the result of the last op in its scope. What dit.h fuses with a product has no counterpart. */
+   a block is the result of the last op in its scope. Ops that dit.h fuses with a product have no counterpart. */
 static void name_modules(reference *r, const side *s) {
     uint32_t i, k;
     for (i = 0; i < s->op_count; i++) {
@@ -405,7 +405,7 @@ static uint32_t unpaired(const side *s) {
     return count;
 }
 
-static void tell(const comparison *c, FILE *out) {
+static void tell_comparison(const comparison *c, FILE *out) {
     tell_first_past(c, out);
     tell_other_weights(c, out);
     tell_worst(c, out);
@@ -421,7 +421,7 @@ static void tell(const comparison *c, FILE *out) {
 
 /* ---- JSON ---- */
 
-/* What is not finite is no number of JSON. */
+/* JSON has no number that is not finite. */
 static void json_value(parameter_text *out, double value) {
     char digits[32];
     snprintf(digits, sizeof digits, isfinite(value) ? "%.7g" : "null", value);
@@ -640,7 +640,7 @@ static int report(comparison *c, const char *page, bool json) {
     parameter_text text = {0};
     int code = EXIT_GOOD;
     compare_results(c);
-    if (c->side_count == 2 || c->reference.checkpoint) tell(c, json ? stderr : stdout);
+    if (c->side_count == 2 || c->reference.checkpoint) tell_comparison(c, json ? stderr : stdout);
     if (!json && !page) return EXIT_GOOD;
     json_comparison(&text, c);
     if (json && text.at) printf("%s}\n", text.at);

@@ -135,7 +135,7 @@ static int side_context(side *s) {
 }
 
 /* Every op is said to take as long as a slice may, so that it has one of its own; without timestamps nobody finds out
-   that it does not. What was measured comes back before it is kept for later runs. */
+   that it does not. Measured speeds come back before they are kept for later runs. */
 static void side_slow_down(side *s, bool slow) {
     uint32_t i;
     for (i = 0; i < s->a.context->device_count; i++) {
@@ -480,7 +480,7 @@ static bool read_values(side *s, diti_tensor tensor, dit_error *err) {
     return true;
 }
 
-/* What the dispatches of a finished slice have made. */
+/* Hands over the results of a finished slice. */
 static void take_slice(side *s, const diti_plan_slice *slice) {
     const diti_plan_dispatch *piece = &s->plan->dispatches[slice->first + slice->count - 1];
     uint32_t i;

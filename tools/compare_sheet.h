@@ -11,7 +11,7 @@ typedef struct cell {
     float *latent;       /* likewise */
     size_t latent_count;
     uint32_t width, height;
-    double seconds;
+    double seconds, processor; /* processor: seconds of the host's processors, all threads */
     bool compared;
     picture_stats picture; /* to the first column's */
     double latent_l2;      /* NAN: latents of other sizes */
@@ -22,6 +22,7 @@ typedef struct table_column {
     const char *flags;
     uint64_t memory, weights;
     char device[128], rung[64];
+    bool software; /* the device is a driver on the host's processors, whose time counts then */
 } table_column;
 
 typedef struct table {
@@ -92,7 +93,9 @@ static int next_request(side *s, const char *row) {
 }
 
 static int fill_cell(side *s, cell *out) {
+    const clock_t begin = clock();
     int code = side_run(s);
+    out->processor = (double)(clock() - begin) / CLOCKS_PER_SEC;
     out->rgba = s->rgba;
     out->latent = s->latent;
     out->latent_count = s->latent_count;
@@ -127,6 +130,7 @@ static int fill_column(table *t, uint32_t k) {
         column->memory = s.memory.peak;
         column->weights = s.memory.weights;
         snprintf(column->device, sizeof column->device, "%.127s", s.device->info.name);
+        column->software = s.device->software;
         snprintf(column->rung, sizeof column->rung, "%.63s", s.device->info.rung);
     }
     side_close(&s);
@@ -179,7 +183,7 @@ static void draw_text(canvas *c, uint32_t x, uint32_t y, const char *text, uint3
         const uint64_t glyph = glyphs[(letter < 32 || letter > 126 ? '?' : letter) - 32];
         for (row = 0; row < 7; row++)
             for (bit = 0; bit < 5; bit++) {
-                const uint32_t u = x + i * GLYPH_WIDTH + bit, v = y + row;
+                const uint32_t u = x + i * GLYPH_WIDTH + bit, v = y + row + (strchr("gpqy", letter) != NULL);
                 if (glyph >> (34 - 5 * row - bit) & 1 && u < c->width && v < c->height)
                     memset(c->rgba + ((size_t)v * c->width + u) * 4, 0, 3);
             }
@@ -195,14 +199,13 @@ static void draw_cell(canvas *c, uint32_t x, uint32_t y, const cell *p, uint32_t
                    p->rgba + ((size_t)(v / scale) * p->width + u / scale) * 4, 4);
 }
 
-static void caption_of(const cell *p, char *out, size_t size) {
-    if (!p->compared)
-        snprintf(out, size, "%.2f s", p->seconds);
-    else if (isinf(p->picture.psnr))
-        snprintf(out, size, "%.2f s  equal", p->seconds);
-    else
-        snprintf(out, size, "%.2f s  PSNR %.1f  GMSD %.3f  dE %.1f", p->seconds, p->picture.psnr, p->picture.gmsd,
-                 p->picture.delta_e);
+static void caption_of(const cell *p, bool software, char *out, size_t size) {
+    size_t used =
+        (size_t)snprintf(out, size, software ? "%.2f processor s" : "%.2f s", software ? p->processor : p->seconds);
+    if (p->compared && isinf(p->picture.psnr))
+        snprintf(out + used, size - used, "  equal");
+    else if (p->compared)
+        snprintf(out + used, size - used, "  PSNR %.1f  dE %.1f", p->picture.psnr, p->picture.delta_e);
 }
 
 static void draw_rows(const table *t, canvas *c, uint32_t scale, uint32_t cell_width, uint32_t cell_height) {
@@ -217,7 +220,7 @@ static void draw_rows(const table *t, canvas *c, uint32_t scale, uint32_t cell_w
             y = CELL_GAP + GLYPH_HEIGHT + r * (cell_height + 2 * GLYPH_HEIGHT + CELL_GAP);
             if (!k) draw_text(c, x, y + 2, t->rows[r], (c->width - 2 * CELL_GAP) / GLYPH_WIDTH);
             draw_cell(c, x, y + GLYPH_HEIGHT + 2, &t->cells[r][k], scale);
-            caption_of(&t->cells[r][k], text, sizeof text);
+            caption_of(&t->cells[r][k], t->columns[k].software, text, sizeof text);
             draw_text(c, x, y + GLYPH_HEIGHT + 4 + t->cells[r][k].height * scale, text, most);
         }
     }
@@ -260,6 +263,7 @@ static double column_mean(const table *t, uint32_t k, double (*of)(const cell *c
 }
 
 static double cell_seconds(const cell *c) { return c->seconds; }
+static double cell_processor(const cell *c) { return c->processor; }
 static double cell_latent(const cell *c) { return c->latent_l2; }
 static double cell_psnr(const cell *c) { return c->picture.psnr; }
 static double cell_ssim(const cell *c) { return c->picture.ssim; }
@@ -271,14 +275,14 @@ static void print_table(const table *t, FILE *out) {
     uint32_t k, r;
     fprintf(out, "%s, rung %s; means of %u pictures, errors to the first line\n\n", t->columns[0].device,
             t->columns[0].rung, t->row_count);
-    fputs("| configuration | seconds | MB | latent, relative L2 | PSNR, dB | SSIM | GMSD | dE*ab |\n"
-          "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    fputs("| configuration | seconds | processor s | MB | latent, relative L2 | PSNR, dB | SSIM | GMSD | dE*ab |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
           out);
     for (k = 0; k < t->column_count; k++) {
         bool compared = k > 0;
         for (r = 0; r < t->row_count; r++) compared = compared && t->cells[r][k].compared;
-        fprintf(out, "| %s | %.2f | %.1f |", t->columns[k].name, column_mean(t, k, cell_seconds),
-                (double)t->columns[k].memory / 1e6);
+        fprintf(out, "| %s | %.2f | %.2f | %.1f |", t->columns[k].name, column_mean(t, k, cell_seconds),
+                column_mean(t, k, cell_processor), (double)t->columns[k].memory / 1e6);
         if (compared)
             fprintf(out, " %.3g | %.1f | %.4f | %.4f | %.2f |\n", column_mean(t, k, cell_latent),
                     column_mean(t, k, cell_psnr), column_mean(t, k, cell_ssim), column_mean(t, k, cell_gmsd),
@@ -291,6 +295,7 @@ static void print_table(const table *t, FILE *out) {
 static void json_cell(parameter_text *out, const cell *c, bool picture) {
     json_raw(out, "{");
     json_measure(out, "seconds", c->seconds);
+    json_measure(out, "processor_seconds", c->processor);
     if (c->compared) {
         json_measure(out, "latent_relative_l2", c->latent_l2);
         json_measure(out, "psnr", c->picture.psnr);

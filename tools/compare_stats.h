@@ -1,4 +1,4 @@
-/* What dit-compare measures: how far two tensors are apart, and how far two pictures are. All sums are doubles; nothing
+/* Measures of dit-compare: how far two tensors are apart, and how far two pictures are. All sums are doubles; nothing
    here knows of Vulkan. Include it after dit.h. Not part of dit.h. */
 #ifndef COMPARE_STATS_H
 #define COMPARE_STATS_H
@@ -184,7 +184,9 @@ static double gradient_at(const float *p, uint32_t width, uint32_t height, uint3
     for (dy = -1; dy <= 1; dy++)
         for (dx = -1; dx <= 1; dx++) {
             int64_t u = (int64_t)x + dx, v = (int64_t)y + dy;
-            double value = u < 0 || v < 0 || u >= (int64_t)width || v >= (int64_t)height ? 0 : (double)p[(size_t)v * width + (size_t)u];
+            double value = u < 0 || v < 0 || u >= (int64_t)width || v >= (int64_t)height
+                               ? 0
+                               : (double)p[(size_t)v * width + (size_t)u];
             gx -= dx * value / 3;
             gy -= dy * value / 3;
         }

@@ -9,28 +9,28 @@
 #include "compare_report.h"
 #include "compare_sheet.h"
 
-static const char compare_help[] =
-    "usage: dit-compare --a \"FLAGS\" --b \"FLAGS\" [FLAGS of both] [options]\n"
-    "       dit-compare --against FILE [FLAGS] [options]\n"
-    "       dit-compare sheet --column \"NAME: FLAGS\" ... --row PROMPT ... [FLAGS of all] [options]\n"
-    "\n"
-    "FLAGS are those of `dit`: -p, -m, --seed, --steps, --type, --split, --device, ...; and\n"
-    "      --rung R            base fp16 half coop coop2, for this configuration alone\n"
-    "      --override K=V      as in dit_context_desc.overrides; may be repeated\n"
-    "\n"
-    "Options:\n"
-    "      --limit X           relative L2 past which results part (default: 1e-3)\n"
-    "      --only-steps LIST   steps to look at, as 1,5-7 (default: all)\n"
-    "      --ops GLOB          ops to look at, as \"*block 7/*\" (default: all)\n"
-    "      --against FILE      a dump of tools/compare/hook.py, or one of --dump\n"
-    "      --dump FILE         whole tensors of the ops looked at, as safetensors\n"
-    "      --list              name the ops, and compare nothing\n"
-    "  -o, --output FILE.html  the page (default: none; of sheet: also FILE.png)\n"
-    "      --json              all results as JSON on standard output\n"
-    "  -h, --help              show this\n"
-    "\n"
-    "Exit codes: 0 the same within the limit, 10 they part, 2 wrong usage, 3 model or input\n"
-    "file, 4 output, 5 device, 6 out of memory, 1 anything else.\n";
+static const char compare_help[] = "usage: dit-compare --a \"FLAGS\" --b \"FLAGS\" [FLAGS of both] [options]\n"
+                                   "       dit-compare --against FILE [FLAGS] [options]\n"
+                                   "       dit-compare sheet --column \"NAME: FLAGS\" ... --row PROMPT ... [FLAGS]\n"
+                                   "\n"
+                                   "FLAGS are those of `dit`: -p, -m, -W, -H, --class, --seed, --steps, --type,\n"
+                                   "--split, --device, --weight-budget, ...; and\n"
+                                   "      --rung R            base fp16 half coop coop2, for this configuration alone\n"
+                                   "      --override K=V      as in dit_context_desc.overrides; may be repeated\n"
+                                   "\n"
+                                   "Options:\n"
+                                   "      --limit X           relative L2 past which results part (default: 1e-3)\n"
+                                   "      --only-steps LIST   steps to look at, as 1,5-7 (default: all)\n"
+                                   "      --ops GLOB          ops to look at, as \"*block 7/*\" (default: all)\n"
+                                   "      --against FILE      a dump of tools/compare/hook.py, or one of --dump\n"
+                                   "      --dump FILE         whole tensors of the ops looked at, as safetensors\n"
+                                   "      --list              name the ops, and compare nothing\n"
+                                   "  -o, --output FILE.html  the page (default: none; of sheet: also FILE.png)\n"
+                                   "      --json              all results as JSON on standard output\n"
+                                   "  -h, --help              show this\n"
+                                   "\n"
+                                   "Exit codes: 0 the same within the limit, 10 they part, 2 wrong usage, 3 model or\n"
+                                   "input file, 4 output, 5 device, 6 out of memory, 1 anything else.\n";
 
 enum { EXIT_PARTED = 10, MOST_STEPS = 1024 };
 
@@ -70,7 +70,7 @@ static const struct compare_option *find_compare_option(const char *word, size_t
     return NULL;
 }
 
-/* What this program does not know is an option of `dit`, for both configurations. */
+/* Words that this program does not know are options of `dit`, for both configurations. */
 static int take_compare_options(int argc, char **argv, compare_options *o) {
     int i;
     for (i = 1; i < argc; i++) {
