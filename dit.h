@@ -670,7 +670,7 @@ typedef enum dit_type {
     /* the same after a Hadamard rotation of 256 values each, which spreads outliers. In a file: as above, and the
        metadata has "dit.rotation.NAME" = 256 */
     DIT_TYPE_I8_ROW_ROTATED,
-    DIT_TYPE_I4_ROW_ROTATED, /* its values have 4 bits, -7 to 7; files: docs/quantized.md */
+    DIT_TYPE_I4_ROW_ROTATED, /* 4 bits, -7 to 7, in rotated rows; files: docs/quantized.md */
     DIT_TYPE_I32,
     DIT_TYPE_I64
 } dit_type;
@@ -2654,7 +2654,7 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-DIT_INTERNAL bool diti_type_is_i8(dit_type type);      /* rows with a scale, for activations of int8 */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* rows with a scale, for activations of int8 */
 DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
 /* wanted, or I8_ROW where groups do not fill a row that should be rotated. */
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
@@ -2662,7 +2662,7 @@ DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
 /* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-/* The same in steps of amax / 7 for I4_ROW_ROTATED, in place. */
+/* Rows of I4_ROW_ROTATED: scale = amax / 7, and values become whole numbers in place. */
 DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale);
 /* Which of them an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -2881,8 +2881,8 @@ static const diti_type_layout diti_type_layouts[] = {
     {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
     {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
     {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0}, {"I32", 1, 4},
-    {"I64", 1, 8},
+    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0},
+    {"I32", 1, 4},      {"I64", 1, 8},
 };
 
 static const diti_type_layout *diti_type_find_layout(dit_type type) {
@@ -3777,7 +3777,7 @@ static bool diti_comfy_rotates(const diti_json *module, bool always) {
     return always || (convrot && convrot->kind == DITI_JSON_BOOL && convrot->number != 0);
 }
 
-/* What the tensor is; one that is not read here becomes a type of that name, which who wants it refuses. */
+/* Gives the tensor its type; one that is not read here has a type of that name, which is refused when it is read. */
 static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const diti_json *module,
                                   dit_error *err) {
     const char *format = diti_json_string(module, "format", "no format");
@@ -3856,7 +3856,8 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
     dit_result result = DIT_OK;
     size_t i;
     if (told && told->text)
-        DITI_TRY(diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));
+        DITI_TRY(
+            diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));
     if (metadata) layers = diti_json_get(metadata, "layers");
     for (i = 0; i < checkpoint->tensor_count && result >= 0; i++) {
         diti_stored_tensor *tensor = &checkpoint->tensors[i];
@@ -6203,7 +6204,7 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
 
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
     if (diti_type_is_i8(scales->type) || scales->rank > 2) return false;
-    if (diti_stored_tensor_elements(scales) == 1) return true; /* of all rows */
+    if (diti_stored_tensor_elements(scales) == 1) return true; /* one for all rows */
     return scales->rank > 0 && scales->shape[0] == rows && (scales->rank == 1 || scales->shape[1] == 1);
 }
 
@@ -7389,14 +7390,14 @@ static const char *const diti_override_keys[] = {
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
                  driver has such matrices; 2: the same with those of halves, for tests */
-    "half_matrices",   /* 0: the same of halves: those of bfloat16 take their place */
-    "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
-    "rounding",        /* 0: as on a device that cannot be told how to round F16 */
-    "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "half_matrices",    /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",           /* coop_layout of a diti_device, in place of what the self-test finds */
+    "rounding",         /* 0: as on a device that cannot be told how to round F16 */
+    "fold",             /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
     "int4_activations", /* 1: activations of rotated weights are quantized to 4 bits, -7 to 7 (W4A4) */
-    "decode",          /* 0: packed weights are always expanded before a product */
-    "guards",          /* 0: fp16 may overflow unseen */
-    "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "decode",           /* 0: packed weights are always expanded before a product */
+    "guards",           /* 0: fp16 may overflow unseen */
+    "timestamps",       /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
     "gflop_ns",        /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
                           bytes, … */
     "launch_us",       /* … and so long for each dispatch */
@@ -13866,7 +13867,7 @@ typedef struct diti_lora {
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
                                        diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
-/* What a checkpoint has beside the weights that were loaded from it; *out NULL: nothing. */
+/* The low-rank parts that a checkpoint has beside weights which were loaded from it; *out NULL: none. */
 DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
                                            const diti_weights *weights, bool measures, diti_lora **out, dit_error *err);
 /* The first adapter of a weight, and how many there are. */
@@ -13954,8 +13955,8 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
     result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
     for (i = 0; i < rows && result >= 0; i++) {
         unsigned char *row = out + (size_t)i * pitch;
-        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes,
-                                      err);
+        result =
+            diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes, err);
         if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(row, source->columns);
         diti_i8_put_scale(source, row, scales[first + i]);
     }
@@ -13992,8 +13993,7 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
 /* Quants that are floats. */
 static void diti_i4_pack_row(const float *quants, uint32_t columns, unsigned char *out) {
     uint32_t c;
-    for (c = 0; c < columns; c++)
-        out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
+    for (c = 0; c < columns; c++) out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
 }
 
 /* A row of the source's type from floats, which are lost; out is zeros. false for values that are not finite. */
@@ -14163,6 +14163,27 @@ DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned cha
 /* Tensors that a file holds and nobody asks for: blocks that the model's config does not count are refused, since the
    picture would be another one, and whatever else there is (tables that are computed here, losses) is told. */
 
+DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
+    if (loader->used)
+        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
+    else
+        diti_fail_memory(&loader->error, "loading %s", loader->what);
+}
+
+DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_stored_tensor *down = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_DOWN),
+                             *up = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_UP);
+    if (down) diti_loader_use(loader, down);
+    if (up) diti_loader_use(loader, up);
+    if (loader->error.result || !diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_SMOOTH)) return;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
+              "has them in the norm or the layer before",
+              diti_checkpoint_name(loader->checkpoint), tensor->name);
+}
+
 static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {
     uint32_t i, count = diti_checkpoint_count(loader->checkpoint);
     for (i = 0; i < count; i++) {
@@ -14253,15 +14274,6 @@ static bool diti_loader_name(const diti_loader *loader, const char *name, char *
     if (!diti_format(asked, sizeof asked, "%s%s", loader->scope, name)) return false;
     if (loader->rename) stored = loader->rename(loader->user, asked, renamed, sizeof renamed);
     return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
-}
-
-DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
-    if (loader->used)
-        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
-    else
-        diti_fail_memory(&loader->error, "loading %s", loader->what);
 }
 
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
@@ -17555,29 +17567,12 @@ DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
 /* ==== src/weights/low_rank.c ==== */
 /* Low-rank parts that a file has beside its matrices (docs/quantized.md): adapters at strength 1, of every job. */
 
-static const diti_stored_tensor *diti_low_rank_find(const diti_checkpoint *checkpoint, const diti_stored_tensor *of,
-                                                    const char *ending) {
-    char name[600];
-    return diti_format(name, sizeof name, "%s%s", of->name, ending) ? diti_checkpoint_find(checkpoint, name) : NULL;
-}
-
-DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_stored_tensor *down = diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_DOWN),
-                             *up = diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_UP);
-    if (down) diti_loader_use(loader, down);
-    if (up) diti_loader_use(loader, up);
-    if (loader->error.result || !diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_SMOOTH)) return;
-    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
-              "has them in the norm or the layer before",
-              diti_checkpoint_name(loader->checkpoint), tensor->name);
-}
-
 /* Adds the module of a tensor; *added NULL: the tensor has none. */
 static dit_result diti_low_rank_add(diti_lora_file *file, const diti_target *target, diti_lora_module **added,
                                     dit_error *err) {
-    const diti_stored_tensor *of = target->tensor, *down = diti_low_rank_find(file->checkpoint, of, DITI_LOW_RANK_DOWN),
-                             *up = diti_low_rank_find(file->checkpoint, of, DITI_LOW_RANK_UP);
+    const diti_stored_tensor *of = target->tensor,
+                             *down = diti_stored_sibling(file->checkpoint, of, "", DITI_LOW_RANK_DOWN),
+                             *up = diti_stored_sibling(file->checkpoint, of, "", DITI_LOW_RANK_UP);
     diti_lora_module *module;
     *added = NULL;
     if (!down && !up) return DIT_OK;
@@ -21439,7 +21434,13 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3, DITI_NORM_QUANTIZE_ROTATED_4 };
+enum {
+    DITI_NORM_FLOATS,
+    DITI_NORM_QUANTIZE,
+    DITI_NORM_QUANTIZE_ROTATED,
+    DITI_NORM_QUANTIZE_E4M3,
+    DITI_NORM_QUANTIZE_ROTATED_4
+};
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -22604,7 +22605,11 @@ enum {
 };
 enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
-enum { DITI_GEMM_I4 = 4, DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
+enum {
+    DITI_GEMM_I4 = 4,
+    DITI_GEMM_PACKED = 32,
+    DITI_GEMM_PACKED_ROUNDS = 64
+}; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
@@ -58538,7 +58543,7 @@ struct dit_model {
     diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
     dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
     uint64_t lora_bytes;                        /* device memory of these files */
-    diti_lora *low_ranks[DITI_LOW_RANKS];       /* of transformer and low; NULL: their files have none */
+    diti_lora *low_ranks[DITI_LOW_RANKS];       /* beside transformer and low; NULL: nothing */
     uint64_t low_rank_bytes;                    /* device memory of them, as it was measured */
     diti_lora_merges merges;                    /* as long as weights are read */
 };

@@ -190,7 +190,8 @@ int main(void) {
     size_t i;
     test_vulkan_begin();
     test_files("i8r", DIT_TYPE_I8_ROW);
-    if (!sweep) run_prompt(prompts[0], 2, 2);
+    if (!sweep && !getenv("W8A8_FOUR")) run_prompt(prompts[0], 2, 2);
+    if (getenv("W8A8_FOUR")) run_prompt(prompts[atoi(getenv("W8A8_FOUR"))], STEPS, DITI_COUNT(variants));
     for (i = 0; sweep && i < DITI_COUNT(prompts); i++) run_prompt(prompts[i], STEPS, DITI_COUNT(variants));
     test_vulkan_end();
     return TEST_END("w8a8");
