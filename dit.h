@@ -663,12 +663,14 @@ typedef enum dit_type {
     DIT_TYPE_Q4_K,
     DIT_TYPE_Q5_K,
     DIT_TYPE_Q6_K,
+    DIT_TYPE_I4_GROUP, /* blocks of 128: scale * (0..15) + minimum; files: docs/quantized.md */
     /* int8 with a scale per row; activations are quantized too, per token, while running. In a file: an I8 matrix NAME
        [rows, columns] and NAME_scale, floats [rows] */
     DIT_TYPE_I8_ROW,
     /* the same after a Hadamard rotation of 256 values each, which spreads outliers. In a file: as above, and the
        metadata has "dit.rotation.NAME" = 256 */
     DIT_TYPE_I8_ROW_ROTATED,
+    DIT_TYPE_I4_ROW_ROTATED, /* 4 bits, -7 to 7, in rotated rows; files: docs/quantized.md */
     DIT_TYPE_I32,
     DIT_TYPE_I64
 } dit_type;
@@ -734,7 +736,7 @@ typedef struct dit_type_rule { /* says in which type some tensors are kept */
        suits int8. Weights of linear layers in transformer and text encoders follow; all other tensors stay as stored.
        Without a rule nothing becomes int8 */
     const char *tensors;
-    dit_type type; /* DIT_TYPE_STORED, DIT_TYPE_I8_ROW or DIT_TYPE_I8_ROW_ROTATED; others are refused */
+    dit_type type; /* DIT_TYPE_STORED, I8_ROW, I8_ROW_ROTATED, I4_ROW_ROTATED or I4_GROUP; others are refused */
 } dit_type_rule;
 
 typedef struct dit_model_desc {
@@ -1048,7 +1050,7 @@ typedef struct dit_output { /* a picture on the device */
 
 /* Results that dit_job_read writes. */
 typedef enum dit_read {
-    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB; alpha 255, but of Qwen-Image-2.1 */
+    DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
     DIT_READ_LATENT_F32, /* float [C][h][w], the sampler's last x, before scaling and shift; of a clip, whatever the
                             frame, [C][latent frames][h][w] */
@@ -1452,7 +1454,6 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_TRACE) || \
      defined(DIT_NO_SPLIT) || \
      defined(DIT_NO_TUNE) || \
-     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_PIXART) || \
      defined(DIT_NO_DIT) || \
      defined(DIT_NO_HUNYUANDIT) || \
@@ -1469,6 +1470,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
      defined(DIT_NO_LUMINA2) || \
      defined(DIT_NO_SANA) || \
      defined(DIT_NO_KREA2) || \
+     defined(DIT_NO_ANIMA) || \
      defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -2571,13 +2573,22 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source);
 
 /* --- stored types --- */
 DIT_INTERNAL const char *diti_type_name(dit_type type); /* "Q8_0" */
-DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32 or 256; 0: in no file */
+DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1, 32, 128, 256; 0: none */
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
 /* Exact float values of count elements (a multiple of the block) as ggml defines them (docs/models.md 9.2). blocks
    needs no alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
+/* A block of I4_GROUP: 128 values scale * quant + least, quants 0..15; scale and least are halves. In a file: an I8
+   tensor NAME [rows, columns / 128 * 68] and in the metadata "dit.blocks.NAME" = "i4_group" (docs/quantized.md). */
+#define DITI_I4_GROUP 128u
+#define DITI_I4_GROUP_BYTES 68u
+#define DITI_BLOCKS_KEY "dit.blocks."
+DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block);
+/* The least and the largest of 128 values become quants 0 and 15, as near as halves let them; false where a value is
+   not finite or beyond halves. */
+DIT_INTERNAL DITI_UNUSED bool diti_i4_group_encode(const float *values, uint8_t *block);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
 typedef struct diti_stored_tensor {
@@ -2643,14 +2654,17 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* I8_ROW or I8_ROW_ROTATED */
-/* wanted (one of the two), or the plain one where groups do not fill a row. */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* rows with a scale, for activations of int8 */
+DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
+/* wanted, or I8_ROW where groups do not fill a row that should be rotated. */
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
 /* count is a multiple of the group. */
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
 /* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-/* Which of the two an I8 tensor is. */
+/* Rows of I4_ROW_ROTATED: scale = amax / 7, and values become whole numbers in place. */
+DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale);
+/* Which of them an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err);
 /* The tensor that holds its scales, of the right shape; their values are not looked at. */
@@ -2658,6 +2672,17 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
                                             uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             float *out, uint32_t rows, dit_error *err);
+
+/* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
+   diti_checkpoint_open. */
+DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err);
+/* The tensor whose name ends in other where tensor's ends in ending; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other);
+/* ComfyUI's description of a weight; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
+                                                         const diti_stored_tensor *tensor);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
@@ -2853,12 +2878,10 @@ typedef struct diti_type_layout {
 
 /* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
-    {"stored", 0, 0},   {"F32", 1, 4},      {"F16", 1, 2},
-    {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
-    {"Q8_0", 32, 34},   {"Q4_0", 32, 18},   {"Q4_1", 32, 20},
-    {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q2_K", 256, 84},
-    {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0},
+    {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
+    {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
+    {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0},
     {"I32", 1, 4},      {"I64", 1, 8},
 };
 
@@ -3035,6 +3058,51 @@ static void diti_decode_q6_k(const uint8_t *block, float *out) {
     }
 }
 
+/* Quants of I4_GROUP: word w of 4 bytes has elements 8 w to 8 w + 3 in its low nibbles and the next four in its high
+   ones, so that a shift and a mask make four neighbours of a word. */
+static uint32_t diti_i4_byte(uint32_t e) { return e / 8 * 4 + e % 4; }
+static uint32_t diti_i4_shift(uint32_t e) { return e & 4; }
+
+static void diti_decode_i4_group(const uint8_t *block, float *out) {
+    float scale = diti_load_half(block), least = diti_load_half(block + 2);
+    uint32_t e;
+    for (e = 0; e < DITI_I4_GROUP; e++)
+        out[e] = scale * (float)(block[4 + diti_i4_byte(e)] >> diti_i4_shift(e) & 15) + least;
+}
+
+DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block) {
+    uint32_t e;
+    memset(block, 0, DITI_I4_GROUP_BYTES);
+    block[0] = (uint8_t)scale;
+    block[1] = (uint8_t)(scale >> 8);
+    block[2] = (uint8_t)least;
+    block[3] = (uint8_t)(least >> 8);
+    for (e = 0; e < DITI_I4_GROUP; e++) block[4 + diti_i4_byte(e)] |= (uint8_t)((quants[e] & 15) << diti_i4_shift(e));
+}
+
+DIT_INTERNAL bool diti_i4_group_encode(const float *values, uint8_t *block) {
+    uint8_t quants[DITI_I4_GROUP];
+    float least = values[0], most = values[0], scale, inverse;
+    uint16_t half, half_least;
+    uint32_t e;
+    for (e = 0; e < DITI_I4_GROUP; e++) {
+        if (!(fabsf(values[e]) <= 65504.0f)) return false;
+        if (values[e] < least) least = values[e];
+        if (values[e] > most) most = values[e];
+    }
+    half_least = diti_float_to_half(least);
+    least = diti_half_to_float(half_least);
+    half = diti_float_to_half((most - least) / 15);
+    scale = diti_half_to_float(half);
+    inverse = scale > 0 ? 1 / scale : 0;
+    for (e = 0; e < DITI_I4_GROUP; e++) {
+        float quant = rintf((values[e] - least) * inverse);
+        quants[e] = (uint8_t)(quant < 0 ? 0 : quant > 15 ? 15 : quant);
+    }
+    diti_i4_group_pack(quants, half, half_least, block);
+    return true;
+}
+
 typedef void (*diti_block_decoder)(const uint8_t *block, float *out);
 
 static diti_block_decoder diti_type_decoder(dit_type type) {
@@ -3054,6 +3122,7 @@ static diti_block_decoder diti_type_decoder(dit_type type) {
     case DIT_TYPE_Q4_K: return diti_decode_q4_k;
     case DIT_TYPE_Q5_K: return diti_decode_q5_k;
     case DIT_TYPE_Q6_K: return diti_decode_q6_k;
+    case DIT_TYPE_I4_GROUP: return diti_decode_i4_group;
     case DIT_TYPE_I32: return diti_decode_i32;
     case DIT_TYPE_I64: return diti_decode_i64;
     default: return NULL;
@@ -3664,6 +3733,157 @@ DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint)
     return diti_file_name(checkpoint->files[0]);
 }
 
+/* ==== src/io/blocks.c ==== */
+/* I8 tensors that are more than bytes: blocks that the metadata names, and what ComfyUI's files say about their
+   quantized weights (docs/quantized.md). */
+
+#define DITI_COMFY_METADATA "_quantization_metadata"
+
+/* A tensor that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
+static dit_result diti_name_blocks(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err) {
+    const diti_meta *blocks = NULL;
+    char key[600];
+    if (diti_format(key, sizeof key, DITI_BLOCKS_KEY "%s", tensor->name))
+        blocks = diti_metadata_find(&checkpoint->metadata, key);
+    if (!blocks) return DIT_OK;
+    if (blocks->text && diti_equal(blocks->text, "i4_group") && tensor->rank == 2 &&
+        tensor->shape[1] % DITI_I4_GROUP_BYTES == 0) {
+        tensor->shape[1] = tensor->shape[1] / DITI_I4_GROUP_BYTES * DITI_I4_GROUP;
+        tensor->type = DIT_TYPE_I4_GROUP;
+    } else if (blocks->text && diti_equal(blocks->text, "i4_row_rotated") && tensor->rank == 2 &&
+               tensor->shape[1] % (DITI_ROTATION_GROUP / 2) == 0) {
+        tensor->shape[1] *= 2;
+        tensor->type = DIT_TYPE_I4_ROW_ROTATED;
+    } else {
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: tensor '%.200s' holds blocks of '%.40s'; dit.h knows rows of i4_group, 68 bytes a block, "
+                         "and i4_row_rotated, 128 bytes a group",
+                         diti_checkpoint_name(checkpoint), tensor->name, blocks->text ? blocks->text : "several kinds");
+    }
+    tensor->type_name = diti_type_name(tensor->type);
+    return DIT_OK;
+}
+
+/* --- ComfyUI: the JSON {"format": …, "convrot": …, "convrot_groupsize": …}, some of it perhaps in "params", for a
+   module M: bytes of the tensor M.comfy_quant, or of "layers" in the metadata. --- */
+
+static const diti_json *diti_comfy_get(const diti_json *module, const char *key) {
+    const diti_json *value = diti_json_get(module, key), *params = diti_json_get(module, "params");
+    return value || !params ? value : diti_json_get(params, key);
+}
+
+static bool diti_comfy_rotates(const diti_json *module, bool always) {
+    const diti_json *convrot = diti_comfy_get(module, "convrot");
+    return always || (convrot && convrot->kind == DITI_JSON_BOOL && convrot->number != 0);
+}
+
+/* Gives the tensor its type; one that is not read here has a type of that name, which is refused when it is read. */
+static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const diti_json *module,
+                                  dit_error *err) {
+    const char *format = diti_json_string(module, "format", "no format");
+    const bool eight = diti_equal(format, "int8_tensorwise"), four = diti_equal(format, "convrot_w4a4");
+    const diti_json *size = diti_comfy_get(module, "convrot_groupsize");
+    bool rotates = diti_comfy_rotates(module, four);
+    uint64_t group = DITI_ROTATION_GROUP;
+    char name[100];
+    if (size && !diti_json_u64(size, &group)) group = 0;
+    if (tensor->rank == 2 && !eight) tensor->shape[1] *= 2; /* all other formats have two values to a byte */
+    tensor->type = rotates ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW;
+    if (four) tensor->type = DIT_TYPE_I4_ROW_ROTATED;
+    tensor->type_name = diti_type_name(tensor->type);
+    if ((eight || four) && tensor->rank == 2 &&
+        (!rotates || (group == DITI_ROTATION_GROUP && tensor->shape[1] % DITI_ROTATION_GROUP == 0)))
+        return DIT_OK;
+    if (rotates)
+        diti_format(name, sizeof name, "ComfyUI's %.40s in groups of %u", format, (unsigned)group);
+    else
+        diti_format(name, sizeof name, "ComfyUI's %.40s", format);
+    tensor->type = DIT_TYPE_STORED;
+    tensor->type_name = diti_checkpoint_keep_text(checkpoint, name, strlen(name));
+    return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other) {
+    char name[600];
+    size_t found, length = strlen(tensor->name);
+    if (!diti_ends_with(tensor->name, ending) ||
+        !diti_format(name, sizeof name, "%.*s%s", (int)(length - strlen(ending)), tensor->name, other) ||
+        !diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
+        return NULL;
+    return &checkpoint->tensors[found];
+}
+
+DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
+                                                         const diti_stored_tensor *tensor) {
+    return diti_stored_sibling(checkpoint, tensor, ".weight", ".comfy_quant");
+}
+
+static dit_result diti_comfy_read(diti_checkpoint *checkpoint, diti_stored_tensor *tensor,
+                                  const diti_stored_tensor *marker, dit_error *err) {
+    char text[1024];
+    diti_json *module = NULL;
+    dit_result result;
+    if (marker->size >= sizeof text)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' is no description of a weight",
+                         diti_checkpoint_name(checkpoint), marker->name);
+    DITI_TRY(diti_file_read(checkpoint->files[marker->file], marker->offset, text, (size_t)marker->size, err));
+    DITI_TRY(diti_json_parse(&checkpoint->env, text, (size_t)marker->size, marker->name, &module, err));
+    result = diti_comfy_name(checkpoint, tensor, module, err);
+    diti_json_free(&checkpoint->env, module);
+    return result;
+}
+
+/* "layers" have a module's name as the tensors have it, or without what their names begin with. */
+static const diti_json *diti_comfy_layer(const diti_json *layers, const char *name) {
+    char module[600];
+    const char *at = name;
+    while (layers && at) {
+        const diti_json *found = NULL;
+        if (diti_format(module, sizeof module, "%.*s", (int)(strlen(at) - strlen(".weight")), at))
+            found = diti_json_get(layers, module);
+        if (found || !diti_starts_with(name, "model.diffusion_model.")) return found;
+        at = at == name ? name + strlen("model.diffusion_model.") : NULL;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_meta *told = diti_metadata_find(&checkpoint->metadata, DITI_COMFY_METADATA);
+    const diti_json *layers = NULL;
+    diti_json *metadata = NULL;
+    dit_result result = DIT_OK;
+    size_t i;
+    if (told && told->text)
+        DITI_TRY(
+            diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));
+    if (metadata) layers = diti_json_get(metadata, "layers");
+    for (i = 0; i < checkpoint->tensor_count && result >= 0; i++) {
+        diti_stored_tensor *tensor = &checkpoint->tensors[i];
+        const diti_json *layer = NULL;
+        const diti_stored_tensor *marker;
+        if (tensor->type != DIT_TYPE_I8_ROW) continue;
+        if (diti_stored_sibling(checkpoint, tensor, ".qweight", ".wscales")) {
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "%s: tensor '%.200s' is in nunchaku's order for its own kernels, which dit.h does not "
+                               "read; convert the model's original file",
+                               diti_checkpoint_name(checkpoint), tensor->name);
+            break;
+        }
+        if (diti_ends_with(tensor->name, ".weight")) layer = diti_comfy_layer(layers, tensor->name);
+        marker = diti_comfy_marker(checkpoint, tensor);
+        if (layer)
+            result = diti_comfy_name(checkpoint, tensor, layer, err);
+        else if (marker && !checkpoint->absent)
+            result = diti_comfy_read(checkpoint, tensor, marker, err);
+        else
+            result = diti_name_blocks(checkpoint, tensor, err);
+    }
+    diti_json_free(&checkpoint->env, metadata);
+    return result;
+}
+
 /* ==== src/io/checkpoint.c ==== */
 /* Opening a checkpoint: which format it has, which other files, and what its tensors hold. */
 
@@ -3725,8 +3945,9 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
 }
 
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
-    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
-                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+    DITI_TRY(diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                             checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err));
+    return diti_checkpoint_name_types(checkpoint, err);
 }
 
 /* Where the other files of a checkpoint are: members of root, beside the first one. */
@@ -5926,31 +6147,50 @@ DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
     }
 }
 
-DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
-    float most = 0, inverse;
+/* The scale and its inverse that make a row's largest magnitude so many steps. */
+static bool diti_row_scale(const float *values, uint32_t count, float steps, float *scale, float *inverse) {
+    float most = 0;
     uint32_t i;
     for (i = 0; i < count; i++) {
         if (!(values[i] - values[i] == 0)) return false;
         if (fabsf(values[i]) > most) most = fabsf(values[i]);
     }
-    *scale = most < DITI_I8_SMALLEST ? 0 : most / 127;
-    inverse = most < DITI_I8_SMALLEST ? 0 : 127 / most;
+    *scale = most < DITI_I8_SMALLEST ? 0 : most / steps;
+    *inverse = most < DITI_I8_SMALLEST ? 0 : steps / most;
+    return true;
+}
+
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+    float inverse;
+    uint32_t i;
+    if (!diti_row_scale(values, count, 127, scale, &inverse)) return false;
     for (i = 0; i < count; i++) out[i] = (int8_t)rintf(values[i] * inverse);
     return true;
 }
 
-DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
-    return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale) {
+    float inverse;
+    uint32_t i;
+    if (!diti_row_scale(values, count, 7, scale, &inverse)) return false;
+    for (i = 0; i < count; i++) values[i] = rintf(values[i] * inverse);
+    return true;
 }
 
-DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
+    return diti_type_is_rotated(wanted) && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+}
+
+DIT_INTERNAL bool diti_type_is_rotated(dit_type type) {
+    return type == DIT_TYPE_I8_ROW_ROTATED || type == DIT_TYPE_I4_ROW_ROTATED;
+}
+DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || diti_type_is_rotated(type); }
 
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err) {
     char key[600];
     const diti_meta *group = NULL;
-    *out = DIT_TYPE_I8_ROW;
-    if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
+    *out = tensor->type;
+    if (tensor->type == DIT_TYPE_I8_ROW && diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
         group = diti_metadata_find(&checkpoint->metadata, key);
     if (!group) return DIT_OK;
     *out = DIT_TYPE_I8_ROW_ROTATED;
@@ -5962,18 +6202,10 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
                      diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
-/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
-static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
-    char other[600];
-    size_t length = strlen(name), suffix = strlen(".weight");
-    if (!diti_ends_with(name, ".weight")) return false;
-    return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
-           diti_checkpoint_find(checkpoint, other);
-}
-
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
-    if (diti_type_is_i8(scales->type) || scales->rank < 1 || scales->rank > 2 || scales->shape[0] != rows) return false;
-    return scales->rank == 1 || scales->shape[1] == 1;
+    if (diti_type_is_i8(scales->type) || scales->rank > 2) return false;
+    if (diti_stored_tensor_elements(scales) == 1) return true; /* one for all rows */
+    return scales->rank > 0 && scales->shape[0] == rows && (scales->rank == 1 || scales->shape[1] == 1);
 }
 
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -5981,11 +6213,6 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
     const char *file = diti_checkpoint_name(checkpoint);
     char name[600];
     *out = NULL;
-    if (diti_i8_is_comfy(checkpoint, tensor->name)) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
-                         tensor->name);
-    }
     if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
         *out = diti_checkpoint_find(checkpoint, name);
     if (*out && diti_i8_are_scales(*out, rows)) return DIT_OK;
@@ -5999,7 +6226,8 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
     const diti_stored_tensor *scales;
     uint32_t i;
     DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
-    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, rows, err));
+    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, diti_stored_tensor_elements(scales), err));
+    for (i = 1; i < rows && diti_stored_tensor_elements(scales) == 1; i++) out[i] = out[0];
     for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
         return diti_fail(err, DIT_ERROR_BAD_FILE,
@@ -6676,6 +6904,7 @@ typedef struct diti_device {
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
     bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
+    bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
@@ -7161,13 +7390,14 @@ static const char *const diti_override_keys[] = {
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
                  driver has such matrices; 2: the same with those of halves, for tests */
-    "half_matrices",   /* 0: the same of halves: those of bfloat16 take their place */
-    "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
-    "rounding",        /* 0: as on a device that cannot be told how to round F16 */
-    "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
-    "decode",          /* 0: packed weights are always expanded before a product */
-    "guards",          /* 0: fp16 may overflow unseen */
-    "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "half_matrices",    /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",           /* coop_layout of a diti_device, in place of what the self-test finds */
+    "rounding",         /* 0: as on a device that cannot be told how to round F16 */
+    "fold",             /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "int4_activations", /* 1: activations of rotated weights are quantized to 4 bits, -7 to 7 (W4A4) */
+    "decode",           /* 0: packed weights are always expanded before a product */
+    "guards",           /* 0: fp16 may overflow unseen */
+    "timestamps",       /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
     "gflop_ns",        /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
                           bytes, … */
     "launch_us",       /* … and so long for each dispatch */
@@ -11042,6 +11272,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
+    device->int4_activations = diti_override_number(overrides, "int4_activations", 0) != 0;
     device->decodes = diti_override_number(overrides, "decode", 1) != 0;
     if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
         device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
@@ -13018,6 +13249,9 @@ DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned cha
 /* Bytes of a row of int8 on the device: columns, zeros up to a multiple of 16, the scale as F32, 12 bytes of nothing.
  */
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
+/* Bytes in which so many columns of such a row stand. Rows of 4 bit lie in the order of I4_GROUP, and their scale is a
+   sixteenth of what the file has, since kernels read each value as the upper half of a byte. */
+DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns);
 /* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
 
@@ -13327,6 +13561,12 @@ typedef struct diti_fused_linear {
 } diti_fused_linear;
 DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
                                          uint32_t count, uint32_t rows, uint32_t columns, bool biased);
+/* A matrix NAME may have a low-rank part beside it (low_rank.c): y = x NAME^T + (x NAME_lora_down^T) NAME_lora_up^T. */
+#define DITI_LOW_RANK_DOWN "_lora_down"
+#define DITI_LOW_RANK_UP "_lora_up"
+#define DITI_LOW_RANK_SMOOTH "_smooth"
+/* Its tensors are not left over; smoothing factors are refused. */
+DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
@@ -13627,6 +13867,9 @@ typedef struct diti_lora {
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
                                        diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
+/* The low-rank parts that a checkpoint has beside weights which were loaded from it; *out NULL: none. */
+DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
+                                           const diti_weights *weights, bool measures, diti_lora **out, dit_error *err);
 /* The first adapter of a weight, and how many there are. */
 DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
 
@@ -13658,44 +13901,80 @@ DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges);
 #endif
 
 /* ==== src/weights/i8.c ==== */
-/* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
+/* Rows of int8 and int4 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type;
+   also rows of I4_GROUP that are made. */
 
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (uint32_t)diti_align_up(columns, 16) + 16u; }
 
+DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns) {
+    return type == DIT_TYPE_I4_ROW_ROTATED ? columns / 2 : columns;
+}
+
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
     if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
-    return diti_mul_u64(rows, diti_i8_pitch(columns), out);
+    return diti_mul_u64(rows, diti_i8_pitch(diti_i8_bytes(type, columns)), out);
 }
 
 static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
     return diti_fail_memory(err, "tensor %.200s", tensor->name);
 }
 
-static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {
-    memcpy(row + diti_i8_pitch(columns) - 16, &scale, sizeof scale);
+/* Bytes from row to row on the device. */
+static uint32_t diti_i8_source_pitch(const diti_i8_source *source) {
+    uint64_t bytes = 0;
+    diti_weight_bytes(source->type, 1, source->columns, &bytes);
+    return (uint32_t)bytes;
+}
+
+static void diti_i8_put_scale(const diti_i8_source *source, unsigned char *row, float scale) {
+    if (source->type == DIT_TYPE_I4_ROW_ROTATED) scale /= 16; /* see diti_i8_bytes */
+    memcpy(row + diti_i8_source_pitch(source) - 16, &scale, sizeof scale);
+}
+
+/* Files have column 2 b in the low half of byte b and the next one in its high half; the device has the first four of
+   eight columns in the low halves of four bytes. */
+static void diti_i4_reorder(unsigned char *row, uint32_t columns) {
+    uint32_t i, word;
+    for (i = 0; i < columns / 2; i += 4) {
+        unsigned char from[4];
+        memcpy(from, row + i, 4);
+        for (word = 0; word < 4; word++) {
+            unsigned char low = from[word / 2], high = from[2 + word / 2];
+            row[i + word] = (unsigned char)(word % 2 ? low >> 4 | (high & 0xf0) : (low & 15) | high << 4);
+        }
+    }
 }
 
 static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                     dit_error *err) {
-    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_pitch(source->columns);
+    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_source_pitch(source),
+                bytes = diti_i8_bytes(source->type, source->columns);
     float *scales = (float *)diti_alloc_array(source->env, all, sizeof(float));
     dit_result result;
     if (!scales) return diti_i8_no_memory(source->tensor, err);
     result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
     for (i = 0; i < rows && result >= 0; i++) {
         unsigned char *row = out + (size_t)i * pitch;
-        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * source->columns, row,
-                                      source->columns, err);
-        diti_i8_put_scale(row, source->columns, scales[first + i]);
+        result =
+            diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes, err);
+        if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(row, source->columns);
+        diti_i8_put_scale(source, row, scales[first + i]);
     }
     diti_free(source->env, scales);
     return result;
 }
 
-/* The values of a stored row, of floats, blocks or int8, which values and stored have room for. */
+/* Value of a column of a row as the device has it, without its scale. */
+static float diti_i8_value(dit_type type, const unsigned char *row, uint32_t column) {
+    unsigned char byte = row[type == DIT_TYPE_I4_ROW_ROTATED ? column / 8 * 4 + column % 4 : column];
+    if (type == DIT_TYPE_I4_ROW_ROTATED) byte = (unsigned char)(column & 4 ? byte & 0xf0 : byte << 4);
+    return (float)(int8_t)byte;
+}
+
+/* The values of a stored row, of floats, blocks, int8 or int4, which values and stored have room for. */
 static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, dit_error *err) {
-    uint32_t i, scale_at = diti_i8_pitch(source->columns) - 16;
+    uint32_t i, scale_at = diti_i8_source_pitch(source) - 16;
     dit_type type = source->tensor->type;
     float scale;
     if (!diti_type_is_i8(type)) {
@@ -13705,29 +13984,50 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     }
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);
-    for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED)
+    for (i = 0; i < source->columns; i++) values[i] = scale * diti_i8_value(source->type, stored, i);
+    if (diti_type_is_rotated(source->type))
         diti_rotate_row(values, source->columns); /* a rotation is its own inverse */
     return DIT_OK;
 }
 
+/* Quants that are floats. */
+static void diti_i4_pack_row(const float *quants, uint32_t columns, unsigned char *out) {
+    uint32_t c;
+    for (c = 0; c < columns; c++) out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
+}
+
+/* A row of the source's type from floats, which are lost; out is zeros. false for values that are not finite. */
+static bool diti_i8_encode(const diti_i8_source *source, float *values, unsigned char *out) {
+    float scale = 0;
+    uint32_t c;
+    if (source->type == DIT_TYPE_I4_GROUP) {
+        for (c = 0; c < source->columns; c += DITI_I4_GROUP)
+            if (!diti_i4_group_encode(values + c, out + c / DITI_I4_GROUP * DITI_I4_GROUP_BYTES)) return false;
+        return true;
+    }
+    if (diti_type_is_rotated(source->type)) diti_rotate_row(values, source->columns);
+    if (source->type != DIT_TYPE_I4_ROW_ROTATED) {
+        if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) return false;
+    } else {
+        if (!diti_quantize_row_4(values, source->columns, &scale)) return false;
+        diti_i4_pack_row(values, source->columns, out);
+    }
+    diti_i8_put_scale(source, out, scale);
+    return true;
+}
+
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
-    float scale = 0;
     DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
     if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
-    if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
-                         diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
-    }
-    diti_i8_put_scale(out, source->columns, scale);
-    return DIT_OK;
+    if (diti_i8_encode(source, values, out)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
+                     diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
 }
 
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                      dit_error *err) {
-    uint32_t i, pitch = diti_i8_pitch(source->columns);
+    uint32_t i, pitch = diti_i8_source_pitch(source);
     unsigned char *stored;
     float *values;
     uint64_t bytes = 0;
@@ -13758,7 +14058,7 @@ DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight) {
 
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
     uint32_t block;
-    if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
+    if (diti_type_is_i8(weight->type)) return diti_type_is_rotated(weight->type) ? DITI_ROTATION_GROUP : 16;
     block = diti_type_block(weight->type);
     return block > 4 ? block : 4;
 }
@@ -13777,7 +14077,7 @@ static uint64_t diti_cut_row_bytes(const diti_weight *weight, uint32_t columns) 
 
 /* Bytes in which so many values of a row stand, without what stands behind a whole one. */
 static uint64_t diti_cut_bytes(const diti_weight *weight, uint32_t columns) {
-    return diti_type_is_i8(weight->type) ? columns : diti_cut_row_bytes(weight, columns);
+    return diti_type_is_i8(weight->type) ? diti_i8_bytes(weight->type, columns) : diti_cut_row_bytes(weight, columns);
 }
 
 /* The stretches of cut, and the scale behind a row of int8. */
@@ -13823,7 +14123,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
 /* Columns that reach to the end of rows may be any number; rotated rows have whole groups. */
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
-    bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
+    bool whole = diti_type_is_rotated(weight->type);
     if (diti_weight_taps(weight) > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
     for (i = 0; i < 2; i++) {
         uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
@@ -13862,6 +14162,27 @@ DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned cha
 /* ==== src/weights/unused.c ==== */
 /* Tensors that a file holds and nobody asks for: blocks that the model's config does not count are refused, since the
    picture would be another one, and whatever else there is (tables that are computed here, losses) is told. */
+
+DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
+    if (loader->used)
+        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
+    else
+        diti_fail_memory(&loader->error, "loading %s", loader->what);
+}
+
+DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_stored_tensor *down = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_DOWN),
+                             *up = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_UP);
+    if (down) diti_loader_use(loader, down);
+    if (up) diti_loader_use(loader, up);
+    if (loader->error.result || !diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_SMOOTH)) return;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
+              "has them in the norm or the layer before",
+              diti_checkpoint_name(loader->checkpoint), tensor->name);
+}
 
 static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {
     uint32_t i, count = diti_checkpoint_count(loader->checkpoint);
@@ -13953,15 +14274,6 @@ static bool diti_loader_name(const diti_loader *loader, const char *name, char *
     if (!diti_format(asked, sizeof asked, "%s%s", loader->scope, name)) return false;
     if (loader->rename) stored = loader->rename(loader->user, asked, renamed, sizeof renamed);
     return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
-}
-
-DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
-    if (loader->used)
-        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
-    else
-        diti_fail_memory(&loader->error, "loading %s", loader->what);
 }
 
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
@@ -14287,7 +14599,8 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.tensor = tensor;
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
-    if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+    if (diti_type_is_i8(out->type) || (out->type == DIT_TYPE_I4_GROUP && tensor->type != DIT_TYPE_I4_GROUP))
+        upload.i8 = out->type;
     if (diti_lora_merges_has(loader->merges, tensor)) {
         upload.merges = loader->merges;
         upload.merged = out->type;
@@ -14311,7 +14624,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     out->part_count++;
 }
 
-static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_Q6_K; }
+static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_I4_GROUP; }
 
 static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns) {
     diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -14423,19 +14736,36 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
+/* Weights of 8-bit floats that a factor belongs to would be wrong without it. */
+static bool diti_loader_scaled_float8(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    const diti_stored_tensor *scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale");
+    if (!scale) scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".scale_weight");
+    if ((tensor->type != DIT_TYPE_F8_E4M3 && tensor->type != DIT_TYPE_F8_E5M2) || !scale) return false;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s is %s with a factor in %.200s, which this version does not apply; use a file without "
+              "such factors",
+              diti_checkpoint_name(checkpoint), tensor->name, tensor->type_name, scale->name);
+    return true;
+}
+
 /* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
     const diti_stored_tensor *scales;
+    if (diti_loader_scaled_float8(loader, tensor)) return false;
     if (diti_type_is_i8(stored) &&
         (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
              DIT_OK))
         return false;
     if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
+    if (diti_comfy_marker(loader->checkpoint, tensor))
+        diti_loader_use(loader, diti_comfy_marker(loader->checkpoint, tensor));
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
-    if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
+    if (rule == DIT_TYPE_I4_GROUP && columns % DITI_I4_GROUP) *out = stored;
+    if (diti_type_is_rotated(rule) && *out != rule) loader->unrotated++;
     if (diti_type_is_i8(stored) && *out != stored) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
                   "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
@@ -14464,6 +14794,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
+    diti_loader_use_low_rank(loader, tensor);
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
     diti_loader_note_target(loader, out, tensor, all, name);
@@ -14885,7 +15216,8 @@ DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
     if (upload->floats) return diti_upload_bytes(upload);
     if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
     if (upload->merges) return row;
-    return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
+    if (upload->i8) diti_weight_bytes(upload->i8, 1, upload->columns, &row);
+    return row;
 }
 
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
@@ -14896,7 +15228,7 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
-    uint32_t pitch = diti_i8_pitch(upload->columns);
+    uint64_t pitch = diti_upload_least(upload);
     diti_i8_source source = DITI_ZERO;
     source.env = env;
     source.checkpoint = checkpoint;
@@ -17232,6 +17564,93 @@ DIT_INTERNAL void diti_lora_merges_free(diti_lora_merges *merges) {
     memset(merges, 0, sizeof *merges);
 }
 
+/* ==== src/weights/low_rank.c ==== */
+/* Low-rank parts that a file has beside its matrices (docs/quantized.md): adapters at strength 1, of every job. */
+
+/* Adds the module of a tensor; *added NULL: the tensor has none. */
+static dit_result diti_low_rank_add(diti_lora_file *file, const diti_target *target, diti_lora_module **added,
+                                    dit_error *err) {
+    const diti_stored_tensor *of = target->tensor,
+                             *down = diti_stored_sibling(file->checkpoint, of, "", DITI_LOW_RANK_DOWN),
+                             *up = diti_stored_sibling(file->checkpoint, of, "", DITI_LOW_RANK_UP);
+    diti_lora_module *module;
+    *added = NULL;
+    if (!down && !up) return DIT_OK;
+    if (!down || !up || down->rank != 2 || up->rank != 2 || !down->shape[0] || down->shape[0] > target->columns ||
+        down->shape[1] != target->columns || up->shape[0] != of->shape[0] || up->shape[1] != down->shape[0])
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: the low-rank part of tensor %.160s is not %s [rank, %u] and %s [%u, rank]",
+                         diti_checkpoint_name(file->checkpoint), of->name, DITI_LOW_RANK_DOWN,
+                         (unsigned)target->columns, DITI_LOW_RANK_UP, (unsigned)of->shape[0]);
+    module = &file->modules[file->module_count++];
+    module->name = of->name;
+    module->part = DIT_ROLE_TRANSFORMER;
+    module->kind = DITI_KIND_LORA;
+    module->tensors[DITI_LORA_DOWN] = down;
+    module->tensors[DITI_LORA_UP] = up;
+    module->rows = (uint32_t)up->shape[0];
+    module->columns = target->columns;
+    module->rank = (uint32_t)down->shape[0];
+    module->scale = 1;
+    module->fits = true;
+    *added = module;
+    return DIT_OK;
+}
+
+/* Whether rows of a weight were matched under another of their names. */
+static bool diti_low_rank_has(const diti_lora_matches *matches, const diti_target *target) {
+    size_t i;
+    for (i = 0; i < matches->count; i++) {
+        const diti_lora_match *match = &matches->list[i];
+        if (match->target->weight == target->weight && match->row < target->row + target->rows &&
+            target->row < match->row + match->rows)
+            return true;
+    }
+    return false;
+}
+
+static dit_result diti_low_rank_match(diti_lora_file *file, const diti_weights *weights, diti_lora_matches *out,
+                                      dit_error *err) {
+    size_t i;
+    for (i = 0; i < weights->target_count; i++) {
+        const diti_target *target = &weights->targets[i];
+        diti_lora_module *module;
+        diti_lora_match *match = &out->list[out->count];
+        if (diti_low_rank_has(out, target)) continue;
+        DITI_TRY(diti_low_rank_add(file, target, &module, err));
+        if (!module) continue;
+        match->module = module;
+        match->target = target;
+        match->first = target->tensor_row;
+        match->row = target->row;
+        match->rows = target->rows;
+        out->count++;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
+                                           const diti_weights *weights, bool measures, diti_lora **out,
+                                           dit_error *err) {
+    diti_lora_file file = DITI_ZERO;
+    diti_lora_matches matches = DITI_ZERO;
+    dit_result result = DIT_OK;
+    size_t i, count = weights->target_count + 1;
+    *out = NULL;
+    file.env = *env;
+    file.checkpoint = (diti_checkpoint *)(uintptr_t)checkpoint;
+    file.modules = (diti_lora_module *)diti_alloc_array(env, count, sizeof *file.modules);
+    matches.list = (diti_lora_match *)diti_alloc_array(env, count, sizeof *matches.list);
+    if (!file.modules || !matches.list) result = diti_fail_memory(err, "low-rank parts");
+    if (result >= 0) memset(file.modules, 0, count * sizeof *file.modules);
+    if (result >= 0) result = diti_low_rank_match(&file, weights, &matches, err);
+    if (result >= 0 && matches.count) result = diti_lora_load(device, env, &file, &matches, measures, out, err);
+    for (i = 0; i < file.module_count; i++) diti_lora_forget(&file, &file.modules[i]);
+    diti_free(env, file.modules);
+    diti_free(env, matches.list);
+    return result;
+}
+
 /* ==== src/graph/graph.h ==== */
 /* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
    replays them.
@@ -17265,6 +17684,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool halved;                   /* I8: a weight of 4 bit, two columns to a byte of its pitch */
     bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
@@ -17358,7 +17778,6 @@ typedef struct diti_mark { /* a block of a model begins; or a segment, or what i
     uint32_t block, segment;
     uint32_t place, event; /* dispatches and events before the mark */
     diti_tensor tensor;    /* the first tensor that is made behind the mark */
-    char scope[24];        /* "single block 3" */
 } diti_mark;
 typedef struct diti_guard_record { /* an op that is guarded (guard.c); records are named by number, 0: none */
     char name[64];
@@ -17708,7 +18127,7 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 #define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
 typedef struct diti_attention_desc {
     uint32_t batch, heads,
-        head_dim;      /* head_dim <= 1536, above 512 without matrices; batch: rows of items where there are */
+        head_dim;      /* head_dim <= 1024, above 512 without matrices; batch: rows of items where there are */
     uint32_t kv_heads; /* heads of k and v, each of which serves as many consecutive ones of q; 0: heads */
     float scale;
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
@@ -18034,9 +18453,9 @@ typedef struct diti_tile {
 } diti_tile;
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
-/* rows [pixels, 3] or with alpha [pixels, 4] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and
-   planar F32 [3, pixels] mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite
-   values set word 2 of health. */
+/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
+   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
+   health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* A latent, planar F32 [channels * patch^2, height * width], as rows of colours in about -1..1, F32 [height * width *
@@ -18052,8 +18471,8 @@ DIT_INTERNAL void diti_enlarge_out(diti_graph *graph, diti_tensor rows, uint32_t
 /* Planes of sRGB values in 0..1, F32 [3, pixels], as texels of an image, U32 [1, words]: RGBA of halves in linear
    light, not clamped, or 8-bit greys, where pixels are a multiple of 4. */
 DIT_INTERNAL void diti_texels_out(diti_graph *graph, diti_tensor rgb, diti_tensor texels, bool grey);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, colors] F32 in -1..1; a fourth one is alpha. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
 #endif
 
 /* ==== src/graph/ops_internal.h ==== */
@@ -18305,8 +18724,6 @@ typedef struct diti_plan {
     uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* first event of each segment; the last: event_count */
     diti_cut_weight **cuts;
     size_t cut_count;
-    diti_mark *marks; /* the graph's: which sources belong to which block */
-    size_t mark_count;
     float limit_us;                   /* slices are cut to this */
     float finest_us;                  /* pieces are cut to this: limit_us, or more where that makes too many */
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
@@ -18656,8 +19073,8 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
 
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
     graph->scope[0] = 0;
-    if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
     diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
+    if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
 
 /* Appends a tensor; the pointer is valid until the next tensor is made. */
@@ -18775,10 +19192,12 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
     info->storage = DITI_STORAGE_WEIGHT;
     info->format = diti_type_is_i8(weight->type) ? DITI_I8 : weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
-    info->rotated = weight->type == DIT_TYPE_I8_ROW_ROTATED;
+    info->rotated = diti_type_is_rotated(weight->type);
     info->rows = weight->parts[part].rows;
     info->columns = weight->columns;
-    info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
+    info->halved = weight->type == DIT_TYPE_I4_ROW_ROTATED;
+    info->pitch =
+        info->format == DITI_I8 ? diti_i8_pitch(diti_i8_bytes(weight->type, weight->columns)) : weight->columns;
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
@@ -18882,7 +19301,6 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
     mark->place = (uint32_t)graph->dispatch_count;
     mark->event = (uint32_t)graph->event_count;
     mark->tensor = (uint32_t)graph->tensor_count;
-    memcpy(mark->scope, graph->scope, sizeof mark->scope);
 }
 
 #ifndef DIT_NO_SPLIT
@@ -20223,14 +20641,14 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, uint32_t colors, bool swap) {
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, pixels, colors, "pixels");
+    out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
     if (!out) return 0;
-    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, colors, 1, 1, 1, 0);
+    diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
     dispatch.constants[2] = DITI_F32; /* words are no floats, but as long */
     dispatch.constants[7] = swap;
     diti_pixels_emit(graph, &dispatch, rgba, out);
@@ -20258,7 +20676,6 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
     dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
-    dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
     diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
@@ -21017,7 +21434,13 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3 };
+enum {
+    DITI_NORM_FLOATS,
+    DITI_NORM_QUANTIZE,
+    DITI_NORM_QUANTIZE_ROTATED,
+    DITI_NORM_QUANTIZE_E4M3,
+    DITI_NORM_QUANTIZE_ROTATED_4
+};
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -21050,11 +21473,16 @@ typedef struct diti_norm_op {
     const char *name;
 } diti_norm_op;
 
-static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
-    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+static bool diti_norm_rotates(uint32_t mode) {
+    return mode == DITI_NORM_QUANTIZE_ROTATED || mode == DITI_NORM_QUANTIZE_ROTATED_4;
+}
+
+static uint32_t diti_norm_mode(const diti_graph *graph, const diti_norm_op *op, const diti_tensor_info *out) {
+    uint32_t rotated = graph->device->int4_activations ? DITI_NORM_QUANTIZE_ROTATED_4 : DITI_NORM_QUANTIZE_ROTATED;
+    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? rotated : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
-    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+    return out->rotated ? rotated : DITI_NORM_QUANTIZE;
 }
 
 static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
@@ -21063,7 +21491,7 @@ static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->re
    half of the shared memory that every device has. */
 static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
     uint32_t lanes = 4;
-    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
+    if (!diti_norm_rotates(mode)) return cpu ? 1 : 128;
     while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
     return lanes;
 }
@@ -21091,8 +21519,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     const diti_norm_desc *desc = op->desc;
     bool cpu = graph->device->is_cpu;
     diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
-    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
-    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(graph, op, &out);
+    uint32_t group = !cpu ? (diti_norm_rotates(mode) ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, DITI_KERNEL_NORM, group)) return;
@@ -21145,7 +21573,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
     op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
     if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
-        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
+        bool rotated = diti_type_is_rotated(desc->reader->type);
         op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
     } else {
         diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
@@ -22031,7 +22459,7 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
                                uint32_t first) {
     uint32_t taps = diti_weight_taps(weight);
     uint64_t row_bytes;
-    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_Q6_K ||
+    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_I4_GROUP ||
         !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "weight %s [%u, %u]: no kernel reads type %s in such rows",
                         weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
@@ -22177,7 +22605,11 @@ enum {
 };
 enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
-enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
+enum {
+    DITI_GEMM_I4 = 4,
+    DITI_GEMM_PACKED = 32,
+    DITI_GEMM_PACKED_ROUNDS = 64
+}; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
@@ -22229,7 +22661,9 @@ static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
 }
 
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
-    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor) return 0;
+    return info->halved ? (uint32_t)DITI_GEMM_I4 : (uint32_t)info->format;
 }
 
 /* Wide tiles run faster and take longer to compile. */
@@ -22881,7 +23315,7 @@ static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, 
     uint32_t across;
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
-         weight->type != DIT_TYPE_Q6_K))
+         weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
         return false;
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
@@ -22936,7 +23370,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
         (info->format == DITI_I8 && !info->e4m3 &&
-         weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+         (!diti_type_is_i8(weight->type) || info->rotated != diti_type_is_rotated(weight->type)))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -22980,7 +23414,7 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
                                weight->columns);
     }
     if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
-    return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    return diti_quantize(graph, x, diti_type_is_rotated(weight->type), "quantize");
 }
 
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
@@ -23172,7 +23606,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
-        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+        x = diti_quantize(graph, x, diti_type_is_rotated(reader->type), "quantize");
     if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);
@@ -23669,7 +24103,7 @@ DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, ui
  * for it (qkv_post.comp).
  */
 
-#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MOST 1024u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -24022,13 +24456,8 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
         (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
         return true;
-    fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
-    if (!fits) { /* a processor has too little shared memory for very wide heads */
-        fits = diti_attention_tiles_gpu(device, quads, tiles) &&
-               (!device->is_cpu || int8 ||
-                (uint64_t)(shape->keys / tiles->constants[0] + 1) * (quads + 2 * tiles->constants[0] + 16) <
-                    DITI_ATTENTION_ROUNDS);
-    }
+    fits = device->is_cpu && !int8 ? diti_attention_tiles_cpu(device, quads, flops, tiles)
+                                   : diti_attention_tiles_gpu(device, quads, tiles);
     diti_attention_candidate(device, candidate, tiles);
     return fits;
 }
@@ -27096,10 +27525,6 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->event_count = graph->event_count;
     plan->cuts = graph->cuts;
     plan->cut_count = graph->cut_count;
-    plan->marks = graph->marks;
-    plan->mark_count = graph->mark_count;
-    graph->marks = NULL;
-    graph->mark_count = graph->mark_capacity = 0;
     graph->cuts = NULL;
     graph->cut_count = graph->cut_capacity = 0;
     graph->exchanges = NULL;
@@ -27191,7 +27616,6 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->exchanges);
     diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
     diti_free(&device->env, plan->events);
-    diti_free(&device->env, plan->marks);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);
@@ -27984,8 +28408,7 @@ typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
     const char *before, *after; /* exact text around a prompt */
     const char *picture;        /* text in front of each picture, between `before` and the prompt; the picture's number,
-                                   from 1 on, stands for #; a blank in front stands between pictures
-                                   alone. NULL: pictures are not shown */
+                                   from 1 on, stands for #. NULL: pictures are not shown */
     const char *dropped;        /* the beginning of `before` whose states are no part of the text; "": none */
     const char *empty;          /* stands for an empty prompt */
     uint32_t tokens;            /* most tokens of the text, without those of `dropped` */
@@ -28019,7 +28442,6 @@ DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_
 typedef struct diti_encoder_traits {
     uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
     uint32_t vocabulary, positions, layers;
-    uint32_t source; /* columns of another encoder's states that it reads; 0: it reads tokens alone */
 } diti_encoder_traits;
 #define DITI_ENCODER_INPUTS 64u
 /* Inputs of decoder language models. */
@@ -28033,11 +28455,8 @@ enum {
     DITI_DECODER_VISION_COSINES,
     DITI_DECODER_VISION_SINES,
     DITI_DECODER_VISION_PICTURES,
-    DITI_DECODER_VISION_WINDOWS,
-    DITI_DECODER_VISION_PLACES, /* Qwen3-VL: F32 [patches, D], what tells where they are */
-    DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
+    DITI_DECODER_VISION_WINDOWS
 };
-#define DITI_VISION_DEEP 4u
 #define DITI_MOST_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
@@ -28054,12 +28473,8 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
-    diti_tensor deep[DITI_VISION_DEEP];      /* set by encoding: what is added to pictures' rows behind layer k */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
-    diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,
-                                         columns], and which are each prompt's */
-    uint32_t source_tokens;
-    diti_tensor pooled; /* CLIP, of encoding: F32 [batch, projected or columns] */
+    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
 } diti_encoder_use;
 typedef struct diti_encoder_type { /* each calls its own encoder self */
     bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
@@ -28080,7 +28495,6 @@ DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
 DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void);
-DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void); /* conditioner.c, docs/models.md 5.8 */
 
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
@@ -28152,7 +28566,7 @@ DIT_INTERNAL dit_result diti_decoder_write_inputs(const diti_decoder *decoder, d
                                                   const diti_encoder_use *use, const int32_t *ids,
                                                   const uint32_t *items, dit_error *err);
 
-/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7): Qwen2.5-VL's, Qwen3-VL's --- */
+/* --- vision towers of decoder language models (vision.c, docs/models.md 5.7) --- */
 typedef struct diti_vision diti_vision;
 /* The tower in the file that the loader reads, which makes tokens of so many columns; NULL: the file has none, or the
    loader has failed. */
@@ -28160,8 +28574,8 @@ DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loade
                                            uint32_t columns);
 /* Pixels along the side of a token. */
 DIT_INTERNAL uint32_t diti_vision_side(const diti_vision *vision);
-/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns], and use->deep. Token k,
-   line by line and picture after picture, is row places[k]. */
+/* Tokens of all pictures of a use, as vectors for the language model: F32 [tokens, columns]. Token k, line by line and
+   picture after picture, is row places[k]. */
 DIT_INTERNAL uint32_t diti_vision_tokens(const diti_encoder_use *use);
 DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encoder_use *use, uint32_t *places);
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use);
@@ -28171,9 +28585,8 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
 /* A picture's rows of the input DITI_DECODER_VISION_PIXELS: four for each token. rgba: of the grid's size. */
 DIT_INTERNAL void diti_vision_patches(const diti_vision *vision, const diti_vision_grid *grid, const uint8_t *rgba,
                                       float *out);
-/* The encoder's tower, NULL: it has none; and the token that stands for each of a picture's in a prompt. */
+/* The encoder's tower, and the token that stands for each of a picture's in a prompt; NULL: the encoder has none. */
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder);
-DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -31443,7 +31856,7 @@ static const diti_chat diti_chats[DITI_CHATS] = {
     {"QwenImage21Pipeline",
      DITI_CHAT_COMPREHEND DITI_CHAT_USER,
      DITI_CHAT_ANSWER,
-     " <image#>",
+     NULL,
      DITI_CHAT_COMPREHEND,
      " ",
      1024,
@@ -32796,41 +33209,31 @@ DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
 
 /* ==== src/text/vision.c ==== */
 
-/* The towers that show pictures to Qwen2.5-VL and Qwen3-VL (docs/models.md 5.7, 5.7.1): patches attend each other
-   within windows, in some blocks within the whole picture, and four of them become a token of the language model.
-   Patches stand window by window, the four of a token side by side, so that windows are runs of rows. Qwen3-VL's has no
-   windows, but places that were learned, and gives what some of its blocks make to the first layers of the language
-   model. */
+/* The tower that shows pictures to Qwen2.5-VL (docs/models.md 5.7): patches of 14 x 14 pixels attend each other within
+   windows, in some blocks within the whole picture, and four of them become a token of the language model. Patches
+   stand window by window, the four of a token side by side, so that windows are runs of rows. */
 
 #define DITI_VISION_MERGE 2u /* patches along a token's side */
 #define DITI_VISION_MAX_BLOCKS 64u
 
 typedef struct diti_vision_block {
-    diti_layer norm1, norm2;   /* [D]; Qwen3-VL's have biases */
+    diti_weight norm1, norm2;  /* [D] */
     diti_layer qkv, out;       /* [3D, D], [D, D] */
-    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden]; Qwen3-VL has no gate */
+    diti_layer gate, up, down; /* [hidden, D], [hidden, D], [D, hidden] */
 } diti_vision_block;
-
-/* Four patches of D as a token of the language model. */
-typedef struct diti_vision_merger {
-    diti_layer norm, in, out; /* [D], or of four patches [4D]; [4D, 4D], [columns of the language model, 4D] */
-} diti_vision_merger;
 
 typedef struct diti_vision_config {
     uint32_t blocks, columns, heads, head_dim, hidden, patch; /* columns: D */
     uint32_t window;                                          /* tokens along a window's side */
     uint64_t whole;                                           /* bit i: block i attends the whole picture */
-    bool third;                                               /* Qwen3-VL's */
-    uint32_t side;                                            /* places along a side of its grid */
-    uint32_t deep[DITI_VISION_DEEP], deep_count;              /* blocks whose rows go to layers 0, 1, ... */
 } diti_vision_config;
 
 struct diti_vision {
     diti_vision_config config;
     diti_layer patch; /* [D, 3 * 2 * patch * patch] */
     diti_vision_block *blocks;
-    diti_vision_merger merger, deep[DITI_VISION_DEEP];
-    float *places; /* on the host: [side * side, D]; NULL: none were learned */
+    diti_weight merge_norm;         /* [D] */
+    diti_layer merge_in, merge_out; /* [4D, 4D], [columns of the language model, 4D] */
 };
 
 /* ---- loading ---- */
@@ -32842,8 +33245,7 @@ static bool diti_vision_begin(diti_loader *loader) {
     loader->rename = NULL;
     for (i = 0; i < DITI_COUNT(prefixes); i++) {
         diti_loader_scope(loader, "%s", prefixes[i]);
-        if (diti_loader_find(loader, "merger.ln_q.weight") || diti_loader_find(loader, "merger.norm.weight"))
-            return true;
+        if (diti_loader_find(loader, "merger.ln_q.weight")) return true;
     }
     return false;
 }
@@ -32855,29 +33257,6 @@ static uint64_t diti_vision_read_whole(diti_settings *settings) {
     for (entry = list->first; entry; entry = entry->next)
         if (entry->number >= 0 && entry->number < DITI_VISION_MAX_BLOCKS) whole |= (uint64_t)1 << (int)entry->number;
     return whole;
-}
-
-/* As published, behind blocks 8, 16 and 24 of 27. */
-static void diti_vision_read_deep(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
-    const diti_json *list = diti_setting_numbers(settings, "deepstack_visual_indexes"),
-                    *entry = list ? list->first : NULL;
-    uint32_t i;
-    config->deep_count = diti_loader_count(loader, "deepstack_merger_list.", ".linear_fc1.weight");
-    if (config->deep_count > DITI_VISION_DEEP) config->deep_count = DITI_VISION_DEEP;
-    for (i = 0; i < config->deep_count; i++, entry = entry ? entry->next : NULL)
-        config->deep[i] = entry && entry->number >= 0 ? (uint32_t)entry->number : 8 * (i + 1);
-}
-
-/* No windows; the grid of places is square. */
-static void diti_vision_read_third(diti_loader *loader, diti_settings *settings, diti_vision_config *config) {
-    uint32_t places = diti_loader_dimension(loader, "pos_embed.weight", 0);
-    config->hidden = diti_loader_dimension(loader, "blocks.0.mlp.linear_fc1.weight", 0);
-    config->window = 1u << 20;
-    config->whole = UINT64_MAX;
-    config->side = (uint32_t)(sqrt((double)places) + 0.5);
-    diti_vision_read_deep(loader, settings, config);
-    if (config->side && config->side <= 1024 && config->side * config->side == places) return;
-    config->window = 0; /* refused with what else is out of range */
 }
 
 static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vision_config *config) {
@@ -32894,8 +33273,6 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
     config->whole = diti_vision_read_whole(&settings);
     if (settings.result != DIT_OK || err->result < 0) return;
     config->window = config->patch ? pixels / (DITI_VISION_MERGE * config->patch) : 0;
-    config->third = diti_loader_find(loader, "merger.norm.weight") != NULL;
-    if (config->third) diti_vision_read_third(loader, &settings, config);
     if (config->blocks && config->blocks <= DITI_VISION_MAX_BLOCKS && config->hidden && config->window &&
         config->columns % config->heads == 0 && config->columns / config->heads % 8 == 0 &&
         config->columns / config->heads <= 256 && config->patch <= 64) {
@@ -32908,70 +33285,36 @@ static void diti_vision_read(diti_loader *loader, const diti_json *json, diti_vi
               (unsigned)config->columns, (unsigned)config->patch);
 }
 
-static void diti_vision_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, bool biased,
-                                  const char *name) {
-    char full[64];
-    memset(out, 0, sizeof *out);
-    if (biased) diti_load_norm(loader, out, columns, name);
-    diti_format(full, sizeof full, "%s.weight", name);
-    if (!biased) diti_load_vector(loader, &out->weight, 1, columns, full);
-}
-
 static void diti_vision_load_block(diti_loader *loader, diti_vision_block *block, const diti_vision_config *config) {
     uint32_t d = config->columns;
-    bool third = config->third;
-    diti_vision_load_norm(loader, &block->norm1, d, third, "norm1");
+    diti_load_vector(loader, &block->norm1, 1, d, "norm1.weight");
     diti_load_layer(loader, &block->qkv, 3 * d, d, 1, "attn.qkv");
     diti_load_layer(loader, &block->out, d, d, 1, "attn.proj");
-    diti_vision_load_norm(loader, &block->norm2, d, third, "norm2");
-    if (!third) diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
-    diti_load_layer(loader, &block->up, config->hidden, d, 1, third ? "mlp.linear_fc1" : "mlp.up_proj");
-    diti_load_layer(loader, &block->down, d, config->hidden, 1, third ? "mlp.linear_fc2" : "mlp.down_proj");
-}
-
-/* width: of the norm, a patch's or four patches'. */
-static void diti_vision_load_merger(diti_loader *loader, diti_vision_merger *out, const diti_vision_config *config,
-                                    uint32_t width, uint32_t columns) {
-    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE * config->columns;
-    bool third = config->third;
-    diti_vision_load_norm(loader, &out->norm, width, third, third ? "norm" : "ln_q");
-    diti_load_layer(loader, &out->in, four, four, 1, third ? "linear_fc1" : "mlp.0");
-    diti_load_layer(loader, &out->out, columns, four, 1, third ? "linear_fc2" : "mlp.2");
-}
-
-/* The host has the places, of which each picture gets some in between. */
-static void diti_vision_load_places(diti_component *component, diti_loader *loader, diti_vision *vision) {
-    size_t count = (size_t)vision->config.side * vision->config.side * vision->config.columns;
-    const diti_stored_tensor *tensor = diti_loader_find(loader, "pos_embed.weight");
-    if (!tensor || diti_stored_tensor_elements(tensor) != count) return;
-    diti_loader_use(loader, tensor);
-    if (!loader->device) return; /* nothing is read */
-    vision->places = (float *)diti_component_array(component, loader, count, sizeof *vision->places);
-    if (vision->places) diti_checkpoint_read_float(loader->checkpoint, tensor, vision->places, count, &loader->error);
+    diti_load_vector(loader, &block->norm2, 1, d, "norm2.weight");
+    diti_load_layer(loader, &block->gate, config->hidden, d, 1, "mlp.gate_proj");
+    diti_load_layer(loader, &block->up, config->hidden, d, 1, "mlp.up_proj");
+    diti_load_layer(loader, &block->down, d, config->hidden, 1, "mlp.down_proj");
 }
 
 static void diti_vision_load_all(diti_component *component, diti_loader *loader, diti_vision *vision,
                                  uint32_t columns) {
     const diti_vision_config *config = &vision->config;
-    uint32_t i, d = config->columns;
+    uint32_t i, d = config->columns, four = DITI_VISION_MERGE * DITI_VISION_MERGE * d;
     char prefix[32];
     vision->blocks =
         (diti_vision_block *)diti_component_array(component, loader, config->blocks, sizeof *vision->blocks);
     if (!vision->blocks) return;
     diti_format(prefix, sizeof prefix, "%s", loader->scope);
-    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, config->third, "patch_embed.proj");
+    diti_load_conv(loader, &vision->patch, d, 3, 2, config->patch, false, "patch_embed.proj");
     vision->patch.weight.kernel = vision->patch.weight.frames = 1; /* patches are columns as they are stored */
-    if (config->third) diti_vision_load_places(component, loader, vision);
     for (i = 0; i < config->blocks; i++) {
         diti_loader_scope(loader, "%sblocks.%u.", prefix, (unsigned)i);
         diti_vision_load_block(loader, &vision->blocks[i], config);
     }
-    diti_loader_scope(loader, "%smerger.", prefix);
-    diti_vision_load_merger(loader, &vision->merger, config, d, columns);
-    for (i = 0; i < config->deep_count; i++) {
-        diti_loader_scope(loader, "%sdeepstack_merger_list.%u.", prefix, (unsigned)i);
-        diti_vision_load_merger(loader, &vision->deep[i], config, DITI_VISION_MERGE * DITI_VISION_MERGE * d, columns);
-    }
+    diti_loader_scope(loader, "%s", prefix);
+    diti_load_vector(loader, &vision->merge_norm, 1, d, "merger.ln_q.weight");
+    diti_load_layer(loader, &vision->merge_in, four, four, 1, "merger.mlp.0");
+    diti_load_layer(loader, &vision->merge_out, columns, four, 1, "merger.mlp.2");
 }
 
 DIT_INTERNAL diti_vision *diti_vision_load(diti_component *component, diti_loader *loader, const diti_json *json,
@@ -33037,12 +33380,11 @@ DIT_INTERNAL void diti_vision_order(const diti_vision *vision, const diti_encode
 
 /* ---- the graph ---- */
 
-static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_layer *layer, const char *name) {
+static diti_tensor diti_vision_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.rms = !layer->bias.part_count;
+    desc.rms = true;
     desc.eps = 1e-6f;
-    desc.weight = &layer->weight;
-    if (!desc.rms) desc.bias = &layer->bias;
+    desc.weight = weight;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
@@ -33107,33 +33449,15 @@ static void diti_vision_run_block(const diti_vision *vision, diti_graph *graph, 
     h = diti_vision_linear(graph, h, &block->qkv, DITI_ACTIVATION_NONE, 0, "vision_qkv");
     diti_vision_add(graph, x, diti_vision_attend(vision, graph, use, index, h), &block->out, "vision_attention_out");
     h = diti_vision_norm(graph, x, &block->norm2, "vision_norm2");
-    if (vision->config.third)
-        h = diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_TANH, 0, "vision_up");
-    else
-        h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
-                               diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
-                               "vision_gate");
+    h = diti_vision_linear(graph, h, &block->gate, DITI_ACTIVATION_SILU,
+                           diti_vision_linear(graph, h, &block->up, DITI_ACTIVATION_NONE, 0, "vision_up"),
+                           "vision_gate");
     diti_vision_add(graph, x, h, &block->down, "vision_down");
-}
-
-/* F32 [tokens, columns of the language model]. */
-static diti_tensor diti_vision_merge(diti_graph *graph, diti_tensor x, const diti_vision_merger *merger) {
-    uint32_t four = merger->in.weight.columns, tokens = diti_tensor_rows(graph, x) / 4;
-    bool all = merger->norm.weight.columns == four; /* the norm is of four patches together */
-    diti_linear_desc desc = DITI_ZERO;
-    if (all) x = diti_tensor_reshape(graph, x, tokens, four);
-    x = diti_vision_norm(graph, x, &merger->norm, "vision_norm_out");
-    if (!all) x = diti_tensor_reshape(graph, x, tokens, four);
-    x = diti_vision_linear(graph, x, &merger->in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
-    desc.bias = &merger->out.bias;
-    desc.out_f32 = true;
-    desc.name = "vision_merge_out";
-    return diti_linear(graph, x, &merger->out.weight, &desc);
 }
 
 DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph *graph, diti_encoder_use *use) {
     const diti_vision_config *config = &vision->config;
-    uint32_t patches = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use), i, k;
+    uint32_t four = DITI_VISION_MERGE * DITI_VISION_MERGE, patches = four * diti_vision_tokens(use), i;
     uint32_t half = config->head_dim / 2;
     diti_tensor *inputs = use->inputs, x;
     diti_linear_desc desc = DITI_ZERO;
@@ -33145,23 +33469,22 @@ DIT_INTERNAL diti_tensor diti_vision_emit(const diti_vision *vision, diti_graph 
         diti_tensor_input(graph, DITI_U32, use->picture_count, DITI_ITEM_WORDS, "pictures");
     inputs[DITI_DECODER_VISION_WINDOWS] =
         diti_tensor_input(graph, DITI_U32, diti_vision_windows(vision, use), DITI_ITEM_WORDS, "windows");
-    if (vision->places)
-        inputs[DITI_DECODER_VISION_PLACES] =
-            diti_tensor_input(graph, DITI_F32, patches, config->columns, "places of patches");
-    desc.bias = config->third ? &vision->patch.bias : NULL;
-    desc.residual = inputs[DITI_DECODER_VISION_PLACES];
     desc.out_f32 = true;
     desc.name = "vision_patches";
     x = diti_linear(graph, inputs[DITI_DECODER_VISION_PIXELS], &vision->patch.weight, &desc);
     for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "vision block", i);
         diti_vision_run_block(vision, graph, use, i, x);
-        for (k = 0; k < config->deep_count; k++)
-            if (config->deep[k] == i) use->deep[k] = diti_vision_merge(graph, x, &vision->deep[k]);
     }
     diti_graph_scope(graph, NULL, 0);
-    return diti_vision_merge(graph, x, &vision->merger);
+    x = diti_vision_norm(graph, x, &vision->merge_norm, "vision_norm_out");
+    x = diti_tensor_reshape(graph, x, patches / four, four * config->columns);
+    x = diti_vision_linear(graph, x, &vision->merge_in, DITI_ACTIVATION_GELU_ERF, 0, "vision_merge_in");
+    desc.bias = &vision->merge_out.bias;
+    desc.name = "vision_merge_out";
+    return diti_linear(graph, x, &vision->merge_out.weight, &desc);
 }
+
 /* ---- what the host writes ---- */
 
 /* Angles of a patch: its line, then its column, times 10000^(-4i / head_dim). */
@@ -33176,30 +33499,7 @@ static void diti_vision_angles(const diti_vision *vision, uint32_t line, uint32_
     }
 }
 
-/* Between the four nearest places of the grid, whose corners are those of the picture. */
-static void diti_vision_between(const diti_vision *vision, const diti_vision_grid *grid, uint32_t line, uint32_t column,
-                                float *out) {
-    uint32_t side = vision->config.side, d = vision->config.columns, at[2][2], c;
-    uint32_t places[2] = {line, column},
-             counts[2] = {DITI_VISION_MERGE * grid->rows, DITI_VISION_MERGE * grid->columns};
-    float part[2];
-    for (c = 0; c < 2; c++) {
-        float place = (float)places[c] * (float)(side - 1) / (float)(counts[c] > 1 ? counts[c] - 1 : 1);
-        at[c][0] = (uint32_t)place;
-        at[c][1] = at[c][0] + 1 < side ? at[c][0] + 1 : side - 1;
-        part[c] = place - (float)at[c][0];
-    }
-    for (c = 0; c < d; c++) {
-        const float *rows[2];
-        rows[0] = vision->places + (size_t)at[0][0] * side * d + c;
-        rows[1] = vision->places + (size_t)at[0][1] * side * d + c;
-        out[c] = (1 - part[0]) * ((1 - part[1]) * rows[0][at[1][0] * d] + part[1] * rows[0][at[1][1] * d]) +
-                 part[0] * ((1 - part[1]) * rows[1][at[1][0] * d] + part[1] * rows[1][at[1][1] * d]);
-    }
-}
-
 typedef struct diti_vision_tables {
-    float *places;
     float *cosines, *sines;
     uint32_t *windows, *pictures;
 } diti_vision_tables;
@@ -33212,13 +33512,9 @@ static void diti_vision_fill(const diti_vision *vision, const diti_encoder_use *
         uint32_t begin = row, first = row;
         bool new_window, more;
         do {
-            for (k = 0; k < merge * merge; k++, row++) {
-                uint32_t line = merge * at.row + k / merge, column = merge * at.column + k % merge;
-                diti_vision_angles(vision, line, column, out->cosines + (size_t)row * half,
-                                   out->sines + (size_t)row * half);
-                if (out->places)
-                    diti_vision_between(vision, grid, line, column, out->places + (size_t)row * vision->config.columns);
-            }
+            for (k = 0; k < merge * merge; k++, row++)
+                diti_vision_angles(vision, merge * at.row + k / merge, merge * at.column + k % merge,
+                                   out->cosines + (size_t)row * half, out->sines + (size_t)row * half);
             more = diti_vision_next(grid, vision->config.window, &at, &new_window);
             if (!new_window) continue;
             out->windows[window * 4] = out->windows[window * 4 + 2] = first;
@@ -33236,20 +33532,16 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     uint32_t rows = DITI_VISION_MERGE * DITI_VISION_MERGE * diti_vision_tokens(use);
     size_t count = (size_t)rows * (vision->config.head_dim / 2), windows = diti_vision_windows(vision, use);
     const diti_tensor *inputs = use->inputs;
-    size_t places = inputs[DITI_DECODER_VISION_PLACES] ? (size_t)rows * vision->config.columns : 0;
     diti_vision_tables tables;
     dit_result result;
-    tables.places = places ? (float *)diti_alloc_array(env, places, sizeof(float)) : NULL;
     tables.cosines = (float *)diti_alloc_array(env, 2 * count, sizeof(float));
     tables.windows =
         (uint32_t *)diti_alloc_array(env, (windows + use->picture_count) * DITI_ITEM_WORDS, sizeof(uint32_t));
-    if (tables.cosines && tables.windows && (tables.places || !places)) {
+    if (tables.cosines && tables.windows) {
         tables.sines = tables.cosines + count;
         tables.pictures = tables.windows + windows * DITI_ITEM_WORDS;
         diti_vision_fill(vision, use, &tables);
         result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_COSINES], tables.cosines, count * 4, err);
-        if (result >= 0 && places)
-            result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_PLACES], tables.places, places * 4, err);
         if (result >= 0)
             result = diti_plan_write(plan, inputs[DITI_DECODER_VISION_SINES], tables.sines, count * 4, err);
         if (result >= 0)
@@ -33261,7 +33553,6 @@ DIT_INTERNAL dit_result diti_vision_write(const diti_vision *vision, const diti_
     } else {
         result = diti_fail_memory(err, "the patches of pictures");
     }
-    diti_free(env, tables.places);
     diti_free(env, tables.cosines);
     diti_free(env, tables.windows);
     return result;
@@ -33275,12 +33566,11 @@ static void diti_vision_patch(const diti_vision *vision, const uint8_t *rgba, ui
     uint32_t side = vision->config.patch, c, y, x;
     for (c = 0; c < 3; c++) {
         float *first = out + (size_t)c * 2 * side * side;
-        float middle = vision->config.third ? 0.5f : mean[c], spread = vision->config.third ? 0.5f : std[c];
         for (y = 0; y < side; y++)
             for (x = 0; x < side; x++)
                 first[y * side + x] =
-                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - middle * 255.0f) /
-                    (spread * 255.0f);
+                    ((float)rgba[((size_t)(line * side + y) * width + column * side + x) * 4 + c] - mean[c] * 255.0f) /
+                    (std[c] * 255.0f);
         memcpy(first + side * side, first, sizeof *first * side * side);
     }
 }
@@ -33331,7 +33621,6 @@ typedef struct diti_decoder_config {
     bool interleaved;        /* llama.cpp's order of rows: pairs (2i, 2i + 1) are rotated, else (i, i + head_dim / 2) */
     diti_activation activation;
     uint32_t sections[3]; /* pairs of a head that rotate by the row in time, the line and the column of a picture */
-    bool weaves;          /* Qwen3-VL: these take turns, as far as each has pairs */
     int32_t picture;      /* token that stands for one of a picture's */
     uint32_t taps[DITI_TAPS], tap_count;
     bool normed; /* the last state, if it is wanted, is behind the final norm */
@@ -33424,11 +33713,10 @@ static uint32_t diti_decoder_count(const diti_checkpoint *checkpoint, const char
     return value >= 1 && value <= 1u << 20 ? (uint32_t)value : 0;
 }
 
-/* As published, 16, 24 and 24 of 64, Qwen3-VL's 24, 20 and 20; the same shares of other heads. */
+/* As published, 16, 24 and 24 of 64; the same shares of other heads. */
 static void diti_decoder_assume_sections(diti_decoder_config *config) {
     uint32_t half = config->head_dim / 2;
-    config->weaves = config->head_norms;
-    config->sections[1] = config->sections[2] = config->weaves ? half * 5 / 16 : half * 3 / 8;
+    config->sections[1] = config->sections[2] = half * 3 / 8;
     config->sections[0] = half - 2 * config->sections[1];
 }
 
@@ -33666,8 +33954,6 @@ static void diti_decoder_load_all(diti_component *component, diti_loader *loader
 
 DIT_INTERNAL const diti_vision *diti_decoder_vision(const diti_decoder *decoder) { return decoder->vision; }
 
-DIT_INTERNAL int32_t diti_decoder_picture(const diti_decoder *decoder) { return decoder->config.picture; }
-
 DIT_INTERNAL dit_result diti_decoder_load(diti_device *device, const diti_env *env, const diti_json *config,
                                           const diti_checkpoint *checkpoint, const char *prefix,
                                           const diti_load_options *options, diti_decoder **out, dit_error *err) {
@@ -33724,7 +34010,6 @@ static void diti_decoder_angles(const diti_decoder *decoder, const diti_decoder_
     uint32_t half = config->head_dim / 2, j;
     for (j = 0; j < half; j++) {
         uint32_t axis = j < config->sections[0] ? 0 : j < config->sections[0] + config->sections[1] ? 1 : 2;
-        if (config->weaves) axis = j % 3 && j < 3 * config->sections[j % 3] ? j % 3 : 0;
         float power = (float)pow((double)config->theta, (double)((float)(2 * j) / (float)(2 * half)));
         float angle = (float)place->at[axis] * (1.0f / power);
         cosines[j] = (float)cos((double)angle);
@@ -33779,11 +34064,6 @@ static dit_result diti_decoder_write_order(const diti_decoder *decoder, diti_pla
     diti_vision_order(decoder->vision, use, order + use->rows);
     diti_decoder_order(decoder, use, ids, items, order + use->rows, order);
     result = diti_plan_write(plan, use->inputs[DITI_DECODER_ORDER], order, use->rows * sizeof *order, err);
-    if (result >= 0 && use->inputs[DITI_DECODER_DEEP]) {
-        uint32_t row; /* text is behind the rows of pictures, where there are zeros */
-        for (row = 0; row < use->rows; row++) order[row] = order[row] < use->rows ? tokens : order[row] - use->rows;
-        result = diti_plan_write(plan, use->inputs[DITI_DECODER_DEEP], order, use->rows * sizeof *order, err);
-    }
     if (result >= 0) result = diti_vision_write(decoder->vision, &decoder->base.env, plan, use, err);
     diti_free(&decoder->base.env, order);
     return result;
@@ -33935,14 +34215,6 @@ static diti_tensor diti_decoder_gated(const diti_decoder *decoder, diti_graph *g
     return diti_linear(graph, h, &block->gate, &gate);
 }
 
-/* The rows of pictures of x F32 [rows, d] get what the tower has for the layer. */
-static void diti_decoder_deepen(diti_graph *graph, const diti_encoder_use *use, diti_tensor deep, diti_tensor x) {
-    diti_elementwise_desc add = DITI_ZERO;
-    add.add = add.out = x;
-    add.name = "decoder_pictures";
-    diti_elementwise(graph, diti_gather_tensor(graph, deep, use->inputs[DITI_DECODER_DEEP], "decoder_pictures"), &add);
-}
-
 /* x F32 [rows, d] is changed in place. */
 static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *graph, const diti_encoder_use *use,
                                    uint32_t index, diti_tensor x) {
@@ -33953,7 +34225,6 @@ static void diti_decoder_run_block(const diti_decoder *decoder, diti_graph *grap
     h = diti_decoder_norm(decoder, graph, x, &block->ff_norm, NULL, 0, false, "decoder_norm2");
     h = diti_decoder_gated(decoder, graph, block, h);
     diti_decoder_residual(decoder, graph, x, h, &block->down, &block->last_norm, "decoder_down");
-    if (index < DITI_VISION_DEEP && use->deep[index]) diti_decoder_deepen(graph, use, use->deep[index], x);
 }
 
 /* Vectors that the tower makes of pictures take the places of the tokens that stand for them. */
@@ -33965,8 +34236,6 @@ static diti_tensor diti_decoder_show(const diti_decoder *decoder, diti_graph *gr
     diti_copy(graph, x, diti_tensor_view(graph, both, 0, use->rows, 0, d), "decoder_embedding");
     diti_copy(graph, diti_vision_emit(decoder->vision, graph, use),
               diti_tensor_view(graph, both, use->rows, tokens, 0, d), "decoder_pictures");
-    if (use->deep[0])
-        use->inputs[DITI_DECODER_DEEP] = diti_tensor_input(graph, DITI_U32, 1, use->rows, "pictures' rows");
     return diti_gather_tensor(graph, both, use->inputs[DITI_DECODER_ORDER], "decoder_pictures");
 }
 
@@ -34057,267 +34326,6 @@ DIT_INTERNAL const diti_encoder_type *diti_decoder_type(void) {
     return &type;
 }
 
-#ifndef DIT_NO_ANIMA
-
-/* ==== src/text/conditioner.c ==== */
-
-/* Anima's text conditioner (docs/models.md 5.8): tokens of T5's vocabulary attend each other and the states that a
-   language model has of the same prompt. Norms are RMS norms before each sublayer; both attentions rotate by position.
- */
-
-typedef struct diti_conditioner_attention {
-    diti_layer q, k, v, out;    /* [d, d], [d, columns of what is read] twice, [d, d] */
-    diti_weight q_norm, k_norm; /* [head_dim] */
-} diti_conditioner_attention;
-
-typedef struct diti_conditioner_block {
-    diti_weight norms[3]; /* [d]: before its own tokens, before the states, before the feed-forward */
-    diti_conditioner_attention own, cross;
-    diti_layer up, down; /* [hidden, d], [d, hidden] */
-} diti_conditioner_block;
-
-typedef struct diti_conditioner_config {
-    uint32_t blocks, width, columns, vocabulary, source, head_dim, hidden; /* width: d; columns: of the result */
-} diti_conditioner_config;
-
-typedef struct diti_conditioner {
-    diti_component base;
-    diti_conditioner_config config;
-    diti_encoder_traits traits;
-    diti_weight embedding; /* [vocabulary, columns] */
-    diti_layer in, out;    /* [d, columns], where these differ, and [columns, d] */
-    diti_weight norm;      /* [columns] */
-    diti_conditioner_block *blocks;
-} diti_conditioner;
-
-/* ---- loading ---- */
-
-static dit_result diti_conditioner_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                        dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_conditioner_config, vocabulary), "embed.weight", 0},
-        {offsetof(diti_conditioner_config, columns), "embed.weight", 1},
-        {offsetof(diti_conditioner_config, width), "blocks.0.self_attn.o_proj.weight", 0},
-        {offsetof(diti_conditioner_config, source), "blocks.0.cross_attn.k_proj.weight", 1},
-        {offsetof(diti_conditioner_config, hidden), "blocks.0.mlp.0.weight", 0},
-        {offsetof(diti_conditioner_config, head_dim), "blocks.0.self_attn.q_norm.weight", 0}};
-    diti_conditioner_config *config = &((diti_conditioner *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the text conditioner's config.json", err);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".mlp.0.weight");
-    if (settings.result != DIT_OK) return settings.result;
-    if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
-        config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
-        return DIT_OK;
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: a text conditioner of %u blocks and heads of %u in a width of %u is out of range",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)config->blocks, (unsigned)config->head_dim,
-                     (unsigned)config->width);
-}
-
-static void diti_conditioner_load_attention(diti_loader *loader, diti_conditioner_attention *out,
-                                            const diti_conditioner_config *config, uint32_t index, const char *name,
-                                            uint32_t columns) {
-    uint32_t d = config->width;
-    diti_loader_scope(loader, "blocks.%u.%s.", (unsigned)index, name);
-    diti_load_bare(loader, &out->q, d, d, "q_proj");
-    diti_load_bare(loader, &out->k, d, columns, "k_proj");
-    diti_load_bare(loader, &out->v, d, columns, "v_proj");
-    diti_load_bare(loader, &out->out, d, d, "o_proj");
-    diti_load_vector(loader, &out->q_norm, 1, config->head_dim, "q_norm.weight");
-    diti_load_vector(loader, &out->k_norm, 1, config->head_dim, "k_norm.weight");
-}
-
-static void diti_conditioner_load_all(diti_component *component, diti_loader *loader) {
-    static const char *const norms[] = {"norm_self_attn.weight", "norm_cross_attn.weight", "norm_mlp.weight"};
-    diti_conditioner *conditioner = (diti_conditioner *)(void *)component;
-    const diti_conditioner_config *config = &conditioner->config;
-    uint32_t i, k;
-    conditioner->blocks =
-        (diti_conditioner_block *)diti_component_array(component, loader, config->blocks, sizeof *conditioner->blocks);
-    if (!conditioner->blocks) return;
-    conditioner->traits.columns = config->columns;
-    conditioner->traits.vocabulary = config->vocabulary;
-    conditioner->traits.layers = config->blocks;
-    conditioner->traits.source = config->source;
-    diti_load_table(loader, &conditioner->embedding, config->vocabulary, config->columns, "embed.weight");
-    if (diti_loader_find(loader, "in_proj.weight"))
-        diti_load_layer(loader, &conditioner->in, config->width, config->columns, 1, "in_proj");
-    for (i = 0; i < config->blocks; i++) {
-        diti_conditioner_block *block = &conditioner->blocks[i];
-        diti_conditioner_load_attention(loader, &block->own, config, i, "self_attn", config->width);
-        diti_conditioner_load_attention(loader, &block->cross, config, i, "cross_attn", config->source);
-        diti_loader_scope(loader, "blocks.%u.", (unsigned)i);
-        for (k = 0; k < 3; k++) diti_load_vector(loader, &block->norms[k], 1, config->width, norms[k]);
-        diti_load_layer(loader, &block->up, config->hidden, config->width, 1, "mlp.0");
-        diti_load_layer(loader, &block->down, config->width, config->hidden, 1, "mlp.2");
-    }
-    diti_loader_scope(loader, "%s", "");
-    diti_load_layer(loader, &conditioner->out, config->columns, config->width, 1, "out_proj");
-    diti_load_vector(loader, &conditioner->norm, 1, config->columns, "norm.weight");
-}
-
-/* ---- the graph ---- */
-
-enum { DITI_CONDITIONER_COSINES, DITI_CONDITIONER_SINES }; /* inputs F32 [tokens, head_dim / 2] */
-
-static diti_tensor diti_conditioner_norm(diti_graph *graph, diti_tensor x, const diti_weight *weight, bool last) {
-    diti_norm_desc desc = DITI_ZERO;
-    desc.rms = true;
-    desc.eps = 1e-6f;
-    desc.weight = weight;
-    desc.out_f32 = last;
-    desc.name = "conditioner_norm";
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_conditioner_linear(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                           diti_activation activation, diti_tensor residual, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.activation = activation;
-    desc.residual = desc.out = residual;
-    desc.name = name;
-    return diti_linear(graph, x, &layer->weight, &desc);
-}
-
-/* Heads of h through layer, normed and rotated by their places among so many tokens. */
-static diti_tensor diti_conditioner_heads(const diti_conditioner *conditioner, diti_graph *graph,
-                                          const diti_encoder_use *use, diti_tensor h, const diti_layer *layer,
-                                          const diti_weight *norm, uint32_t tokens) {
-    const diti_conditioner_config *config = &conditioner->config;
-    diti_qkv_desc desc = DITI_ZERO;
-    diti_tensor x = diti_conditioner_linear(graph, h, layer, DITI_ACTIVATION_NONE, 0, "conditioner_heads");
-    desc.heads = config->width / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.norm = DITI_QKV_RMS;
-    desc.eps = 1e-6f;
-    desc.weight = norm;
-    desc.half_split = true;
-    desc.cosines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_COSINES], 0, tokens, 0, config->head_dim / 2);
-    desc.sines = diti_tensor_view(graph, use->inputs[DITI_CONDITIONER_SINES], 0, tokens, 0, config->head_dim / 2);
-    desc.tokens = tokens;
-    desc.name = "conditioner_rotate";
-    diti_qk_norm_rope(graph, x, &desc);
-    return x;
-}
-
-/* x += out(attention of norm x to what `from` has, as far as items name it). */
-static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_graph *graph, const diti_encoder_use *use,
-                                    const diti_conditioner_attention *w, diti_tensor x, diti_tensor h, diti_tensor from,
-                                    uint32_t tokens, diti_tensor items) {
-    const diti_conditioner_config *config = &conditioner->config;
-    diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_conditioner_heads(conditioner, graph, use, h, &w->q, &w->q_norm, use->tokens);
-    diti_tensor k = diti_conditioner_heads(conditioner, graph, use, from, &w->k, &w->k_norm, tokens);
-    diti_tensor v = diti_conditioner_linear(graph, from, &w->v, DITI_ACTIVATION_NONE, 0, "conditioner_values");
-    desc.batch = use->batch;
-    desc.heads = config->width / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.items = items;
-    desc.most_keys = tokens;
-    desc.name = "conditioner_attention";
-    diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
-                            "conditioner_out");
-}
-
-static diti_tensor diti_conditioner_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
-    const diti_conditioner *conditioner = (const diti_conditioner *)self;
-    const diti_conditioner_config *config = &conditioner->config;
-    uint32_t most = use->tokens > use->source_tokens ? use->tokens : use->source_tokens, i;
-    diti_tensor x = diti_gather_rows(graph, &conditioner->embedding, use->ids, "conditioner_embedding"), h;
-    diti_linear_desc in = DITI_ZERO;
-    use->inputs[DITI_CONDITIONER_COSINES] =
-        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner cosines");
-    use->inputs[DITI_CONDITIONER_SINES] =
-        diti_tensor_input(graph, DITI_F32, most, config->head_dim / 2, "conditioner sines");
-    in.bias = &conditioner->in.bias;
-    in.out_f32 = true;
-    in.name = "conditioner_in";
-    if (conditioner->in.weight.part_count) x = diti_linear(graph, x, &conditioner->in.weight, &in);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-        const diti_conditioner_block *block = &conditioner->blocks[i];
-        diti_graph_scope(graph, "block", i);
-        h = diti_conditioner_norm(graph, x, &block->norms[0], false);
-        diti_conditioner_attend(conditioner, graph, use, &block->own, x, h, h, use->tokens, use->items);
-        h = diti_conditioner_norm(graph, x, &block->norms[1], false);
-        diti_conditioner_attend(conditioner, graph, use, &block->cross, x, h, use->source, use->source_tokens,
-                                use->source_items);
-        h = diti_conditioner_norm(graph, x, &block->norms[2], false);
-        h = diti_conditioner_linear(graph, h, &block->up, DITI_ACTIVATION_GELU_ERF, 0, "conditioner_up");
-        diti_conditioner_linear(graph, h, &block->down, DITI_ACTIVATION_NONE, x, "conditioner_down");
-    }
-    diti_graph_scope(graph, NULL, 0);
-    in.bias = &conditioner->out.bias;
-    x = diti_conditioner_norm(graph, diti_linear(graph, x, &conditioner->out.weight, &in), &conditioner->norm, true);
-    if (use->weights) diti_weigh_rows(graph, x, use->weights, "conditioner_weigh");
-    return x;
-}
-
-/* ---- what the host writes, and what those call who do not ask which encoder it is ---- */
-
-static dit_result diti_conditioner_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
-                                         const int32_t *ids, const uint32_t *items, dit_error *err) {
-    const diti_conditioner *conditioner = (const diti_conditioner *)self;
-    const diti_tensor *inputs = use->inputs;
-    uint32_t half = conditioner->config.head_dim / 2, rows = plan->tensors[inputs[DITI_CONDITIONER_COSINES]].rows, i;
-    size_t count = (size_t)rows * half;
-    float *cosines = (float *)diti_alloc_array(&conditioner->base.env, 2 * count, sizeof *cosines);
-    dit_result result;
-    (void)ids;
-    (void)items;
-    if (!cosines) return diti_fail_memory(err, "the text conditioner's positions");
-    for (i = 0; i < count; i++) {
-        double angle = (double)(i / half) * pow(10000.0, -(double)(i % half) / half);
-        cosines[i] = (float)cos(angle);
-        cosines[count + i] = (float)sin(angle);
-    }
-    result = diti_plan_write(plan, inputs[DITI_CONDITIONER_COSINES], cosines, count * sizeof *cosines, err);
-    if (result >= 0)
-        result = diti_plan_write(plan, inputs[DITI_CONDITIONER_SINES], cosines + count, count * sizeof *cosines, err);
-    diti_free(&conditioner->base.env, cosines);
-    return result;
-}
-
-static dit_result diti_conditioner_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                        const diti_checkpoint *checkpoint, const char *prefix,
-                                        const diti_load_options *options, void **out, dit_error *err) {
-    static const diti_component_kind kind = {"text conditioner",    "text_conditioner",        sizeof(diti_conditioner),
-                                             diti_conditioner_read, diti_conditioner_load_all, NULL};
-    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL, NULL};
-    diti_component *component = NULL;
-    dit_result result = diti_component_load(&kind, &from, &component, err);
-    *out = component;
-    return result;
-}
-
-static void diti_conditioner_destroy(void *self) {
-    if (self) diti_component_free(&((diti_conditioner *)self)->base);
-}
-
-static const diti_encoder_traits *diti_conditioner_traits(const void *self) {
-    return &((const diti_conditioner *)self)->traits;
-}
-
-static const diti_weights *diti_conditioner_weights(const void *self) {
-    return &((const diti_conditioner *)self)->base.weights;
-}
-
-DIT_INTERNAL const diti_encoder_type *diti_conditioner_type(void) {
-    static const diti_encoder_type type = {false,
-                                           true,
-                                           diti_conditioner_load,
-                                           diti_conditioner_destroy,
-                                           diti_conditioner_traits,
-                                           diti_conditioner_weights,
-                                           diti_conditioner_encode,
-                                           diti_conditioner_write};
-    return &type;
-}
-
-#endif
-
 /* ==== src/model/model.h ==== */
 /* model: one file per transformer family. It reads its config and key names, loads weights, and emits the ops of one
  * denoiser evaluation. */
@@ -34331,9 +34339,8 @@ typedef enum diti_encoder_kind {
     DITI_ENCODER_CLIP_L,
     DITI_ENCODER_CLIP_G,
     DITI_ENCODER_BERT,
-    DITI_ENCODER_CONDITIONER, /* makes the text of T5's tokens and of what the encoder before it says */
-    DITI_ENCODER_QWEN3,       /* decoder language models from here on; Qwen3-VL's text path as well */
-    DITI_ENCODER_QWEN2,       /* Qwen2.5, Qwen2.5-VL's text path */
+    DITI_ENCODER_QWEN3, /* decoder language models from here on; Qwen3-VL's text path as well */
+    DITI_ENCODER_QWEN2, /* Qwen2.5, Qwen2.5-VL's text path */
     DITI_ENCODER_GEMMA2,
     DITI_ENCODER_MISTRAL,
     DITI_ENCODER_LLAMA
@@ -34398,9 +34405,8 @@ typedef struct diti_model_traits {
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     bool caches_references; /* diti_denoise.keeps_references is understood */
-    bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
-    bool keeps_references;   /* the model was trained so */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    bool keeps_references;  /* the model was trained so */
+    uint32_t references;    /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens as they are */
     uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
@@ -34477,15 +34483,11 @@ typedef struct diti_stage_inbox {
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
 } diti_stage_inbox;
 
-/* Keys and values of rows in front, which read nothing of the image and are as at timestep 0: of pictures that are
-   referred to, or of a prompt and its pictures. A block has [rows, 2 * heads here * head_dim] in the format of queries,
-   keys and values. */
+/* Keys and values of pictures that are referred to, which attend each other alone and are as at timestep 0: of each
+   block [lead, 2 * heads here * head_dim] in the format of queries, keys and values. */
 typedef struct diti_reference_kv {
     diti_tensor kept[DITI_MAX_BLOCKS];
-    diti_tensor items;    /* input U32 [branches * batch, DITI_ITEM_WORDS]: every prompt has as many of the rows, behind
-                             those of an item, which attends some of both; 0: all items attend all rows */
-    diti_tensor segments; /* input U32 [any, DITI_ITEM_WORDS]: rows and what they attend; 0: those of an item do all */
-    bool fills;           /* the evaluation at hand makes them */
+    bool fills; /* the evaluation at hand makes them */
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
@@ -34546,10 +34548,8 @@ typedef struct diti_denoise {
                                 with the first of them; patches 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;                  /* 0 where traits.references is 0 */
-    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
-                                                  that a language model has of a reference */
-    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
+    uint32_t reference_count;        /* 0 where traits.references is 0 */
+    bool keeps_references;           /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -34994,14 +34994,6 @@ DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denois
                                    diti_heads_flow *flow, uint32_t kind);
 DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
-/* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
-   are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
-DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
-                                                     diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
-/* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
-                                                            const diti_env *env, const uint32_t *counts,
-                                                            dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
    denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
@@ -35540,7 +35532,7 @@ static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, con
     desc->cut.columns[0].first = first;
     desc->cut.columns[0].count = end - first;
     if (diti_type_is_i8(weight->type))
-        return diti_quantize_columns(graph, x, first, end - first, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+        return diti_quantize_columns(graph, x, first, end - first, diti_type_is_rotated(weight->type), "quantize");
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
@@ -35574,7 +35566,7 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
     if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
         diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
-    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, diti_type_is_rotated(reader->type), "quantize");
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
@@ -36114,7 +36106,7 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     const diti_weight *reader = sublayer->streams == DITI_STREAMS_TWO ? NULL : diti_fused_linear_reader(sublayer->qkv);
     diti_heads_flow flow;
     if (reader && !diti_graph_failed(p->graph) && diti_tensor_get(p->graph, h)->format != DITI_I8)
-        h = diti_quantize(p->graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize"); /* once for all */
+        h = diti_quantize(p->graph, h, diti_type_is_rotated(reader->type), "quantize"); /* once for all */
     diti_attend_begin(p->graph, p->denoise, desc, qkv, &flow);
     for (kind = 3; kind-- > 0 && !diti_graph_failed(p->graph);) {
         diti_tensor part = diti_sublayer_kinds(p, qkv, sublayer, kind, 1);
@@ -36301,7 +36293,7 @@ static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, co
                                            diti_tensor *out) {
     uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
     if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
-        (p->denoise->reference_kv && p->denoise->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
+        sublayer->streams == DITI_STREAMS_IMAGE)
         return false;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
@@ -36573,10 +36565,9 @@ static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
     return (desc->kv_heads ? desc->kv_heads : desc->heads) * desc->head_dim;
 }
 
-/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim], of which each item
-   attends those that `items` names; 0: all its own. */
-static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor items, diti_tensor q,
-                                    diti_tensor kv, uint32_t first_column, diti_tensor out, diti_tensor lse) {
+/* q: the first columns of qkv, k and v: those of kv [items * keys, 2 * heads of either * head_dim]. */
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
+                                    uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = diti_attend_kv_width(desc);
     uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
@@ -36586,8 +36577,6 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.head_dim = desc->head_dim;
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
-    attention.items = items;
-    attention.most_keys = rows / desc->items;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -36604,18 +36593,15 @@ static diti_tensor diti_reference_kv_join(diti_graph *graph, const diti_denoise 
                                           uint32_t first, uint32_t all, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv) / desc->items, i, k;
     diti_tensor kept = denoise->reference_kv->kept[denoise->block], kv;
-    uint32_t prompts = denoise->reference_kv->items ? denoise->text_batch : 1;
-    uint32_t lead = diti_tensor_rows(graph, kept) / prompts, each = denoise->branches * denoise->batch / prompts;
+    uint32_t lead = diti_tensor_rows(graph, kept);
     if (diti_graph_failed(graph)) return 0;
     kv = diti_tensor_new(graph, diti_tensor_get(graph, qkv)->format, desc->items * (rows + lead), 2 * width,
                          "keys and values");
     for (i = 0; i < desc->items && !diti_graph_failed(graph); i++) {
-        uint32_t row = (denoise->first_branch * denoise->batch + i) / each % prompts *
-                       lead; /* the item's prompt has its rows from there on */
         diti_copy(graph, diti_tensor_view(graph, qkv, i * rows, rows, width, 2 * width),
                   diti_tensor_view(graph, kv, i * (rows + lead), rows, 0, 2 * width), "keys and values");
         for (k = 0; k < 2; k++)
-            diti_copy(graph, diti_tensor_view(graph, kept, row, lead, (k * all + first) * desc->head_dim, width),
+            diti_copy(graph, diti_tensor_view(graph, kept, 0, lead, (k * all + first) * desc->head_dim, width),
                       diti_tensor_view(graph, kv, i * (rows + lead) + rows, lead, k * width, width),
                       "keys and values of references");
     }
@@ -36632,45 +36618,6 @@ static void diti_reference_kv_keep(diti_graph *graph, const diti_denoise *denois
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), *kept, "keep keys and values");
 }
 
-/* Every row attends those that its segment names; a segment is a run of rows that attend the same. */
-static diti_tensor diti_attend_segments(diti_graph *graph, const diti_attend_desc *desc, diti_tensor segments,
-                                        diti_tensor qkv) {
-    uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
-    diti_attention_desc attention = DITI_ZERO;
-    attention.batch = diti_tensor_rows(graph, segments);
-    attention.heads = desc->heads;
-    attention.head_dim = desc->head_dim;
-    attention.scale = 1.0f / sqrtf((float)desc->head_dim);
-    attention.items = segments;
-    attention.packed = true;
-    attention.out = desc->out;
-    attention.name = "causal_attention";
-    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-                          diti_tensor_view(graph, qkv, 0, rows, width, width),
-                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &attention);
-}
-
-DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise, const diti_env *env,
-                                                const uint32_t *counts, dit_error *err) {
-    uint32_t items = denoise->branches * denoise->batch, inner = 1, ring = 0, rows = 0, i, item;
-    uint32_t *table = (uint32_t *)diti_alloc_zero(env, (size_t)items * DITI_ITEM_WORDS * sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail_memory(err, "the keys of items");
-    if (denoise->axes) {
-        inner = diti_group_count(&denoise->axes->ulysses);
-        ring = diti_group_count(&denoise->axes->ring) > 1 ? denoise->axes->ring.index : 0;
-    }
-    for (i = 0; i < inner; i++) /* an item's rows, where they are attended with those that were kept */
-        rows += diti_token_range_size(denoise->axes ? &denoise->axes->sequence : NULL, ring * inner + i,
-                                      &denoise->token_range);
-    for (item = 0; item < items; item++) {
-        table[item * DITI_ITEM_WORDS + 3] = rows + counts[item / (items / denoise->text_batch)];
-    }
-    result = diti_plan_write(plan, denoise->reference_kv->items, table, (size_t)items * DITI_ITEM_WORDS * 4, err);
-    diti_free(env, table);
-    return result;
-}
-
 /* Where keys and values of references join: heads [first, first + heads at hand) of `all`. */
 typedef struct diti_attend_references {
     const diti_denoise *denoise; /* NULL: there are none */
@@ -36679,30 +36626,6 @@ typedef struct diti_attend_references {
 
 static bool diti_attend_refers(const diti_denoise *denoise) {
     return denoise && denoise->reference_kv && !denoise->reference_kv->fills;
-}
-
-/* Every item attends its rows of qkv, and those that were kept behind them, as far as it has some. */
-static diti_tensor diti_reference_kv_attend(diti_graph *graph, const diti_attend_references *references,
-                                            const diti_attend_desc *desc, diti_tensor qkv, diti_tensor out,
-                                            diti_tensor lse) {
-    const diti_denoise *denoise = references->denoise;
-    uint32_t width = desc->heads * desc->head_dim, all = diti_tensor_rows(graph, qkv), rows = all / desc->items, i;
-    diti_tensor kv = diti_reference_kv_join(graph, denoise, desc, references->first, references->all, qkv),
-                items = denoise->reference_kv->items, q = diti_tensor_view(graph, qkv, 0, all, 0, width);
-    uint32_t keys = diti_tensor_rows(graph, kv) / desc->items;
-    diti_attend_desc one = *desc;
-    if (!items) return diti_attend_keys(graph, desc, 0, q, kv, 0, out, lse);
-    if (!out) out = diti_tensor_new(graph, graph->activation, all, width, "attention");
-    one.items = 1;
-    for (i = 0; i < desc->items && !diti_graph_failed(graph); i++)
-        diti_attend_keys(
-            graph, &one,
-            diti_tensor_view(graph, items, denoise->first_branch * denoise->batch + i, 1, 0, DITI_ITEM_WORDS),
-            diti_tensor_view(graph, q, i * rows, rows, 0, width),
-            diti_tensor_view(graph, kv, i * keys, keys, 0, 2 * width), 0,
-            diti_tensor_view(graph, out, i * rows, rows, 0, width),
-            lse ? diti_tensor_view(graph, lse, i * rows, rows, 0, desc->heads) : 0);
-    return out;
 }
 
 /* ---- rings ---- */
@@ -36762,10 +36685,13 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
         for (i = 0; i < block.count && goes_on; i++)
             trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
-        if (!turn && references->denoise)
-            diti_reference_kv_attend(graph, references, desc, qkv, part, part_lse);
-        else
-            diti_attend_keys(graph, desc, 0, q, kv, 0, part, part_lse);
+        if (!turn && references->denoise) {
+            diti_tensor joined =
+                diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv);
+            diti_attend_keys(graph, desc, q, joined, 0, part, part_lse);
+        } else {
+            diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        }
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
         for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
@@ -36913,8 +36839,7 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *de
     place = ring > 1 ? denoise->axes->ring.index : 0;
     diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
     if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
-    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out,
-                            0);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
 }
 
 /* ---- and of the rows that devices divide ---- */
@@ -36941,9 +36866,13 @@ static void diti_attend_heads(const diti_denoise *denoise, const diti_attend_des
 static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *desc,
                                    const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, rows = diti_tensor_rows(graph, qkv);
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, rows, 0, width);
     if (desc->keys) return diti_attend_some(graph, desc, qkv);
-    if (references->denoise) return diti_reference_kv_attend(graph, references, desc, qkv, desc->out, 0);
-    return diti_attend_keys(graph, desc, 0, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+    if (!references->denoise) return diti_attend_keys(graph, desc, q, qkv, width, desc->out, 0);
+    return diti_attend_keys(
+        graph, desc, q,
+        diti_reference_kv_join(graph, references->denoise, desc, references->first, references->all, qkv), 0, desc->out,
+        0);
 }
 
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
@@ -37010,8 +36939,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
         return diti_attend_sequence(graph, denoise, desc, qkv, NULL);
     if (denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     if (denoise->reference_kv && denoise->reference_kv->fills) diti_reference_kv_keep(graph, denoise, desc, qkv);
-    if (denoise->reference_kv && denoise->reference_kv->fills && denoise->reference_kv->segments)
-        return diti_attend_segments(graph, desc, denoise->reference_kv->segments, qkv);
     if (diti_attend_refers(denoise)) references.denoise = denoise;
     references.all = desc->heads;
     return diti_attend_all(graph, desc, &references, qkv);
@@ -37379,47 +37306,6 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
     if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
     if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
     return diti_payload_take(graph, inbox->exchange, inbox->x, DITI_F32);
-}
-
-/* ---- rows in front, whose keys and values are kept ---- */
-
-DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts, diti_tensor x,
-                                         diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
-    diti_graph *graph = p->graph;
-    diti_denoise own = *p->denoise;
-    const diti_group *stages = diti_axes_stages(own.axes);
-    uint32_t rows = diti_tensor_rows(graph, x), i, end;
-    diti_axes axes;
-    diti_pass here;
-    memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
-    own.token_range.unit = 1;
-    own.batch = 1;
-    own.branches = own.text_batch = prompts;
-    if (own.axes) { /* rows are not divided */
-        axes = *own.axes;
-        memset(&axes.sequence, 0, sizeof axes.sequence);
-        memset(&axes.ulysses, 0, sizeof axes.ulysses);
-        memset(&axes.ring, 0, sizeof axes.ring);
-        own.axes = &axes;
-    }
-    own.reference_kv = p->denoise->reference_kv = kv;
-    kv->fills = true;
-    here = diti_pass_at(p->model, graph, &own);
-    if (stages && stages->index) {
-        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
-        diti_receive(graph, x, stages->devices[stages->index - 1]);
-    }
-    for (diti_axes_blocks(own.axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph); i++) {
-        own.block = i;
-        diti_pass_enter(&here, i);
-        block(&here, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
-    kv->fills = false;
-    p->denoise->lead = 0;
-    p->denoise->lead_rows = 0;
 }
 
 /* ---- the evaluation ---- */
@@ -43905,18 +43791,51 @@ static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, dit
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
 
 /* The rows of references attend each other alone, at timestep 0: each block's keys and values of them are the same in
-   all steps (docs/models.md 3.13.1). */
+   all steps (docs/models.md 3.13.1). Every device makes those of its blocks and heads. */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    uint32_t rows = p->denoise->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_denoise *denoise = p->denoise, own = *denoise;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t rows = denoise->lead, i, end, before = diti_tensor_rows(graph, state->cosines) - rows;
+    diti_tensor x = denoise->lead_rows;
+    diti_axes axes;
+    diti_pass here;
+    memset(&own.token_range, 0, sizeof own.token_range);
+    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows;
+    own.token_range.unit = 1;
+    own.batch = own.branches = own.text_batch = 1;
+    if (own.axes) { /* rows are not divided */
+        axes = *own.axes;
+        memset(&axes.sequence, 0, sizeof axes.sequence);
+        memset(&axes.ulysses, 0, sizeof axes.ulysses);
+        memset(&axes.ring, 0, sizeof axes.ring);
+        own.axes = &axes;
+    }
+    own.reference_kv = denoise->reference_kv = &state->references;
+    state->references.fills = true;
+    here = diti_pass_at(p->model, graph, &own);
     for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->denoise->steps, 1, 0,
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], denoise->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
     state->here_cosines =
         diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
     state->here_sines =
         diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    diti_reference_kv_fill(p, &state->references, 1, p->denoise->lead_rows, diti_flux2_run_block);
+    if (stages && stages->index) {
+        x = diti_tensor_new(graph, DITI_F32, rows, p->width, "references");
+        diti_receive(graph, x, stages->devices[stages->index - 1]);
+    }
+    for (diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
+        own.block = i;
+        diti_pass_enter(&here, i);
+        diti_flux2_run_block(&here, x);
+    }
+    diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) diti_send(graph, x, stages->devices[stages->index + 1]);
+    state->references.fills = false;
+    denoise->lead = 0;
+    denoise->lead_rows = 0;
 }
 
 static void diti_flux2_prepare(diti_pass *p) {
@@ -44486,451 +44405,6 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         diti_qwenimage_run_block,
         diti_qwenimage_final,
         diti_qwenimage_write_inputs};
-    return &family;
-}
-
-/* ==== src/model/qwenimage21.c ==== */
-/* Qwen-Image-2.1: docs/models.md 3.17. Original:
-   https://github.com/huggingface/diffusers/blob/v0.42.1/src/diffusers/models/transformers/transformer_qwenimage21.py
-
-   One stream, whose blocks share a modulation. A prompt's rows, and in their places the tokens of pictures that it is
-   shown with, attend what stands before them and themselves, as at timestep 0, so that their keys and values are made
-   once; tokens of the image attend all rows. */
-
-#define DITI_QWENIMAGE21_AXES 3u
-#define DITI_QWENIMAGE21_SLOT 4u /* tokens that take the place of one that the language model has of a picture */
-
-/* ---- configuration ---- */
-
-typedef struct diti_qwenimage21_config {
-    uint32_t blocks, heads, head_dim, width, feed; /* width: D; feed: columns of the feed-forward */
-    uint32_t channels, text;                       /* channels of the latent; columns of the text encoder's output */
-    uint32_t axes[DITI_QWENIMAGE21_AXES];          /* channels of a head that rotate with each coordinate */
-} diti_qwenimage21_config;
-
-/* ---- weights; no layer has a bias; single files have diffusers' names, too ---- */
-
-typedef struct diti_qwenimage21_block {
-    diti_fused_linear qkv;             /* [3D, D] */
-    diti_weight norms;                 /* F32 [2, head_dim]: of queries, of keys */
-    diti_layer out;                    /* [D, D] */
-    diti_layer ff_gate, ff_in, ff_out; /* [feed, D] twice, [D, feed] */
-    diti_sublayer attention, feed;
-} diti_qwenimage21_block;
-
-typedef struct diti_qwenimage21 {
-    diti_transformer base;
-    diti_qwenimage21_config config;
-    diti_layer patch;             /* [D, channels] */
-    diti_weight text_norm;        /* F32 [text]; 1 is added */
-    diti_layer text_in, text_out; /* [D, text], [D, D] */
-    diti_embedder time;           /* [D, 256], [D, D] */
-    diti_layer modulation;        /* [4D, D]: scale and gate of attention, of the feed-forward */
-    diti_qwenimage21_block *blocks;
-    diti_layer final_scale, proj_out; /* [D, D], [channels, D] */
-    diti_sublayer last;
-} diti_qwenimage21;
-
-static const diti_qwenimage21 *diti_qwenimage21_of(const diti_transformer *transformer) {
-    return (const diti_qwenimage21 *)(const void *)transformer;
-}
-
-/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
-
-static dit_result diti_qwenimage21_check(const diti_loader *loader, const diti_qwenimage21_config *config, uint32_t in,
-                                         dit_error *err) {
-    const char *file = diti_checkpoint_name(loader->checkpoint);
-    if (!config->blocks || !config->width || !config->text || !in || !config->channels || !config->head_dim ||
-        !config->feed)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image-2.1 transformer without %s: the file is incomplete", file,
-                         !config->blocks || !config->feed ? "transformer_blocks"
-                         : !config->text                  ? "txt_in"
-                         : !config->head_dim              ? "norms of queries"
-                                                          : "img_in or proj_out");
-    if (in != config->channels || in > 256 || config->width % config->head_dim || config->head_dim > 256 ||
-        config->head_dim % 8 || config->blocks > DITI_MAX_BLOCKS)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: a Qwen-Image-2.1 transformer of %u blocks, heads of %u in a width of %u, that takes %u "
-                         "channels and makes %u, is out of range",
-                         file, (unsigned)config->blocks, (unsigned)config->head_dim, (unsigned)config->width,
-                         (unsigned)in, (unsigned)config->channels);
-    return DIT_OK;
-}
-
-static dit_result diti_qwenimage21_read(diti_component *component, diti_loader *loader, const diti_json *json,
-                                        dit_error *err) {
-    static const diti_shape_key keys[] = {
-        {offsetof(diti_qwenimage21_config, width), "img_in.weight", 0},
-        {offsetof(diti_qwenimage21_config, channels), "proj_out.weight", 0},
-        {offsetof(diti_qwenimage21_config, text), "txt_in.in_layer.weight", 1},
-        {offsetof(diti_qwenimage21_config, feed), "transformer_blocks.0.img_mlp.proj.weight", 0},
-        {offsetof(diti_qwenimage21_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
-    diti_qwenimage21_config *config = &((diti_qwenimage21 *)(void *)component)->config;
-    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
-    uint32_t in = diti_loader_dimension(loader, "img_in.weight", 1);
-    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
-    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_q.weight");
-    DITI_TRY(diti_qwenimage21_check(loader, config, in, err));
-    config->heads = config->width / config->head_dim;
-    if (!diti_setting_bool(&settings, "causal_condition", true))
-        diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "causal_condition",
-                             "false: text that reads the image is not known for Qwen-Image-2.1");
-    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-    return diti_setting_axes(&settings, "Qwen-Image-2.1", "axes_dims_rope", config->head_dim, config->head_dim / 8,
-                             config->head_dim / 16 * 7, DITI_QWENIMAGE21_AXES, config->axes, err);
-}
-
-/* ---- loading ---- */
-
-static void diti_qwenimage21_load_block(diti_loader *loader, diti_qwenimage21_block *block,
-                                        const diti_qwenimage21_config *config, uint32_t index) {
-    static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
-    uint32_t width = config->width;
-    diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, false);
-    diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
-    diti_load_bare(loader, &block->out, width, width, "attn.to_out.0");
-    diti_load_bare(loader, &block->ff_gate, config->feed, width, "img_mlp.gate_layer");
-    diti_load_bare(loader, &block->ff_in, config->feed, width, "img_mlp.proj");
-    diti_load_bare(loader, &block->ff_out, width, config->feed, "img_mlp.out");
-    diti_loader_scope(loader, "%s", "");
-    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
-    block->attention.norms = &block->norms;
-    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
-    block->feed.gate = &block->ff_gate;
-    block->feed.activation = DITI_ACTIVATION_SILU;
-}
-
-static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 *model) {
-    const diti_qwenimage21_config *config = &model->config;
-    uint32_t i, width = config->width;
-    diti_load_bare(loader, &model->patch, width, config->channels, "img_in");
-    diti_load_offset(loader, &model->text_norm, config->text, 1, "txt_in.text_norm.weight");
-    diti_load_bare(loader, &model->text_in, width, config->text, "txt_in.in_layer");
-    diti_load_bare(loader, &model->text_out, width, width, "txt_in.out_layer");
-    diti_load_bare(loader, &model->time.in, width, 256, "time_text_embed.timestep_embedder.linear_1");
-    diti_load_bare(loader, &model->time.out, width, width, "time_text_embed.timestep_embedder.linear_2");
-    diti_load_bare(loader, &model->modulation, 4 * width, width, "modulation.1");
-    for (i = 0; i < config->blocks; i++) diti_qwenimage21_load_block(loader, &model->blocks[i], config, i);
-    diti_load_bare(loader, &model->final_scale, width, width, "norm_out.linear");
-    diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
-    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
-}
-
-static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
-    const diti_qwenimage21_config *config = &model->config;
-    diti_model_traits *traits = &model->base.traits;
-    traits->variant = "2.1";
-    traits->layers = config->blocks;
-    traits->width = config->width;
-    traits->heads = config->heads;
-    traits->feed = config->feed;
-    traits->gated = true;
-    traits->latent_channels = traits->out_channels = config->channels;
-    traits->patch = 1;
-    traits->default_size = 64;
-    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_21);
-    traits->text_tokens = traits->chat->tokens;
-    traits->text_columns = config->text;
-    traits->text_unit = 1;
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
-    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0,"
-                        "\"use_dynamic_shifting\":true,\"base_shift\":0.5,\"max_shift\":0.9,"
-                        "\"base_image_seq_len\":256,\"max_image_seq_len\":8192,\"shift_terminal\":0.02}";
-    traits->uniform_sigmas = true;
-    traits->default_steps = 50;
-    traits->default_guidance = 1;
-    traits->prefixes = traits->caches_references = true;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_area = traits->shown_area = 1024 * 1024;
-}
-
-static void diti_qwenimage21_load(diti_component *component, diti_loader *loader) {
-    diti_qwenimage21 *model = (diti_qwenimage21 *)(void *)component;
-    model->blocks =
-        (diti_qwenimage21_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return;
-    diti_qwenimage21_load_weights(loader, model);
-    diti_qwenimage21_set_traits(model);
-}
-
-/* ---- once per picture: everything that does not depend on the latent ---- */
-
-typedef struct diti_qwenimage21_state {       /* prepare leaves these for the steps */
-    diti_tensor sinusoids;                    /* input F32 [steps + 1, 256], the last one of timestep 0 */
-    diti_tensor order;                        /* input U32 [1, prompts * rows in front]: of text and pictures */
-    diti_tensor front_cosines, front_sines;   /* inputs F32 [prompts * rows in front, head_dim / 2] */
-    diti_tensor cosines, sines;               /* inputs F32 [prompts * tokens, head_dim / 2] */
-    diti_tensor modulation, final;            /* F32 [steps + 1, 4D], with tanh of gates, [steps + 1, D] */
-    diti_tensor here_cosines, here_sines, at; /* the rows at hand have these tables, and this modulation */
-    uint32_t table_items;
-    diti_reference_kv front;
-} diti_qwenimage21_state;
-
-static diti_qwenimage21_state *diti_qwenimage21_at(const diti_denoise *denoise) {
-    return (diti_qwenimage21_state *)denoise->family;
-}
-
-/* Rows that a prompt has in front of the image, and tokens of the language model that stand for pictures among them. */
-static uint32_t diti_qwenimage21_front(const diti_denoise *denoise, uint32_t *slots) {
-    uint32_t i;
-    for (i = *slots = 0; i < denoise->reference_count; i++)
-        *slots += denoise->references[i].height * denoise->references[i].width / DITI_QWENIMAGE21_SLOT;
-    return denoise->text_tokens + (DITI_QWENIMAGE21_SLOT - 1) * *slots;
-}
-
-static void diti_qwenimage21_modulate(const diti_pass *p, diti_qwenimage21_state *state) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    diti_tensor active = diti_silu(p->graph, diti_embed(p->graph, &model->time, state->sinusoids, 0), "time_silu");
-    uint32_t rows = p->denoise->steps + 1, width = p->width, i;
-    state->final = diti_layer_f32(p->graph, active, &model->final_scale, DITI_ACTIVATION_NONE, 0, "final_scale");
-    state->modulation = diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->modulation, 0, "modulation");
-    for (i = 1; i < 4; i += 2) {
-        diti_tensor gate = diti_tensor_view(p->graph, state->modulation, 0, rows, i * width, width);
-        diti_copy(p->graph, diti_adaln_tanh(p->graph, gate), gate, "gates");
-    }
-}
-
-/* Rows of text, then of pictures: F32 [any, D]. */
-static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    uint32_t texts = diti_tensor_rows(p->graph, p->denoise->text), lead = p->denoise->lead;
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, texts, 0, model->config.text), all;
-    diti_norm_desc norm = DITI_ZERO;
-    norm.rms = true;
-    norm.weight = &model->text_norm;
-    norm.eps = 1e-6f;
-    norm.name = "text_norm";
-    all = diti_tensor_new(p->graph, DITI_F32, texts + lead, p->width, "rows in front");
-    text = diti_layer_run(p->graph, diti_norm(p->graph, text, &norm), &model->text_in, DITI_ACTIVATION_GELU_TANH,
-                          "context_in");
-    diti_layer_f32(p->graph, text, &model->text_out, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
-    if (lead)
-        diti_copy(p->graph, p->denoise->lead_rows, diti_tensor_view(p->graph, all, texts, lead, 0, p->width),
-                  "references");
-    return all;
-}
-
-static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x);
-
-static void diti_qwenimage21_prepare(diti_pass *p) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    diti_graph *graph = p->graph;
-    uint32_t half = model->config.head_dim / 2, prompts = denoise->text_batch, slots;
-    uint32_t rows = prompts * diti_qwenimage21_front(denoise, &slots), tokens = denoise->height * denoise->width;
-    diti_qwenimage21_state *state = diti_qwenimage21_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + 1, 256, "timesteps");
-    state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
-    state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
-    state->front_sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
-    state->cosines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "sines");
-    state->front.items =
-        diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
-    state->front.segments =
-        diti_tensor_input(graph, DITI_U32, prompts * (denoise->text_tokens - slots + denoise->reference_count),
-                          DITI_ITEM_WORDS, "segments");
-    diti_qwenimage21_modulate(p, state);
-    diti_reference_lead(p, &model->patch);
-    state->here_cosines = state->front_cosines;
-    state->here_sines = state->front_sines;
-    state->table_items = prompts;
-    state->at = diti_tensor_view(graph, state->modulation, denoise->steps, 1, 0, 4 * p->width);
-    diti_reference_kv_fill(p, &state->front, prompts,
-                           diti_gather_tensor(graph, diti_qwenimage21_rows(p), state->order, "rows in front"),
-                           diti_qwenimage21_run_block);
-}
-
-/* ---- inputs ---- */
-
-typedef struct diti_qwenimage21_tables {
-    float *cosines, *sines, *front_cosines, *front_sines;
-    uint32_t *order, *segments, *keys; /* keys: those of each prompt's rows in front that count */
-} diti_qwenimage21_tables;
-
-/* Lines or columns of a picture are counted from its middle. */
-static void diti_qwenimage21_turn(const diti_qwenimage21_config *config, uint32_t frame, uint32_t height,
-                                  uint32_t width, uint32_t token, float *cosines, float *sines) {
-    int32_t at[DITI_QWENIMAGE21_AXES];
-    at[0] = (int32_t)frame;
-    at[1] = (int32_t)(token / width) - (int32_t)(height - height / 2);
-    at[2] = (int32_t)(token % width) - (int32_t)(width - width / 2);
-    diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, at, cosines, sines);
-}
-
-/* A run of a prompt's rows that attend all up to its end. */
-static void diti_qwenimage21_segment(diti_qwenimage21_tables *out, uint32_t first, uint32_t row, uint32_t count) {
-    out->segments[0] = first + row;
-    out->segments[1] = count;
-    out->segments[2] = first;
-    out->segments[3] = row + count;
-    out->segments += DITI_ITEM_WORDS;
-}
-
-/* Tokens of text go up a diagonal; a picture is a frame of its own, behind which text goes on as far away as its longer
-   side is long. The image stands behind the last token that counts. */
-static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const diti_denoise *denoise, uint32_t prompt,
-                                   uint32_t text_rows, diti_qwenimage21_tables *out) {
-    uint32_t half = config->head_dim / 2, slots, front = diti_qwenimage21_front(denoise, &slots),
-             first = prompt * front;
-    uint32_t length = diti_text_order_length(denoise, prompt, 1), tokens = denoise->height * denoise->width, i;
-    uint32_t text = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * denoise->text_tokens;
-    uint32_t row = 0, token = 0, next = 0, picture = 0, image = 0, seen = 0;
-    while (token < denoise->text_tokens && row < front) {
-        size_t at = (size_t)(first + row) * half;
-        bool shown = picture < denoise->reference_count && denoise->shown_rows[picture] == token;
-        uint32_t height = shown ? denoise->references[picture].height : 0, width = 0, count = 1;
-        int32_t diagonal[DITI_QWENIMAGE21_AXES] = {(int32_t)next, (int32_t)next, (int32_t)next};
-        if (shown) {
-            width = denoise->references[picture++].width;
-            count = height * width;
-            token += count / DITI_QWENIMAGE21_SLOT;
-        } else {
-            diti_rotate_axes(config->axes, DITI_QWENIMAGE21_AXES, 10000, diagonal, out->front_cosines + at,
-                             out->front_sines + at);
-            out->order[first + row] =
-                token < length ? text + token : text_rows + DITI_QWENIMAGE21_SLOT * slots; /* zeros */
-            token++;
-        }
-        for (i = 0; i < count && shown; i++, at += half) {
-            diti_qwenimage21_turn(config, next, height, width, i, out->front_cosines + at, out->front_sines + at);
-            out->order[first + row + i] = text_rows + seen++;
-        }
-        diti_qwenimage21_segment(out, first, row, count);
-        row += count;
-        next += !shown ? 1 : height > width ? height : width;
-        if (token <= length) image = next, out->keys[prompt] = row;
-    }
-    for (i = 0; i < tokens; i++)
-        diti_qwenimage21_turn(config, image, denoise->height, denoise->width, i,
-                              out->cosines + ((size_t)prompt * tokens + i) * half,
-                              out->sines + ((size_t)prompt * tokens + i) * half);
-}
-
-static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, diti_plan *plan,
-                                                const diti_denoise *denoise, dit_error *err) {
-    const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)denoise->family;
-    const diti_env *env = &model->base.component.env;
-    uint32_t prompts = denoise->text_batch, rows = plan->tensors[state->order].columns, i;
-    size_t half = model->config.head_dim / 2, front = rows * half, tokens = plan->tensors[state->cosines].rows * half;
-    size_t segments = (size_t)plan->tensors[state->front.segments].rows * DITI_ITEM_WORDS;
-    float *angles = (float *)diti_alloc_array(env, 2 * (front + tokens), sizeof *angles);
-    uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
-    dit_result result = angles && words ? DIT_OK : diti_fail_memory(err, "the rotation of positions");
-    diti_qwenimage21_tables out;
-    if (result == DIT_OK) {
-        out.front_cosines = angles;
-        out.front_sines = angles + front;
-        out.cosines = angles + 2 * front;
-        out.sines = out.cosines + tokens;
-        out.order = words;
-        out.segments = words + rows;
-        out.keys = words + rows + segments;
-        for (i = 0; i < prompts; i++)
-            diti_qwenimage21_place(&model->config, denoise, i, plan->tensors[denoise->text].rows, &out);
-        result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
-    }
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
-    if (result == DIT_OK) result = diti_reference_kv_write(plan, denoise, env, out.keys, err);
-    diti_free(env, angles);
-    diti_free(env, words);
-    return result;
-}
-
-static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    DITI_TRY(diti_qwenimage21_write_tables(diti_qwenimage21_of(transformer), plan, denoise, err));
-    return diti_write_timesteps(plan, ((const diti_qwenimage21_state *)denoise->family)->sinusoids, denoise, timesteps,
-                                err);
-}
-
-/* ---- one evaluation ---- */
-
-static void diti_qwenimage21_begin(diti_pass *p) {
-    diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
-    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
-    state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
-    state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
-    state->at = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
-}
-
-static diti_tensor diti_qwenimage21_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_qwenimage21_of(p->model)->patch, 0);
-}
-
-/* Chunks of the modulation. */
-enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_SCALE_MLP, DITI_QWENIMAGE21_GATE_MLP };
-
-/* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
-static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
-    const diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
-    diti_tensor h;
-    p->modulation.rows = state->at;
-    p->modulation.chunks = 4;
-    p->cosines = state->here_cosines;
-    p->sines = state->here_sines;
-    p->table_items = state->table_items;
-    h = diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MSA, &w->attention);
-    h = diti_sublayer_attend(p, h, &w->attention, 0);
-    diti_sublayer_add(p, x, (diti_modulator)DITI_QWENIMAGE21_GATE_MSA, &w->attention, h);
-    diti_sublayer_feed(p, x, DITI_NO_GATE, (diti_modulator)DITI_QWENIMAGE21_SCALE_MLP,
-                       (diti_modulator)DITI_QWENIMAGE21_GATE_MLP, &w->feed);
-    return x;
-}
-
-static diti_tensor diti_qwenimage21_final(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    p->modulation.rows =
-        diti_select_row(p->graph, diti_qwenimage21_at(p->denoise)->final, p->denoise->step, "final_scale");
-    p->modulation.chunks = 1;
-    return diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
-}
-
-/* ---- where parts of such models are ---- */
-
-#define DITI_QWENIMAGE21_PLACE "Qwen/Qwen-Image-2.1"
-static const diti_place diti_qwenimage21_places[] = {
-    {"", DIT_ROLE_TRANSFORMER, DITI_QWENIMAGE21_PLACE ": transformer/"},
-    {"", DIT_ROLE_TEXT_1, DITI_QWENIMAGE21_PLACE ": text_encoder/"},
-    {"", DIT_ROLE_VAE, DITI_QWENIMAGE21_PLACE ": vae/"},
-    {"", DIT_ROLE_TOKENIZER_1, DITI_QWENIMAGE21_PLACE ": processor/"},
-    {"", DIT_ROLE_SCHEDULER, DITI_QWENIMAGE21_PLACE ": scheduler/"},
-    {NULL, DIT_ROLE_NONE, NULL},
-};
-
-DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
-    static const diti_family family = {
-        "qwenimage21",
-        "Qwen-Image-2.1",
-        {"QwenImage21Transformer2DModel",
-         NULL,
-         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
-         {"txt_in.text_norm.weight", "modulation.1.weight", "transformer_blocks.0.img_mlp.gate_layer.weight", NULL},
-         {NULL, NULL}},
-        {"transformer", "transformer", sizeof(diti_qwenimage21), diti_qwenimage21_read, diti_qwenimage21_load, NULL},
-        NULL,
-        {64, 1, 0, false},
-        NULL,
-        {"Qwen3-VL", NULL, NULL},
-        diti_qwenimage21_places,
-        sizeof(diti_qwenimage21_state),
-        diti_qwenimage21_prepare,
-        diti_qwenimage21_begin,
-        diti_qwenimage21_embed,
-        diti_qwenimage21_run_block,
-        diti_qwenimage21_final,
-        diti_qwenimage21_write_inputs};
     return &family;
 }
 
@@ -46852,9 +46326,7 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
-    traits->encoders[0] = DITI_ENCODER_QWEN3;
-    traits->encoders[1] = DITI_ENCODER_CONDITIONER;
+    traits->encoders[0] = DITI_ENCODER_QWEN3; /* without a chat: a caller gives the text */
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->uniform_sigmas = true;
     traits->default_steps = 30;
@@ -47075,10 +46547,6 @@ static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
 #define DITI_ANIMA_PLACE "circlestone-labs/Anima"
 static const diti_place diti_anima_places[] = {
     {"", DIT_ROLE_TRANSFORMER, DITI_ANIMA_PLACE ": split_files/diffusion_models/"},
-    {"", DIT_ROLE_TEXT_1, DITI_ANIMA_PLACE ": split_files/text_encoders/qwen_3_06b_base.safetensors"},
-    {"", DIT_ROLE_TEXT_2, DITI_ANIMA_PLACE ": split_files/diffusion_models/, in the transformer's file"},
-    {"", DIT_ROLE_TOKENIZER_1, "Qwen/Qwen3-0.6B-Base: tokenizer.json"},
-    {"", DIT_ROLE_TOKENIZER_2, "google-t5/t5-base: tokenizer.json"},
     {"", DIT_ROLE_VAE, DITI_ANIMA_PLACE ": split_files/vae/qwen_image_vae.safetensors"},
     {NULL, DIT_ROLE_NONE, NULL},
 };
@@ -47098,7 +46566,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         diti_anima_names,
         {16, 1, 0, false},
         NULL,
-        {"Qwen3", "text conditioner", NULL},
+        {"Qwen3", NULL, NULL},
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,
@@ -47649,7 +47117,6 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
-DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
 DIT_INTERNAL const diti_family *diti_sana_family(void);
 DIT_INTERNAL const diti_family *diti_krea2_family(void);
@@ -47736,7 +47203,6 @@ static const diti_family_row diti_families[] = {
 #endif
 #ifndef DIT_NO_QWENIMAGE
     {diti_qwenimage_family, "Qwen-Image", NULL},
-    {diti_qwenimage21_family, "Qwen-Image-2.1", NULL},
 #else
     {NULL, "Qwen-Image", "DIT_NO_QWENIMAGE"},
 #endif
@@ -48021,8 +47487,7 @@ typedef struct diti_vae_traits {
     /* With by_channel each channel has a scale and a shift of its own in place of these. */
     bool by_channel;
     float scales[DITI_VAE_MAX_CHANNELS], shifts[DITI_VAE_MAX_CHANNELS];
-    uint32_t colors; /* channels of a pixel: 3, or 4 where the last one is alpha */
-    bool video;      /* frames of a clip are not independent of each other: a latent frame may be several */
+    bool video; /* frames of a clip are not independent of each other: a latent frame may be several */
     bool has_encoder, has_decoder;
     bool assumed;       /* scale and shift: no config.json said them */
     bool tiny;          /* AutoencoderTiny */
@@ -48054,9 +47519,9 @@ typedef struct diti_colors {
     const float *values;      /* [channels + 1, 3] */
 } diti_colors;
 DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, diti_colors *out);
-/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, colors] F32 in about -1..1. tile:
-   longest side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles
-   overlap by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+/* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
+   side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
+   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
    group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
@@ -48066,9 +47531,9 @@ DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph,
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
-/* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
-   mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
-   before scaling. */
+/* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
+   then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent before
+   scaling. */
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile);
 
@@ -49913,8 +49378,7 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
     uint32_t in_area = from->height * from->width, area = to->height * to->width, index;
-    uint32_t columns =
-        clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : clip->vae->traits.colors;
+    uint32_t columns = clip->encode ? (clip->vae->traits.tiny ? 1 : 2) * clip->vae->traits.latent_channels : 3;
     diti_graph *graph = clip->graph;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, to->frames * area, columns, "clip"), part;
     diti_vae_chunk chunk;
@@ -51273,12 +50737,11 @@ DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
 /* ==== src/vae/wan.c ==== */
 
 /* AutoencoderKLWan 2.1 and 2.2 (docs/models.md 4.5). A chunk is one frame of the latent; the first one is a picture,
-   whose frames are not doubled. Qwen-Image-2.1's has 2.2's levels with convolutions of pictures, and alpha (4.5.1). */
+   whose frames are not doubled. */
 
 typedef struct diti_wan_vae_level {
     diti_kl_level level;
-    diti_layer time; /* doubles or halves the frames; no parts where the level does not, or of pictures */
-    bool doubles;    /* shortcuts have two frames, of which a picture is the second one */
+    diti_layer time; /* doubles or halves the frames; no parts where the level does not */
 } diti_wan_vae_level;
 typedef struct diti_wan_vae_half {
     diti_layer conv_in, norm_out, conv_out;
@@ -51292,7 +50755,6 @@ struct diti_wan_vae {
     diti_wan_vae_half decoder, encoder;
     diti_layer post_quant, quant;
     bool residual;    /* 2.2: levels have shortcuts around them, and a pixel is a patch */
-    bool flat;        /* convolutions are those of pictures */
     uint32_t patch;   /* pixels on a side of it; 1: there are none */
     uint32_t rows[2]; /* resnets of a level of the decoder and of the encoder, for the original's flat lists */
 };
@@ -51418,19 +50880,9 @@ static void diti_wan_vae_load_mid(diti_loader *loader, diti_wan_vae_half *half, 
 static uint32_t diti_wan_vae_load_sampler(diti_loader *loader, diti_wan_vae_level *level, uint32_t channels,
                                           const char *name) {
     char full[64], weight[80];
-    const diti_stored_tensor *time;
     diti_format(full, sizeof full, "%stime_conv", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
-    time = diti_loader_find(loader, weight);
-    level->doubles = time != NULL;
-    if (time && time->rank == 5) diti_video_load_conv(loader, &level->time, channels, full);
-    if (time && time->rank != 5) { /* a picture's go by */
-        diti_loader_use(loader, time);
-        loader->weights.parameters += diti_stored_tensor_elements(time);
-        diti_format(weight, sizeof weight, "%s.bias", full);
-        time = diti_loader_find(loader, weight);
-        if (time) diti_loader_use(loader, time);
-    }
+    if (diti_loader_find(loader, weight)) diti_video_load_conv(loader, &level->time, channels, full);
     diti_format(full, sizeof full, "%sresample.1", name);
     diti_format(weight, sizeof weight, "%s.weight", full);
     if (!diti_loader_find(loader, weight)) return channels;
@@ -51487,7 +50939,7 @@ static void diti_wan_vae_load_half(diti_vae *vae, diti_loader *loader, diti_wan_
     half->levels = (diti_wan_vae_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
     if (!half->levels) return;
     half->present = true;
-    channels = vae->traits.colors * own->patch * own->patch;
+    channels = 3 * own->patch * own->patch;
     channels =
         diti_video_load_conv(loader, &half->conv_in, decoder ? vae->traits.latent_channels : channels, "conv_in");
     if (decoder) diti_wan_vae_load_mid(loader, half, channels);
@@ -51547,7 +50999,6 @@ static const float diti_wan_vae_deviations[] = {
 static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     struct diti_wan_vae *own = (struct diti_wan_vae *)diti_component_array(&vae->base, loader, 1, sizeof *own);
-    const diti_stored_tensor *conv;
     uint32_t i, latent, first;
     if (!own) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     vae->wan = own;
@@ -51566,18 +51017,7 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     if (!latent || latent > DITI_VAE_MAX_CHANNELS)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: an autoencoder with %u latent channels",
                          diti_checkpoint_name(loader->checkpoint), (unsigned)latent);
-    conv = diti_loader_find(loader, "decoder.conv_in.weight");
-    if (!conv) conv = diti_loader_find(loader, "encoder.conv_in.weight");
-    own->flat = conv && conv->rank == 4;
-    own->patch = own->residual && !own->flat ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
-    if (own->flat) {
-        vae->traits.colors = diti_loader_dimension(loader, "decoder.conv_out.weight", 0);
-        if (!vae->traits.colors) vae->traits.colors = conv->shape[1] == 4 ? 4 : 3;
-    }
-    if (vae->traits.colors != 3 && vae->traits.colors != 4)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: an autoencoder of pictures with %u channels, not 3 or 4",
-                         diti_checkpoint_name(loader->checkpoint), (unsigned)vae->traits.colors);
+    own->patch = own->residual ? diti_setting_size(&settings, "patch_size", 2, 8) : 1;
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
@@ -51606,7 +51046,7 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
     vae->frame_factor = 1;
     for (i = 0; i < half->level_count; i++) {
         if (half->levels[i].level.resample.weight.part_count) vae->traits.factor *= 2;
-        if (half->levels[i].doubles && !vae->wan->flat) vae->frame_factor *= 2;
+        if (half->levels[i].time.weight.part_count) vae->frame_factor *= 2;
     }
     return DIT_OK;
 }
@@ -51615,7 +51055,6 @@ static dit_result diti_wan_vae_finish(diti_vae *vae, const diti_json *config, di
 
 static uint32_t diti_wan_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     (void)encode;
-    if (vae->wan->flat) return frames == 1;
     return (frames - 1) % vae->frame_factor ? 0 : (frames - 1) / vae->frame_factor + 1;
 }
 
@@ -51725,7 +51164,7 @@ static diti_tensor diti_wan_vae_shortcut(diti_vae_clip *clip, const diti_wan_vae
     if (diti_graph_failed(clip->graph)) return 0;
     block.clip = *from;
     block.columns = out;
-    block.time = level->doubles ? 2 : 1;
+    block.time = level->time.weight.part_count ? 2 : 1;
     block.side = level->level.resample.weight.part_count ? 2 : 1;
     block.channel_step = block.time * block.side * block.side;
     block.time_step = block.side * block.side;
@@ -53141,7 +52580,6 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
-    vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
     vae->traits.video = vae->kind != NULL;
     if (vae->kind) return vae->kind->read(vae, loader, config, err);
@@ -59053,7 +58491,6 @@ typedef struct diti_encoder {
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
-    uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* place in that text where the results begin */
     uint32_t pooled;      /* column of its pooled output */
@@ -59063,14 +58500,15 @@ typedef struct diti_encoder {
 
 #define DITI_MAX_COMPONENTS 32u
 #define DITI_MAX_LORAS 32u
+#define DITI_LOW_RANKS 2u
 typedef struct diti_model_lora {
     diti_lora *lora; /* NULL: it is merged */
     dit_lora_info info;
 } diti_model_lora;
 /* LoRAs in a plan. */
 typedef struct diti_lora_uses {
-    diti_lora_use list[DITI_MAX_LORAS];
-    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    diti_lora_use list[DITI_MAX_LORAS + DITI_LOW_RANKS];
+    uint32_t numbers[DITI_MAX_LORAS + DITI_LOW_RANKS]; /* numbers in the model's list; UINT32_MAX: a low-rank part */
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
@@ -59105,6 +58543,8 @@ struct dit_model {
     diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
     dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
     uint64_t lora_bytes;                        /* device memory of these files */
+    diti_lora *low_ranks[DITI_LOW_RANKS];       /* beside transformer and low; NULL: nothing */
+    uint64_t low_rank_bytes;                    /* device memory of them, as it was measured */
     diti_lora_merges merges;                    /* as long as weights are read */
 };
 
@@ -59494,8 +58934,6 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
-/* The encoder makes no text, but what the encoder behind it reads. */
-DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
 DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* false for one that is not there */
@@ -59616,6 +59054,9 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
 DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
 DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+/* The low-rank parts in the file of a transformer that has been loaded or measured. */
+DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
+                                            dit_error *err);
 DIT_INTERNAL void diti_loras_free(dit_model *model);
 /* Strengths, and which LoRAs are not 0. */
 DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -59637,10 +59078,6 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
 DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
                                               const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
-/* The rows of a text at which the tokens of references begin. */
-DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
-                                           dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
@@ -60978,7 +60415,6 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     if (diti_part_has(checkpoint, prefix, "text_model.encoder.layers.0.mlp.fc1.weight") ||
         diti_part_has(checkpoint, prefix, "transformer.resblocks.0.mlp.c_fc.weight"))
         return diti_encoder_clip_kind(checkpoint, prefix);
-    if (diti_part_has(checkpoint, prefix, "blocks.0.norm_cross_attn.weight")) return DITI_ENCODER_CONDITIONER;
     if (diti_part_has(checkpoint, prefix, "encoder.layer.0.attention.self.query.weight") ||
         diti_part_has(checkpoint, prefix, "bert.encoder.layer.0.attention.self.query.weight"))
         return DITI_ENCODER_BERT;
@@ -61001,7 +60437,6 @@ static const diti_part_prefix diti_part_prefixes[] = {
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "text_encoders.clip_g.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_CLIP_G, "cond_stage_model.1.transformer."},
     {DIT_ROLE_TEXT_1, DITI_ENCODER_T5, "text_encoders.t5xxl.transformer."},
-    {DIT_ROLE_TEXT_1, DITI_ENCODER_CONDITIONER, "net.llm_adapter."},
 };
 
 static bool diti_kind_is_clip(diti_encoder_kind kind) {
@@ -61093,7 +60528,6 @@ DIT_INTERNAL dit_result diti_model_locate_component(dit_model *model, const dit_
 
 static bool diti_tokenizer_suits(const diti_tokenizer *tokenizer, diti_encoder_kind kind) {
     switch (kind) {
-    case DITI_ENCODER_CONDITIONER:
     case DITI_ENCODER_T5: return tokenizer->kind == DITI_TOKENIZER_UNIGRAM;
     case DITI_ENCODER_BERT: return tokenizer->kind == DITI_TOKENIZER_WORDPIECE;
     case DITI_ENCODER_QWEN3:
@@ -61126,8 +60560,6 @@ static dit_result diti_model_search_tokenizer(const dit_model *model, const diti
     DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
     if (!encoder->tokenizer && index == 0)
         DITI_TRY(diti_model_read_tokenizer(model, package, "processor/", encoder, err));
-    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CONDITIONER)
-        DITI_TRY(diti_model_read_tokenizer(model, package, "t5_tokenizer/", encoder, err));
     if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
     for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
         DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
@@ -61198,7 +60630,6 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     case DITI_ENCODER_CLIP_L: return "CLIP-L";
     case DITI_ENCODER_CLIP_G: return "CLIP-G";
     case DITI_ENCODER_BERT: return "BERT";
-    case DITI_ENCODER_CONDITIONER: return "conditioner";
     case DITI_ENCODER_QWEN3: return "Qwen3";
     case DITI_ENCODER_QWEN2: return "Qwen2.5";
     case DITI_ENCODER_GEMMA2: return "Gemma 2";
@@ -61217,9 +60648,6 @@ static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
     switch (kind) {
     case DITI_ENCODER_T5: return diti_t5_type();
     case DITI_ENCODER_BERT: return diti_bert_type();
-#ifndef DIT_NO_ANIMA
-    case DITI_ENCODER_CONDITIONER: return diti_conditioner_type();
-#endif
     default: return diti_clip_type();
     }
 }
@@ -61232,9 +60660,11 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
     return shown ? encoder->picture_dropped : encoder->dropped;
 }
 
+/* The most tokens of a picture, with the text around it. */
+#define DITI_ENCODER_PICTURE 400u
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
+    return encoder->tokens + DITI_MOST_PICTURES * DITI_ENCODER_PICTURE;
 }
 
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
@@ -61274,10 +60704,6 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->self = NULL;
 }
 
-DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder) {
-    return encoder < model->encoders + DITI_ENCODERS - 1 && encoder[1].kind == DITI_ENCODER_CONDITIONER;
-}
-
 /* --- how a decoder language model is asked (docs/models.md 5.5) --- */
 
 /* The states that a repository names: Krea 2's "text_encoder_select_layers". */
@@ -61305,8 +60731,6 @@ DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *e
     if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
-    if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */
-        encoder->picture_tokens = model->transformer->traits.shown_area / (28 * 28) * 9 / 8 + 64;
     encoder->taps = encoder->chat->taps;
     return diti_encoder_read_taps(model, &encoder->taps, err);
 }
@@ -61420,10 +60844,6 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
     uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
     bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
     bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
-    if (diti_encoder_feeds(model, encoder)) {
-        wanted = diti_encoder_get_traits(encoder + 1)->source;
-        good = columns == wanted || !wanted;
-    }
     if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
@@ -61463,8 +60883,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (diti_kind_is_decoder(encoder->kind)) DITI_TRY(diti_encoders_place_decoder(model, encoder, err));
-        if (encoder->kind == DITI_ENCODER_BERT || encoder->kind == DITI_ENCODER_CONDITIONER)
-            encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
+        if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
@@ -61695,9 +61114,26 @@ DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
+                                            dit_error *err) {
+    const diti_transformer *transformer = low ? model->low : model->transformer;
+    diti_device *device = diti_model_wants(model, DIT_ROLE_TRANSFORMER) ? model->device : NULL;
+    diti_lora *made = NULL;
+    DITI_TRY(diti_low_rank_load(device, &model->env, checkpoint, &transformer->component.weights, model->measuring,
+                                &made, err));
+    if (!model->measuring) {
+        model->low_ranks[low] = made;
+        return DIT_OK;
+    }
+    model->low_rank_bytes += made ? made->weights.bytes : 0;
+    diti_lora_free(made);
+    return DIT_OK;
+}
+
 DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
     uint64_t bytes = 0;
     uint32_t i;
+    for (i = 0; i < DITI_LOW_RANKS; i++) bytes += model->low_ranks[i] ? model->low_ranks[i]->weights.bytes : 0;
     for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
     return bytes;
 }
@@ -61708,6 +61144,7 @@ DIT_INTERNAL void diti_loras_free(dit_model *model) {
         diti_lora_free(model->loras[i].lora);
         diti_lora_close(model->lora_files[i]);
     }
+    for (i = 0; i < DITI_LOW_RANKS; i++) diti_lora_free(model->low_ranks[i]);
     diti_lora_merges_free(&model->merges);
     model->lora_count = 0;
 }
@@ -61766,17 +61203,20 @@ DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job
     return DIT_OK;
 }
 
+static void diti_loras_emit_one(diti_lora_uses *out, const diti_lora *lora, uint32_t number, uint32_t *columns) {
+    if (!lora) return;
+    out->list[out->count].lora = lora;
+    out->list[out->count].column = *columns;
+    *columns += lora->scale_count;
+    out->numbers[out->count++] = number;
+}
+
 DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
     uint32_t i, columns = 0;
     memset(out, 0, sizeof *out);
-    for (i = 0; i < model->lora_count; i++) {
-        diti_lora_use *use = &out->list[out->count];
-        if (!(which & 1u << i) || !model->loras[i].lora) continue;
-        use->lora = model->loras[i].lora;
-        use->column = columns;
-        columns += use->lora->scale_count;
-        out->numbers[out->count++] = i;
-    }
+    for (i = 0; i < DITI_LOW_RANKS; i++) diti_loras_emit_one(out, model->low_ranks[i], UINT32_MAX, &columns);
+    for (i = 0; i < model->lora_count; i++)
+        if (which & 1u << i) diti_loras_emit_one(out, model->loras[i].lora, i, &columns);
     if (!columns) return;
     out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
     graph->loras = out->list;
@@ -61796,7 +61236,7 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
     for (i = 0; i < uses->count; i++) {
         const diti_lora_use *use = &uses->list[i];
         uint32_t number = uses->numbers[i];
-        float weight = weights ? weights[number] : model->loras[number].info.weight;
+        float weight = number == UINT32_MAX ? 1 : weights ? weights[number] : model->loras[number].info.weight;
         for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
     }
     result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);
@@ -61860,6 +61300,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->transformer, err);
+        if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, false, err);
         result = diti_model_name_config(&part, result, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
@@ -61878,6 +61319,7 @@ static dit_result diti_model_load_low(dit_model *model, const dit_model_desc *de
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->low, err);
+        if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, true, err);
         result = diti_model_name_config(&part, result, err);
     }
     diti_json_free(&model->env, part.config);
@@ -61975,7 +61417,6 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     want.folder = folders[index];
     want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
     if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
-    if (want.kind == DITI_ENCODER_CONDITIONER) want.folder = "text_conditioner";
     if (diti_kind_is_decoder(want.kind) && !model->transformer->traits.chat)
         return DIT_OK; /* a caller gives the text */
     result = diti_model_locate(model, desc, &want, &part, err);
@@ -62321,7 +61762,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes + model->low_rank_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -62453,10 +61894,10 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
         dit_type type = desc->types[i].type;
         if (!desc->types[i].tensors)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
-        if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
+        if (type == DIT_TYPE_STORED || type == DIT_TYPE_I4_GROUP || diti_type_is_i8(type)) continue;
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
-                         "I8_ROW_ROTATED at load, dit-convert makes other types",
+                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW, "
+                         "I8_ROW_ROTATED, I4_ROW_ROTATED and I4_GROUP at load, dit-convert makes other types",
                          i, desc->types[i].tensors, diti_type_name(type));
     }
     return DIT_OK;
@@ -62648,7 +62089,7 @@ static dit_result diti_prompt_before(const diti_env *env, const diti_chat *chat,
     at = diti_prompt_put(at, chat->before);
     for (i = 0; i < shape->reference_count; i++) {
         uint32_t tokens = shape->references[i].shown.rows * shape->references[i].shown.columns;
-        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture + (!i && *chat->picture == ' '), i + 1), begin);
+        at = diti_prompt_put(diti_prompt_put_number(at, chat->picture, i + 1), begin);
         for (k = 0; k < tokens; k++) at = diti_prompt_put(at, DITI_PROMPT_PICTURE);
         at = diti_prompt_put(at, end);
     }
@@ -62738,28 +62179,6 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
     }
 }
 
-/* A negative prompt is shown the same pictures, in the same places. */
-DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
-                                           dit_error *err) {
-    const diti_encoder *encoder = &model->encoders[0];
-    uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;
-    const int32_t *ids = tokens->ids + (size_t)branch * diti_encoder_room(encoder);
-    if (!shape->encodes[branch] || !tokens->ids)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references: this model reads them among the tokens of a prompt, and none is given; give "
-                         "dit_job_desc.prompt in place of conditioning");
-    for (i = 0; i < shape->reference_count; i++) {
-        while (row < tokens->lengths[branch] && ids[row] != diti_decoder_picture((const diti_decoder *)encoder->self))
-            row++;
-        rows[i] = row - encoder->picture_dropped;
-        row += shape->references[i].shown.rows * shape->references[i].shown.columns;
-    }
-    return row <= tokens->lengths[branch]
-               ? DIT_OK
-               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references: the prompt's tokens end in front of them");
-}
-
 #define DITI_TEXT_GRANULE 32u
 
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
@@ -62812,7 +62231,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
     if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
         use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED && !diti_encoder_feeds(model, encoder))
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
         use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
     use->unprojected = encoder->text == DITI_TEXT_POOLED;
     use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
@@ -62849,12 +62268,6 @@ static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, d
         diti_tensor states;
         if (!encoder->self) continue;
         states = diti_prompts_encode(model, graph, i, use);
-        if (diti_encoder_feeds(model, encoder)) {
-            use->encoders[i + 1].source = states;
-            use->encoders[i + 1].source_items = use->encoders[i].items;
-            use->encoders[i + 1].source_tokens = use->encoders[i].tokens;
-            continue;
-        }
         if (use->encoders[i].pooled)
             diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
                                  encoder->pooled);
@@ -63657,9 +63070,7 @@ static diti_tensor diti_start_encode(diti_share *share, diti_graph *graph) {
     diti_tensor rows;
     share->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
                                                    : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph,
-                           diti_image_in(graph, share->program.start_rgba, diti_vae_get_traits(job->model->vae)->colors,
-                                         shape->start_swap),
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, share->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     places.batch = places.patch = 1;
@@ -64662,7 +64073,7 @@ static diti_tensor diti_given_rows(const diti_share *share, diti_graph *graph, u
     diti_tensor all = share->program.given_pixels[index];
     if (shape->given[index].floats)
         return diti_tensor_view(graph, all, chunk->first * pixels, chunk->frames * pixels, 0, 3);
-    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels), 3,
+    return diti_image_in(graph, diti_tensor_view(graph, all, 0, 1, chunk->first * pixels, chunk->frames * pixels),
                          false);
 }
 
@@ -65099,7 +64510,6 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     const dit_image *image = reference->frames;
     diti_reference_shape *shape = &out->shape.references[index];
     uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
-    uint32_t least = area ? 2 * unit : 4 * unit; /* a side of one that is scaled, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -65110,12 +64520,12 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
     if (image->row_pitch && image->row_pitch < (size_t)image->width * 4)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: row_pitch %llu is less than %u pixels",
                          (unsigned)index, (unsigned long long)image->row_pitch, image->width);
-    if (image->width < least || image->height < least || image->width > 8 * image->height ||
+    if (image->width < 4 * unit || image->height < 4 * unit || image->width > 8 * image->height ||
         image->height > 8 * image->width)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
-                         (unsigned)index, image->width, image->height, least);
+                         (unsigned)index, image->width, image->height, 4 * unit);
     if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
         (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -65195,9 +64605,7 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
     const diti_reference_shape *shape = &share->job->request.shape.references[index];
     share->program.reference_pixels[index] =
         diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "reference");
-    return diti_encode_mean(share, graph,
-                            diti_image_in(graph, share->program.reference_pixels[index],
-                                          diti_vae_get_traits(share->job->model->vae)->colors, false),
+    return diti_encode_mean(share, graph, diti_image_in(graph, share->program.reference_pixels[index], false),
                             shape->width, shape->height, true);
 }
 
@@ -65221,54 +64629,6 @@ DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-/* Bytes times alpha, or divided by it, as Pillow rounds them: colours of pixels that are not seen count for nothing
-   when a picture with alpha is scaled. */
-static void diti_reference_weigh(uint8_t *rgba, size_t pixels, bool back) {
-    size_t i, c;
-    for (i = 0; i < pixels; i++, rgba += 4) {
-        uint32_t alpha = rgba[3];
-        for (c = 0; c < 3; c++) {
-            uint32_t value = rgba[c] * alpha + 128;
-            if (back)
-                value = alpha && alpha < 255 ? 255 * rgba[c] / alpha : rgba[c];
-            else
-                value = (value + (value >> 8)) >> 8;
-            rgba[c] = (uint8_t)(value < 255 ? value : 255);
-        }
-    }
-}
-
-/* over: on white, since the model sees no alpha. */
-static dit_result diti_reference_scale(const diti_env *env, const diti_picture *picture, uint32_t width,
-                                       uint32_t height, bool over, uint8_t **out, dit_error *err) {
-    size_t pixels = (size_t)picture->width * picture->height, i, c;
-    diti_picture weighed = *picture;
-    uint8_t *copy;
-    dit_result result;
-    if (picture->width == width && picture->height == height) { /* Pillow copies it */
-        result = diti_resize(env, picture, width, height, DITI_WINDOW_LANCZOS, out, err);
-    } else {
-        copy = (uint8_t *)diti_alloc_array(env, pixels, 4);
-        if (!copy) return diti_fail_memory(err, "a reference");
-        weighed.rgba = copy;
-        weighed.pitch = (size_t)picture->width * 4;
-        for (i = 0; i < picture->height; i++)
-            memcpy(copy + i * weighed.pitch, picture->rgba + i * picture->pitch, weighed.pitch);
-        diti_reference_weigh(copy, pixels, false);
-        result = diti_resize(env, &weighed, width, height, DITI_WINDOW_LANCZOS, out, err);
-        if (result >= 0) diti_reference_weigh(*out, (size_t)width * height, true);
-        diti_free(env, copy);
-    }
-    for (i = 0; i < (size_t)width * height && over && result >= 0; i++) {
-        uint8_t *rgba = *out + 4 * i;
-        for (c = 0; c < 3; c++) {
-            uint32_t value = rgba[c] * rgba[3] + 255u * (255u - rgba[3]) + 128;
-            rgba[c] = (uint8_t)((value + (value >> 8)) >> 8);
-        }
-    }
-    return result;
-}
-
 static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
     const dit_job *job = share->job;
     const diti_reference_shape *shape = &job->request.shape.references[index];
@@ -65277,8 +64637,7 @@ static dit_result diti_reference_write(diti_share *share, uint32_t index, const 
     dit_result result = DIT_OK;
     uint32_t y;
     if (job->model->transformer->traits.reference_area) {
-        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
-                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
+        result = diti_resize(&job->env, picture, shape->width, shape->height, DITI_WINDOW_LANCZOS, &packed, err);
     } else {
         const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
                               (size_t)(picture->width - shape->width) / 2 * 4;
@@ -65301,7 +64660,7 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     uint8_t *first = NULL, *second = NULL;
     dit_result result;
     diti_reference_fit(image, job->model->transformer->traits.shown_area, &fitted.width, &fitted.height);
-    result = diti_reference_scale(&job->env, picture, fitted.width, fitted.height, true, &first, err);
+    result = diti_resize(&job->env, picture, fitted.width, fitted.height, DITI_WINDOW_LANCZOS, &first, err);
     fitted.rgba = first;
     if (result >= 0)
         result =
@@ -65484,7 +64843,7 @@ static void diti_control_emit_condition(diti_share *share, diti_graph *graph) {
             mask = share->program.condition_mask = diti_tensor_input(graph, DITI_F32, masks, plane, "mask");
         } else {
             share->program.condition_pixels = diti_tensor_input(graph, DITI_U32, 1, pixels, "control picture");
-            rows = diti_image_in(graph, share->program.condition_pixels, 3, false);
+            rows = diti_image_in(graph, share->program.condition_pixels, false);
         }
         latent = diti_encode_mean(share, graph, rows, shape->width, shape->height, true);
         for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++) {
@@ -65513,7 +64872,7 @@ static diti_tensor diti_control_emit_picture(diti_share *share, diti_graph *grap
     } else {
         share->program.net_pixels[net] =
             diti_tensor_input(graph, DITI_U32, 1, shape->width * shape->height, "control picture");
-        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], 3, false),
+        planes = diti_encode_mean(share, graph, diti_image_in(graph, share->program.net_pixels[net], false),
                                   shape->width, shape->height, !model->traits.unshifted_control);
     }
     if (share->assignment.share_total > 1 && !diti_graph_failed(graph))
@@ -66115,9 +65474,6 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
         return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
                "ring and tensor do not";
-    if (traits->prefixes && diti_patches_used(&request->shape))
-        return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
-               "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
@@ -67268,9 +66624,6 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     for (branch = 0; branch < share->assignment.branches; branch++)
         share->program.text_firsts[branch] = branch * job->model->texts[DITI_TEXT_FIRST].tokens;
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
-    if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
-        result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
-                                    share->program.denoise.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.rows = job->request.encoded;
@@ -71465,405 +70818,419 @@ DITI_REGION_END
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-    "n0C9%1VZI/$l<p7vsH9*@ZH*MIQ:&3@n$EGJvmU#>8+C8suW^aocp0(QytwiE$=7hAp=[Uy*cjQcoMe..&#H>5ayj>8L:$-d6>]<Rj[5o$+T's=DdPZysb"
-    ",ObwcB.(77F2g<.uIm'cYe+@BQ>jG7Fc+.45voFAmK<s<MrOHPeo_'ult7JvV=LwRtu0(uY+<*0J'E)u8>@uICW`j+qF4=L#$La%`Vkaw]hvxM>9$g&ia,"
-    "s_Y:hO5#Sat`i^_'xke_,oi]StAM8$X;_h:ME&s:w'3+Egp8n(kK)Wo'5*#T*`FQRP&`_4B:yTs+cvR$)qb7,bgNAvO*)H;@WOp/r+rd$*X$BE5M]^H]Dt"
-    "<9pRkAjl1s-fF6uW=tKu>L5/L6`iRNDc]'LavsU2OrG;i=WS&>O+T'bh8VisFjDI;f;%`A9tRw7#]ImZ:V1r2LT,ToroR,VOu:d2K:lsx&U.3M>:Hk^G,m"
-    "k/XERJZI0AiW1YSAGPKa:#$P$h(P64-5D&U6/v0BlGssf(TtxH^UDyPb%R_Q5h`MIu*Zx*&qaG[=@&>Arpi2<ZhgVdNXsPGK1n=w+&bK,gVtCO]&m-A>Fd"
-    ";/<3msl/<ThO;34aH[)RgwSe-i$XD<EKhmoJU^,B$':=.U^Pio[T2Y_]GCfoCNj.&xAnI)8s&((cZ>n7@C.ebmfg1FEZM1KfVR=r#faT;W9ph51@CJq&aE"
-    ",QHvk@0:edeDr$QrYQ>P#;$@edX+$<nSM9e>Gn5;h4JL<KoV2TcpNcb$<Aj54e$/6Ds,om(:vBaJdBB0Ol+8F%5m9+j$-Ny'hkHI5AhH6<Z+l*Ig<<,)i]"
-    "`Rc#mWl][u9A(Es>k%mc,3gPCwiJZs%;P7Xut-e)FAl[/,u4;9378#gqcb<YrK4&l&O=pDh.4irRT)kM9i<&*3GsRHWag#MHg@;tf7,wg;5g;7X+6LP/N$"
-    "0r@tBRo6k:mHbWdW:0n$Mn<-d`UV(u6(cm<,i7r'5n4hB%GjK`GUcFWijxC8SxhdaWiVgg8R5/Ee-:b)L*+Ry(Ze4,ijw;(ogA&su3dk4W's<jo(-xr+>w"
-    "ulLnUWTqgSwHBM@yB2p,P:EupeYgBZ2K`.sWDLj$Ob^CiZ&4E39/Ju;=9Zd3e:%F``N^i=#'O$+7deE$f8.kE0COHp&+]4awLB>qV((:YxY&EF=1Y[b#M9"
-    "Kr,Ns$kJX'CUR$Dex8dW$<rL>09p:Pads`13Y;s`)fRW#p/0&gahw.6%VryBo7xI%+PQRZ+rV.;QsNCH=nX=iNR8qu<'y87]WRDgBW$b[LSBN@xdi>$=qO"
-    "_n9O/X2IZ.tr8m:*=%pN+vY9cT;[M(YPXr=qFF7Ux=:vXE(NCS5NeoW`)D2w9]8nue49)5Ntoe*Gtxi:;O/E[_f.EHNnE%B12S_($5F9o2rSyEwaB8_K^s"
-    "q+(#sBAaM4yo,Qp*`wmqeA4J]<XRJ(CwA,gj8U=5CCMXo^OE-fE$9@/=)m6w[JR[*9fxmA8A8RS4Vdi<qjTXDy=.$@yv)6Yn)y_6%(cN`V=r54**kHo=Fo"
-    "tEI<H)BiIXf5Z5Y]kslg>,KkFKd%HXa-ulU%^tf,axIDN;WS$D9UnKEf>(6X8N]kp1,fvuXYpLoarPZduB8YO;CBROJrw5]`*u2<Sgjl474n#oMDhTH*M9"
-    "%LMj,H,j6>t'g/Ee7q6CJBqb82$o/W5(&>Zv5W1q,qnLd6dpq'jLABe4F7'54.LQQ7$8tiPvM=k%wOr*i9e*<D=sou`Nm.I91LdHg8JR9pT'eJ*NM[>3$8"
-    "$ltx/g:QL+5f(ERijmgqyx,%-y>Zk]>+$R_SuB:,fIM@VB.p-#gNq6V5GM_a=EP_:`Yphr-'d/oF&[(%I$ij:K);&8#IR*fl*,Qn%%JG2^h$4AFQ6/F7I5"
-    "%1gFP'gT,7cs/l69A2)-Lq],`g`g4;m7H'8A6k=+M-$AEJ<v]x416+D+3sO3#Z<[MXv^)3;_2d#Ne8=p,F^/h=B8uE1MU&6TT@u<mO^Lv<@>A)L-vTQw$l"
-    "EE&2XvRM@g#h8mrcA-HO2:N8HaQ;LaZHP[/=rN-Ma'hqQLmC%Jt#<':5,QC@L`lq]Ws%Z]Q@<:/]143dtu#0e/xG*0J)%#IFLiB6Q:@l%<M/&+)<W0yx4Y"
-    "`Z%+^S5NfOKH*w+_<L)^]pS>+X,a]Hcs<$Cli+pU>,S8f4d6;;$MB(AU>EUcP]q&_g^RB+knG_](//uyg9ct%#``AL`L/psRwYGLE]e'wN[x*D9O0<AW#$"
-    "FB#,Dqj(#;Q(OnQ4H,@&RO+y`HIu,-:>/]ADdXVU:M.(]i43th*/,5K#T0o^w;)`T_>*ER&$[<h;2HeBr^_md9L=wxFH*vC_BWTuWLc[tkr%S7+OYO^bD."
-    "FGFS4Bh[E%DOAOlE1Udk*ffc=0>5v6cI^sh-;P9=k7ij[R`/G6B:P.@uvu4YH7Np/$W1U$RnSV_[T1d`F1OrL8F^S-x`2j[^B5YL0l(dof<l.nYHysc@'P"
-    "EKqDEqU[_1(+pV5COA50Z95&Q/TPglDC:kCUjQ-*uFK:6$R2(E5I8-dbmE:v0tgp>udMe`O3k8XwXmm=gT*k^lnKMW>I#X0apAO<m,Rg4.SM$L3^5h.WN*"
-    "c/4g)6npWx,B&1xY#:@Zb<R]=23-N#PMPV)6BE[B59Q5^7cHVqOU0,5]^A85oKVIFI&t(l+x2'llU9WNj>qO^^59AttJ8p1Fu,WBo1952b[$`b+hZCgd8j"
-    "1-;Db8#(Pc74L.p:qivLktcwV2M]%3FXB5(T>Q*KJguLf/H@gcZC_a4'J9q2dZ1)UP+ec,<+%#lq$NA(BCHhCfRicNr;_LCE9$k2p+b`GUuL+>pQhhk$b$"
-    "kZ+UO$46G3NAgS($TD)g]O(73+]5R)e#l'A:kNyN8a1>0:m=FeXgkeh$WKVj)K:*FUM#2H/XTQs)y`n[`(k>/78obvo^p_Y;a3fQtb)rFO[V1cFca3j2$7"
-    ",ro,1II,7aX(y.LSmlo6sL8E7C@N/]8#D,lXU>$(%8$n2jq=:ZJ(f'H&$+dk3R'HQ8Jx>N7U(v>g#iNX<uI9#'fLx&jMydS:&phelsfVL3mSv,POkM<OUk"
-    "ABx*P,fKohgaxIA^j^2AL8uEHShyLWxu)x*sXejw/c,yse=EJY&iI#jDh3k'lXuIB+Xmj]QHwpC9ck;Yv`9yX-jwnIi+]),]`Fu_*IbS;Y)twO<&4c2l@a"
-    "X0w->OlOllMey3cx2[qc44[YRi`xJB*]O+ii3,^-5Z&kA4S2@8llLs[7(TYXbS%oS0Z--mV3V_qRyVqbw*t*&svsO%jZ1^Ytcxk'V^#Z4^tvC*[6YM@_+m"
-    "7ZmQ%'aB#c[aAl.*Zr:kUY=ead*OQ@0LOWS5UP1D2hfgT++Nf4T[`UJkW,SoAld&R=kR//#ng'yiy=[.+Z]r8raQpY[x^d0.d/IbB(w)XPX9b8^Pv&oPeN"
-    "P58`*h3i=eO,A^nrDY+:>=sQoblEWW5S;bEeE9Zenr`2$@^R3<eeSbk0%S8$wx9knEH`dkZ`0FmFc-0CA,s]St[tWMgde]iOL'(axX2VYVl4f4Vi_`wfjP"
-    ">>3T:>/3H9i_:2Es>-s%p-3.tux;>Ydd-)<9^Dq5bRKY>nvs<.(]p;b-h/J62Q9JlV+8>=IuLgM6W%.`g)h$l<f^^*;]xel[8**X=1'sWMU#2NKlWw=H*("
-    "/B=Nx%8Bm63lol.P5JVBGDBV11aJ5F.Dd//*PW/6tn:w4W=VCbjH[92HPk[&[Y/qgep$arQ@FP]s(G^RI<IEyr9Mh'KYV(,SN@0]&Xvvl9+_rd6wn;<j-W"
-    "$3H#HE6ggcbJR7-<hH'nG]H$T*Cl86P8(7bq%:Ko,$'D;^n4.MOQyGkg`3&<h:/7L3tg&dVLTOl5])@<4QA58rWR_/5LfY09Pjh+%V/2)bNX#ErqIS`nY)"
-    "(]Q%m%b8)P&_$/v,;**un4OK26iIQFi-M9KYOLfX_&Nr-stv6k>MJv-;DmCjv2R'3hpu#u1<5Pd&/eb+dIk@7(2)k22:`3@LQLc'uc%9:>",
-    ">Rf^7u1&%kE=iM:G)5*w;cloA>-MnI`,&AnRFFS+mVH0W=@T[PUnX2[3PuygYfN+fpbX_ayoI'.@yf1XhamUaIP'x6PA@SY@KB92EOnUIKVvkB6cPC>wtr"
-    "^I>.wx]KHL'M>h7l0DX8W<&M-6[iIwHcU65aiiinm]C`_;1IuW,/hkkRnWylqeJAQfBnm6>tb]%F.S@<,@d8)g<TZGWs:ZaFL=5qS2,YDN`w2ANY:`%%;M"
-    "#7/UXPy^D-JeC<^MyNLZVV9%*_WSNK+DLfd;fIKMA<EG]vNNqZim6Xd1+N0sUWgOJ5bWGI7Qv^>EK;=pvrvMrYTH*7GBg,Wm@dbw]Nti*T-nDpdwEe6OB,"
-    "j,LGuLU@ey%9Fv0MFGGJld*0)8FAW1eLhOA*kGh/hu(gsTbk0e*AV$=i5H6b)IZLo,<knpQhpbrh++j:k[af:n>WQ<9<clut6-j$O(LmgU9g$kqpeo&>&h"
-    "T2N;*Gi5L9Gl9_Pef)y1fF9&E0iO6,)5ScL]`e22y)EJTf/T5CFmX7v*NK#Oqq&Js$m%QnRGTYtH6=Y4Qtqw%#Vgx&7,-ehw7*J]IJc3V<eG2h;rG%H_AG"
-    "(t=6%V7JasVRp;>K%%.3$I)Sq/';HX/%wDr:TI4NK(3Sp)LoK_[guw&C[s'F1RCic1'79+-%XH#'mPAJk#UogvN;CiC3-DQfyRiCQiE/Mf8s(l@:9o'EjA"
-    "/)ORetNONgTaMPa)umxsKf3J:WNTy;Z.oYWAZ5N#_kjJ*ghCbV`uPi4_XB7c-*Rqio(QoGFB)8rp+xdM/93daA2`bj$RwV7Xd:v3Gt9:^rJ<yd%TmEnaT#"
-    "je=`U[m.3LJBa0Y9ho8a@(o5&'6Ypc-d8S+>vFAX3@c2(+Ma[t^PYj_EjqoH@>2GO,0@GjVyLJj+NbvS)5)/T<yL&#<Ure+H%BP`^Eynyi*Q'b%Ux=cR)#"
-    "%k'w;'JSOO,LLJhr-8Be)FUkEuD)yDr;Io(@]a24UBk;6M$,]9Lu>vS_-Sx#_k_j.33jEU;9m5W.EIGFN(7o6VcQdqG=ErtC7_>xM=O3>];p%U<#SFE3Tu"
-    "o;OTx=Yt)wGQ.g^[$ZNZEv`NloOdq4-ApS))TZ2HP7BKS3Sv;3t*TJ1KhZQHI@&dT9i*=,@t>UV9t<(=pZ],u@Gf3qYrUMsMbRE5`VAF=eC$M-7std7;xC"
-    "&[JwB,[:#Y:Fqu3,$(`.v>%4b#[,C#(7r`of)j5%p]/v>0AY;ot3N*@cScB3nyKs(K)fc%]FovSb]G<j##T/&4`GDJ;yo*)'@Uo)sd8J^rM1^I4gaXWQV6"
-    "9FCG,+$Bv^hjb>bws/IB@LA4eZYS:kiAVYPvtUE@ane-d[g+m:%V>/qHQi;kVs)$HW;_ZC[vt'8H9-XtjsG44;YL^Z$wI0H-9qftRQue2R@w&Y&*['KJ-S"
-    "U`WGxI7G^X:Bp:w6y#6a<SRhuX1$Cuc_V/lpVS5_s;<ZENYtD8ZCaM/qNQ51^sF4Lx6O6Y1>M[GNUflVgGqacFCM)h628;*'^y,YHa<mvw8.eYFmT<+L2g"
-    "O5rA/Cr/k#,n2jI%6l`(Zm/:R$7qxkKD.G,]k:i/@jY:=UVtifKY)dn-R1M%$fg`S[0;B3+knReLpxW%O34UaA;(`IEvocB>tfI1d/.bUa56wc=5BH-HHx"
-    "<kH7,@p)RwhWMS'h$W^UQ=>YV,lIDOn'`P6u'_hXU]l((o^2=1BK.BlnG+;3A(*;6N+Xd*C<(.sDi0w8-`5hCqJlXwHZk&758OF+<hPRo.&w;VX2$WR;YX"
-    ">QNY-2tOy_5[+n>IH%R</M'xK,y*qL^9w^R]xBl21t,Sr*`K4M=1HOm:_>Q+5<>qDSWr#e,3O='1R%mSpA=bAGu^632FK/.g+U2RpP3fNP@6f)+;a:s/m7"
-    "#1%8GF*[%vHD/99=JDR(fZ`*jm]8EtCA'd@,eBb$_Pq3-&0$gSuIG-EvJyuu2f/CyvBj)@Zv9og&wgdsvk4sl^=wU[mjK#c0Ct#/n/)wf(mn;T+gSX]i8o"
-    "=*&IL&kde5Z:pYa[@9Z,QYKD.Ng6wuPJk<d4nQ-rZ)_[#&6N(t*@0<Jv%BC6s#V#Gibj'X2%V,./DQ=K/x#D580Uo$b][n_cT`&02%kR*>lmA)hG5^E]qn"
-    "2oGVaBaRyFKTEGNqOnj$e'td1Pe>]1FpCcH9&4Gi2`O4t,E[ymmNoRGen7yVZC+xtq0YgFQQ<ykS#Px^gnIOpq(2/*unBVSke']F8UJF2XZ=54LgxW4Ie'"
-    "%`<O/E])DJ$ks_kJ'B&s$V5<emC5OW7<jJk#l1w#2q=C&t8bBq>51WK>[uGZyK8S1AMQqFI-W21tiLS=<oj0b*wO>XcKHf]OJ'Er';P/KL.E]uI=Afg+5#"
-    "Id$Q4kr;36gAgeI(tbvvIkAf4dBmfpQDfDYAQ0'[MOV%NJL%i&*;_hof%s98a6@W,,cen@Kr[9UIb`JqysjumyIO5tfKkO3#ufg>/dFm56kOERv.PdqRa^"
-    ">j/aMTXQN[F.[y.q9Jq]XT'[eFXjrRdeBb9=LBPuZlHh7Mh1pIghF`i4h[[Z(i$2/&)U141GNhbMV:_y69m8-3G5UAKRejcQNdmR[ZZ#bsjm%,*`(2wg3^"
-    "A=R2@E$86>hO'a=$b2m-0.b;ZJ[#I%A0,fh6[1,iuO3J:=uh,6HB6bYFwv[:(GW:kZY;i>YAP(;q/j9m8*Z2L2GuZR3@#$-(8WU(%m$+(//Un*vQ]dge-,"
-    "d0NiTlD;xAa3G=MA/'E-h2=YXX(WqX)ZA9yX8/l'=%LI[IeZhB_6Wq9ZX6s#AN`@ERX%B-gj'DMRAV6LXis#cT`Q<[5F/2i3dljI7]m.(c#rx>%_89J$/."
-    "CtpYQH]Mn[tA-IXc,0-2NvHsL+3mpOZqkA'158'Z.,o6Hy'A/dHxj`5sjsY7W-X(W`f@&MxEUT5>#F&B]V]`':P0^yb,2TKV9gqpsDf@@9wm@NaO^W0yoF"
-    "iLaZ(#aFn),l+qqotY>n-da#G#fy+#[QnUmaQA1%N@EYc72Ne:Njs1PI_NMI@4gIGi(ZX^bR8mSnWEguebl(AJ#SPN]rfhE>$ml]O`7B$Yt'95$ob%fa<t"
-    "HH8E3X[#WlHM*jl6$8>;mP)F:d]Xiq#q5ROOf%AHvtg=Uk&,XD$6@Ji#fmokx:f`WD4l_E1oA.67(s<qgL]^)_+V>E]ZZq:quDSR#_VoE7RjF:7(^N:d;%"
-    "r$iFh<QdL96&NSyyI/AEgn21njuKfb#Hkqf5UkOpR,^4,mL*0qp5AHAPkfRwxOcb58.F@HNI<VqVWSf4hUbkPR`Q&ab9j(X+w/:;kHK8PM6fu;3Mx_pEju"
-    "H6TW#tg.lRYPVK$`+k`S`B@TRXAgB2C6y7'Vt)F0qZB-G)`qqv=C^@,um_c*;Xi8&^$F%`H>&JqrANHXL_VEeR9C]Fn[YW$rqb%sbB/*9NEli'00h<[_OT"
-    "C'ouBTd,=UdDkj_csYqY.@7j2d/2h84O_liEEd*s+O:KwHBu]ijfv'_%<G4MH,[`58L;fWaG:jcZj`3`AwTS9+_tb^9'aXP%SYK`6o`^;<57:ZP.7)vcG$"
-    "Odn,c+r/`>w@_0Boq5%%E6P_v*M+FIV7Xbpe+TiQ,fIV$nL)xqM)^<#0qw-b$H8@O]6y[oO:,,;hsCQ:xE&HYWWYL7%et%;]hQ>Nv5S27f+:%W8/<.P%i]"
-    "@`6jR^;*Xx_Tp=cx)*Utc.u,9E<ex=f.L[N/UuB2G<c[1E93`wi4xyA1V$xg0vu7A*h)IJ'QtL$E2ELf]Qr9^hSD,HZ%jlN5AveX[WYk&=-oy[`F`#0w2i"
-    "6Q7/n3I9_U[S99h;Zp%Zknb>uDURj]U->aQpTEU<36t(",
+    "n0C9%1VZI/dF)jL>*Hgv@*nnu276WNxt035OZ28.p>B3%,fw;E17;O6+x>Jl]X.o2JVU;*sQplI-,FAltq4R=JQ`QUj3t($<f%DFe3^_EeF$e3xWf_.t8["
+    "v8K_HV,'6WV$EjHx-Hjb=Vj)t9+u1$R4&(U`CU5ygi9(3$w(FKN+->;Bb/FJ=`noG1rGq<cefhD10%C(`nXfF&v:)Y.ql5%1]SIaalmDh@,/URWSVoy2Gw"
+    "rU@+R]7.Z+>;oh$a1*MePYqM<FUkdkCM#`5:r@2><Z^Z:KFRYk<lyef9D3Hm97fXc880EyHw71uu5Kuha#(2,&08;yOc3WR+)L0<j)3b>=o7Xa/)vFA[H1"
+    "&>n<;/n_gckATnZ7ZABT=10-&h*Xu2Sq&$57%(:-Ng(^BJPLOnp<Y6.A1vyHq8(F:p;Bv**+kHWA(Nw7twf5Fr:dlIX()lY[7%:*a[g/963j+KKEff>]3:"
+    ":eC[nfLouJJQd<w@-N$kJ1iCxNDuYWfYq1*]^1V;yEBK2(dF[SS9YlUd0gMso+2-'mhh/.u)Eqdk]$2Slxn;qH=0t#m/3.^x+k]OaqKN`>k;NK-v]iOiU8"
+    "R<,Rq@B;'vQZ2^rmM&C_DY+tmW0Mm;%nvVgR/>m&5sr%4te)bZKxieR.MOo5%mj_C@.4J0S2McDIrL[)'acVtXP@[Un).m_&KHe5/$VF$tcV7jm&jZvky&"
+    "95UuL#KSs4D&q/Qdbap:GG$UuG(:qe',^&J*(SG3>Um_Ty&,$Rg2$Boaau9ZQY5wN@/'oVg[s=^$3[[OZ/Fgxxta&dsC6R(SIrO^6qZwTu[ZnM@k;4&U-M"
+    "$_ZkD#E(%0s+1SA9v=j,7,Z@,C@JeFx'J;k&7j[/3O;9laiXCiVAYsH'k$#VSXfiFQ*Ya`L&&W[MXkuO8aoCNx2x3fIG>,cQmJ/PJ'kqP<`H+U'Uhn<T^0"
+    "ZFiJ;4yLojf`ST_XsSWgP&(ZIG=i^Uc_y9r@MlZ8Uf^sh18TReeLb1&Y(#N1KrFs6=2$(tv`49eP<BiJ@c`a3'Mdhl'YO.]g;@-PO[+92=&J+t3AMU[7#("
+    "T&^Eclwm1H+Uh@uDocWpVC:,4D'Tr$=*7-@Xt#O%(h)f&Lyh8rAgsEMa-oQfs9$,Zk>Vehby>@4Mo%WK-;T<[anSgmuc`j($LEGMcj1^7_F2TyGlr7Cus6"
+    "S#mmVTTTcYbm&ktLeP_EHe9k,T4Wkh=qu%4,U%&0-<^;a/)n2bp2+sgd.EBs.b-/0C[Xdo[1VrXGd0oNy<QV=&<;bg++JPik_i4oVw(V'0TFDX7;VB'@Qn"
+    "'Mhq%X+;r3;XI79g#6FkT,P3BBjwiB_d1dsi6txO3UKhjeL$,,Sv(M(yblbdW:5<.oMbD^tS_P;#rfBI7I_cRfQlmO`XDf@O8dMS+ZmuZ<i+FXE3vy5(-H"
+    "n%1oUwOTkx'BNaMCiwSia)XkDuA2Bp(_cteE<UFcU&A/,,#m:'etB5kdBGXW5_@7Yk8tJt`ZEn[+@DY=rsTGf5xC[1V_b(8mZy]6Op+(#K+I.Lvj@'AR3-"
+    "sb[%9Y^7BlU;96JX9bxR-0p&U:Ge<,]8a.nC06G,N%`_`.#Tg-Eh%82_&/Cj=)e=r5Lrk-Pe+Hk@1N+MUX.:F&t%8h)&,m,Wt&hKbu'FC%UaC+RxJEVs7a"
+    "S&31q-+k%E#67Cj=y&00Yj8Vjet&NN-ir@n`rBiBX1gen]C<qlxG:32/pB6Mu$VxrE;VB&W-8jiG**xmxEa&.xBX9H.v_pL]BG(M-C]ic,oXyL=4fnp/m+"
+    "B[^QrNZd&k1/$l$bU_))Sx.b;BB#OF<cy#^p[/(+>EW;&E9x_5v4%WW[U)-Lp,j91_g@.PFs*OKtAYMNkIg<GX:+>6Hi/8kLcGiXAmjZT'KQjSf&-CqobO"
+    "a[.0Ba2E72^Kw4i`pPd*<e$u-pkY)/0uS#J(Hb_M:C(#aqQ4w;6KoFV$vf9-3PS$OXe2BpQ7bb]iRkU`7p`:3lcs8P56[hvQ0S<PllKR+/eYFkJi4AiKhG"
+    "h;J>9bf0(A]Of&UrvP0@]+)10Q=B4Q_Dk$^=;<$wv9,+4sqe<5s2pb@i+)k%<@HH[UF%pCFOwk,+RQrv:JnQ0IM=k.AAKV0'O&8pCZmXdLIT>AKwWO;dZ6"
+    ">$Bse$iSRuc5[aeEp=mjEh>^9.;[@UVb)g[=LDq>SVnSLrM@GPQ#4@dmen[aBbgY;vbKDG6UM3%^mHQK](^egk8ucYr5,R1(op)mhOGiw;(]9CIUZg`bq'"
+    "_eRH$lY7>YOqoXH=XEQ+Acd,T&utla59KN/LW<a,$;I'P3y$4MkD)Ok/R^yq>BFQ51HP^[^s'VKq2</_>okW`;-lP8AXFgd/+)F(*5$<'u2*0c.A@#yJE:"
+    "j2bYo$1]U+AG$dnI9n<:Osn'Kt;4'*ihZE(4H^X*^6'-Ckf.TEo/p.IvJL7TI6_E;Eu00]Bj:N)9:#WoEDH9Z#3g5IvGsEd.qLMLIm50QPAs6p6R63CTxw"
+    "j(^I^B:X]2K5$W[GYBVa)6:eh#F8Um;TKY-#okCv_ueoaYX4w18(&`XDva*=+UM$f#4@V'ym-(H-3*HCM5aN0ji'CKE+RqeZTju$T]Vk7y*RV9a.UEqprP"
+    "CA4pqjOh;y+1N`WFh[cq/Ns#H&s6-hx$BCU;hZGG+nKUe%+R0`hopd,pDaJJ19u&*AjPGFXn%F<@],e:xf/=O*y8t6WATf/mX@n[IgEDa$b*A6de:gcgw-"
+    "'1:.,5)sY&USbcm7m_KTN,,#C@xE(a)UQX1S%Tm,Gi'BUQ*A;[B%T_Xkw^/42s6RsP0vId:k@dlqGWxPI`*+T4hEyuLGH'5@W`n_gTCnSA95$T66+B%dVo"
+    "J9`2P%A5kFd5846X_J'PD3YI.YV#C8P5BJSia5SxqT,vd4+v(=:0A;k`Z91oDc-al%q;K-.3RLkPo618FahW<Gd%ANkKLeFZv9DG4jgnKm6vb(Sl3R4Rdn"
+    "-'%(fQsc+'aNUB-m&Py(T'ljJ<e#y%O@R3T2sM5YH#U-d(>g6t)293[tpOkEx$oH3I]m'ov;uLA&I7^fb1s;J.+[_(.Sx@vh3B.G&[3Z%rb,g7(N*Y;50]"
+    ">s4rI7OG-DfNrlxx]TCrE,8sKlmM.Aw.`j7Lbhgfqq<c]g[&R@Ompag==l5O%,w7SqS<2S_7]*#%d4I>O7'Zu'Uqui,]D6HgGJ85%u)b)#YyU.FN@Z1$VE"
+    "I)xi(/hmt@).y+d_dH;TK>+K&-,Ie50&d+d>#OQuGQWJY7jbRkkL&w.hX#n#ld[4BT&M]p@3N>'2@HTma(X3fxRGg_NIHBBwYym^TBWFpG5a'7<S_CU$9e"
+    "C#`;GS@b6ZtSO)*7wpemVfXvr98oBQM$+76<wHUf'fKnRad`_1mc:#Z=KO^#l/1y)rY1YIVl;)QunDTIeWt5^[7J2;cVbxR07bfDj,b=y#SkQP(gWXS.o^"
+    "W[s%3kG183Da9GY`TLN6*8PknG[>Bc]nPIX^f$QLe6o,NHrr>5s6$tT<P3'$@%2BBPR]QA^xV5il7l_o6AhwhQ;cKJWu2M&&2&sN4IAba*k#U6+g-Of@nJ"
+    "f+BH7C&hNae&R281ql&BK;y.7`_Bt/S@rn7%.VH*&[-H>:P(sD6kfd,p.::=.XO7jG.vg&u)dkB1SjYF)_W+fs,BIjC9dIF`n/itUARGR5.=IP$5`&Yg,,"
+    "[][[+FWd&s-hKGbM,B,HHul8K6:cQOYR>ivCi]c6.Wn$WxjeJCn`HBo3qNTP'`TN1i)T,0y^w/wRZN</y%JIt5Q;O_HbXD@Ot7X:kkmC=to/vapR^nX^dO"
+    "keA;[urx/wuse-8e30EDfMKiT]9OD*ywtlD.a+(=6)cZY42$p;od=*_wRXf6Ho3#.TaCuvC4f;'KAl)C$Nq>6,+enkAY5YpNU'w0;rraqQ<%(tlKp$P/f8"
+    "rI^DuhnnNZqxTuS4IW4,MWu^Kl:HatZutS`+>OU0ckXe:(DywiBs*V@GdFjFvk:e)P$R2f;b@(xf[$ME0w&3[ie/ksd7fe_CaJGXd1gmTI",
+    "s>>N+&L[C9XAcYXwlEO)gA)>R('S(&]]RVu_Fv;I='__@w#@Bu#5k,RfS:c$a:*f,+RgP`)e7^<6SJshN:H`0aTRw;Jkv>7,96D>m1$.1^X4L:c.$qb3>%"
+    "2*,mMJ'Mqr1mD>Jr2FX/,+S5+p[c1PXmwN:-L:ty80Y574:DYu05^VZ$Kr3GH(Ce7Z)bILIQaiv4L4pUK5s7>]cUenQV;M_x^]#J%GL=NF.7Sp-ct1RX0E"
+    ";6j0&#kX5q#o)(;@#5RP)6im_<T%v[Oa@LXq2'L^hObo#eIqTKbVNWB2Sa82P/03Dh)3K[hPxI$49.8#QT.oUVy^7M5dd0'ZXDt]gFWB=rlpSTe7<<U4&y"
+    "/m4yiIW73v7-UULF57nj-b-RGM>6O-PUrLu.X:OWnq<DW*u3U>Sv.G:UY;9H(,FvgD3eF&L2qE]hl2En:>gn;PUT=WVuKyjHtG&<sxME>F'/t(aR.t'nTL"
+    "ud-$kovm8)7R8qj98Lybcr*sbe-82:taEOFtOl+kNnlI:&I@;&===7#5LmA+h[N,iLl8kb28teOXm)5k49a/t9&7[*8WlmrsgHuo5S:)MvI0IoM/1A@mC#"
+    "$C+hpyEo2YL4iCTc%^baV#97gI`->D$h0.I]'Yu]so#0e&UxF]9Wf+gi4o+'vTjKIm1l[Xl85$rS`8qF.koTKEjpOl/fJ6:,e[Ov`]t0XV=V=Y2aCmeF*f"
+    "/MKI8s)6@tub@n<y<%@l58,858I(Q2h&pvE+HOaj1@`'tA<D-;(UGp8^@q=KJoOQWEhA)976HYJ;&Xda;)/R*hETNSw@MkGH.x0+e=A%4pW-pULQ5nD<.("
+    "phXj2uC6.AZFNlFj#m3yn&__$T'Q7L2e8%Ib<Gi6R2MhgsxJXw]CL4#N4*U7Qw&cjP[%3Egp[(lF99nZFScOTFF0IJAW43lC*YIvFEJJTjZ$;BjjFVtj3>"
+    "s<nS(twh=6]tf'tlbtg8,c<uBD^K8RgH5'iFqg8/t,MeO-oZjMpp[)kG=>vV@rR7]7PW>yXUF2R8Yo3*jG8,`mU#.9U+n3;QZMMn;G=o1Fcvyvj=EPJe2y"
+    "#e60i:'P(8=WbFA8A#ne&KF49[hg7XW9QY&3ac2JseaWF'NmJ8haGd88J_gX1sIN<T)VF0G'89K$`H>Gn`R8->X>#o5',+LbrO6<(k-^$oG8FrG5@mWUZd"
+    ",rXu6aS+O/eUP0lFQWuVfq&Q^$/GDpYh=NjwYgsJjL&.Y@sgY](=4-[4Q31E@DX9FyT2TX[8;'7dQ6F-*W1]Sj5XHL7m:(Z@wTtY7RrSiWqtbNMHPeT02#"
+    "R)=6.5J*H#IYrj@l;2,v=6[kFuV&7A3B.v=h0GZ6CKA1tB.f>RR]B+A+qPW9XD3gIo0R:X-Drfn@s[#WQm_J)>qKHC%..A3r^VnpI_W=jYdaS1=tEnw'T#"
+    ",h_LF7/hT]&BBPND/@r6m@V%5m/.vnRpD_$u`$Ygkgon6FatUNE]<_#5&4S@jBG[eb5+P8UFPox@jAVDnn$Z[tuAS%#3*L<D5:M=K^'c$o[;gu4RoBq%cJ"
+    "G>0R&Vo(3vp^NfFFy:UynpA,%TH$sm13u(v18/AH6$Y'8dOnwbVD>1FX>BR&%o.x;br&UxKSZcGJWnR0-(9&Tbe@41[<RhdD3KIDt>*v_'v]ehuQ>c>mmp"
+    "&#kf8tqOOp,>L*uW^<O6DRmCyQO3dN+s>PcurkSJPe63HE4T)R760ZGAJ2Z8q1]E.oX@xb2'OGqtu7/r4+kbd*bDRcHtA'ODuufMTRBRht086Akp8d:_Ja"
+    "c-cU)3f2vH@WugHW=2XaD>/l3jE&L,#:9g7XC3^9Fsr&*..LpG/hFGAGd3+=R)idcA2/`>T@s)bUu;Ys-A_$Mfqe]KMFTFAy*%k3PYV60vfFkh)OQBc`-o"
+    "d*E9^(#bF-suPl79RT_[Qg#nog`P%&Edw.S94#_S5Xa;#VFP=2Yc&e$YVGA*Wh4%uX[-Q`F34]+g5At*qRAlr1BCLg.nh1iY1Cf%c&;:'Y$GuleQNwpePG"
+    "5YmG^969^[k*t4`gDAD;&n.7v[ot`_tHI4f5^a6)<mQi-MD)lvT^oc5>%Q7]ZUNb6(H)Otb]QgV]i`&VBhsLpGx:__8tu'`pnJq<Y'%i,F>)W#B3=u.7Li"
+    "RyQFfQ-lM);jDT%sIl_8+*'_>FULK$L-UuEr7hDMZ//n@IBvCf-CaU[bj>&LU5OBKbF=0Ns8J;FG$89xIZsyKhgBFdSVKNvGlu]yZMlw3OhF<r.iX^4Yee"
+    "0^8PLn'Sq7SHNVeuf&^jk]Qr$xX.]lO5EQJ+/LqLX'TnU;FNXAvK[W_=2O71NDrw@6V4jcpnim0s*>jpxrp>N2@@(/sX3jIuRk74-WQ879Uii]1OC2v(0i"
+    ",=kTCR`oTYHuKHIMu7sv;q(/dLLZ&#QPJ#Cxp>%'E3-mdW&Zv<)/VFD0Oef%3I2ME(*hO)Cn4w-wCY:5:CD*vMn-m#$>j'#+GK'8UOh$U.w]DbEO65f1vs"
+    "uMsdDZ#Scg=Jen,,_e<;KO-9A`;tdSK;eQ2s6yvrGG1k+^r9xZw8Eb/#EJ&@*Eg2IWsaJQEk/2:1&]9U4o1EoEhAVeN7R&jNV6Y=`OmFWB3+2#mg'%gN_E"
+    "pT5<1V64oJYRkE.+45Q14jJnsYYZ]J%5#;t-tC./TCiB-WY<Vrj*_*uK)JTp%mMo*+lN_g')WgOUxD%)YrGSA=N'sJ9Ff;L'_)B_OhsV;jS>Gh-`sJ=PLJ"
+    "N0i/]L)OxR>1Eflbrc'y;p8DLZiRqi2Ew6wsJ==L_Vs<y`MBs(fRQ`^/CKuZ4Y_91H:ijo+xi]boyEk/MUkTS]vDJuo5abfY1fC#Yd5dtB<G1CNI#_`fZd"
+    "%t,NAfQ,IsOlIQVO@sI:CkAtC(rPqKDl-[2%$9snVrWrckXoGktjSMQyVXe5<PI5mQ[.g<F+h2FyF6>kofY;s1D0Ru.mn+mQ_Jr>I%>D3_`51f<u5)Ii4^"
+    "[Dh]>BO*wl2NsNoAP7Gr,<++])aQW+K_F^c;Q',)Gwfh(59<Cc4Z6$/jg$V`0ptyNdv^ni%cE.QOUw)hj'Ar_w>RVE(o*a>.SJ.orJu#Vc^<:oIrq)N1*g"
+    "KbJ`wqAH'u)8cosV*(cB#'@N+kX=&6&%H>-/Le;@^FceGj%_tp;]Eyb.Ns$XaGD^[;m+Y5.cgx)_15yRk4/^-E)gPCnAgZucJA2#-1rP3_m<w;ogyCUq;="
+    "oO=#QAS/pyM(@q9J0)^(eWQ+4Jfe+;2[3@6GXU.f'Xt`m2.rC1#Do=b5ocDIYAHM9m;jeJ3'BKb&+9Mg,l/N#6`VVAg(7OIE*LUToM>7Vh:Y*PE<ARqyY%"
+    "+PlJpmIWihB8p74+9L]@Yn/nscJ]wl0bBs5eHNkmbr&HROGZ4faiPq.)E;+n[+MZS])XrLFbK9@fpZZFVf6S&Cm^WdUcDOD_CG&D%'POg2JgRV`cRC*sm^"
+    "b)qbVXKD^93wHI%;Q_r,pYvluK5,2#]HrrY0Qfj`ha<Y^Y_<SY'(6$jYr9x'2Hmek8nv0W1q'nO(v6x@%lDlY`CfeScdt_p)p)H30:igqr$-&52gFwW%C:"
+    "'7o.$sEZnK;VFbW941]b(<pNu4b<42&6@n,.Py:nA69O%nY]q%8A(Ju+-H,U:PQ$0`NR3u2IT')qtQZIQFcw.)aPQOW8]a1h9%x+u](5BVoX;#WxVuLMMJ"
+    "jajy1g/sQcRi*YH)gJku:Db``S+iJ7xALBJ<Gt/L00_P(SL-&+Qliav#+.&s%(@OV1OB;T`Alb`1<V]^lDMLJb#mmhQk,7C$)1['7lg%ol-*h@$Pdlpd+n"
+    "H7IgS(nAX_$Op8cth(&6AZ&dl08F#<%ZBg$,N_$/D,t3,L:AVmKL9gB$/y-.;:HRn[+A<*>gSMH/3,6Hw-I.E/aa2W6PWiK5MWHInUo(/RNwpw+UJB/roc"
+    "ajKW;&u@niibf&r]FJpvCpY]1(/;K&SdnA:a)7pZbvMXD_fUQTG=uyYHIBlCc&6R$4_Wi_63Z>O/o+9<JOC+##",
     0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6621u, 12921u
+#define DITI_SPIRV_SIZES_gemm_cpu 6787u, 13261u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-    "n0C9%1VZI/0.ADt';c^Sw=B`hv>T_m2-b`pL(%aR>vlUjx6-mMN/SmJ2*ysOccOZEI(>:^[G:d:Pucs2b*-.Vu_/PHH-7Uc(,EjD&H)-8,YFYt2/.PMHc^"
-    "PX8fk5>yT$^PldP(<g>lC/ND:0+7H<RWMD,>3co`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
-    "n8b<2P<aga%@F.eP$+kSNKC:x8m6Ij$TVl3DKpV4tdCsA`tab3.^LV1:*5$w[`s5's`O4r.1bsSQ.$B]1Op'm,vOuQK21%'y&M*mN&<WIb=yMF$hb^^V^d"
-    "7gMosq&Q^;2h'B>*D;XFotfUNIy)Plqw-:16mhCw_/Ra$W.wYkgg=nEtn2Jf'_6-32kXlt4J_pr=:F@c#y`i@c&sFQO+IfC+WvdFtqhmY+`ph/[+11CR*_"
-    "c)cSZ(US;<x5$Ji6bia(dto:dDGf2HpM)YkU:LC_uUskro#F.Vj4U@`nsN_W]h.Lva]s&)5EmHj<#gE]8f8^fS_UM_lcs[]Jl[/Ig*I<udRl#l%MSN*e]>"
-    "G61H)ln:+hWMM4LDCRpIN:=7q/eocF2J'ZPS5j6/(D4+:=k_Zn0&=S,:9i7#n4:vG>q<Re$qJ$qK[a1UQ9(Jf(:qvi3anD[nhY$JQaBoNVK'uElC0Osi3'"
-    "K<P8aXZ.G2gV%_/Ui:tbE8G@`Jvo8nyt370^hcCLpg2.Dxh1[(M5xP8$NxBi^gS0hIFGcb6M@,o[4Gnv50'rL@`ScQ;RTr0w,xJ_GmPs_a4Ln3;JPyl#5w"
-    ";)ODd@k,LLqIARAdV^LFBVlB&dE)`go4V[M>H<'SB5BP-sL;=6kNeuU5L%SdKR*H3rESBB#Ly1d<f2ky+7*suqEl'E(uJ=EK=<IDg:pd9#.kEM7%We'W6,"
-    "CEHS6o'-F_XKgkf,4qS*d/V.lVc9=qR:j5m@WKGLPTj4,WiaoLFX2nWe7h0b/R8G50eUCiA`1juaA%*bee`QS(*%kAUgYl[3E]PHAmfflRqg2tZ5k;,Eff"
-    "CFr=1iu-#]<tUXcghS2_mIg>^Ebq4ODr-+b`5>c]xao$j9fD-0U#c501/NdwBm$]gKo;_[yZqlWSFetu84DQ+&s)[o$:jNpE7g][d$o>=p@Z5@q]LEV@8@"
-    "leqc'g1iI2T1`WEbsu(WETLi[k#fM/m&K(.ha:YXX=%CDPl-qQ]J'r]H+G>BUlLDFXe*2CmRai@c+njqbFyHlaHOD@M<RTtFMsOWt4fU9O8/t=N&^SL6_J"
-    "DbK0dwb$a^4%xj=.1$ku(VU^2qCKkPxjVj:#W9bS;ULtjmK<pW`RSM5d)wF+)1u/Ho(,`<TN$y-Bbpu@L'IOf>Z#@D6jWB9xr4C6MeKd%nj-(*U`;D<:pP"
-    "K*x9,[l<]TMMl<3#m.Lo0%A(O;;rFXxO74ZMyvkP@_#oAW^j#nwanO]KHSTopu6kHthmODrWEC9LjAs^:)7QgfqhV'nBF.alE.;*(2g<][<Q[4;*5BFcd)"
-    "TDW@]UpGWyA0pN)P,@Wqj4o%@O6dvWFMY9,,x5CVpPTgPB$-LO`4QydY0eSj^p.e/XRiE4/XI:(WE3@h:UGIkfjQ^Q;;w+_Wf5r+BatNpqlb^;$r0p/3gq"
-    "+K[1m1'Lcb)uDA=2t59;Q:oxdB+v6G/R,hT`a`>kQ>4u%b7Sd'y'0tJ:CfM3L[#duj1J2n<qaM_+H9&rQ*Kb5@TR0LmRar8fS)F:1AckfpyYQ8YBua/d2v"
-    ";(&9r92#nZF16*hANCHmuxrcOi;21u(SoN4b<q00+OOk16hj`)kVDAkDh4SP>_/)A@7ycMmcbS]G%nlJ3w8[<6iq*^IGEcKjx4R#qeCBlaZ5:8aCm@A-c;"
-    "G-8@0:NtfW(A43v4UA(9Q,k<y98eg;l):lSPA[@WA-m@mkjYJJ:&RAU^J#bpCmOEdMgdG7=1afn`XbWpf.*9Vqty';e]FLxw,@KBE`9@OKS65AB@J:60'x"
-    "PjN]p(k4'*IYk*cl>KD(/-D=`lF22;kPcbNf(4SHDG,GL*l'l1I1oAbDZTvRr<;oqCrX@iIy0Gt:]CYrYO^Zf=M<R9Oyu%`SHxETYW1c[cFH[PBl,A<a+N"
-    "mCYH_`Omi/SHC_ESw4rcbd(/>qvqCXvQ_R(2>RGA2]]U1c1jc&X5<<u=V49L3u0auWj+^bk)rm<FN/16IaAu6aHR_q)18nj$F27/9ypo6jI`BkfK85gCu:"
-    "(iJ-]]UI5sPth#JR9*JU9,0`QrpJE4>5E,<B'Dn(jYBE*/dc5'v%TpcEW9Mwy^WDj4LSb%O-5Ek5q6ioY/Cmj]-bBwV9(_y)]6qJ#q2K^F;6KNp3Lf2tVS"
-    "tqEDqf7AG+G(xc]^#:FS)<%E]2rT,6=gYm3a/Rq-jJUBgpM4slUW=s]>p;IKnB0q_h(s=FsMb63DRnXT$jse_>F^T=$+591oMsABQSJ2O2N*4nOEhG6e;y"
-    "o,gfe@<ee^KT1F.aDXtwq&s;B;mn:]ZLwjANZG1gblh,oyo[)ThpyXVfBLHcG&bd2O/U31VVOKLRlxt'>R=[maFI%4,sPXr<)9#DA@NlTLW/4K+d%oDZ8f"
-    "y2i%u(Po.x1IYl3^w'wyUCtMQ[sKne^'HngJF<ZTB);8-qUxbwiH;T0F1[XR(M7RgD<Xl9<rNiCZcPkUmdg6K9_0RapCN.H*BV&W8ke.Or9XFjq8Idfq^j"
-    "<+s2F2stkQ<ynk3W+o&N;6TpjWA#(vRY7`X>S0Upn<,1R'=Klb><Od@+9fnX+ZQVwbG146^)]D5.ITM.oG7d>Feg1fitkW`,WG47][U5G[#at8gW3SMZud"
-    "Qw-sG^FjootWrE4)IAf@4<15%KcXfApEgG.fnVA&5'Ll;t1hGm5r.vF+B[rhW&h5.]b*]@er+RK5cj..8+o#fl8KmTJ'T/w[9,Zr,2L>KnF1>kCrs+pB_Z"
-    "LfFO34v,C.fkAGm3-Toq0o;%wYeS`e)pf'2:#bG,u<TgXr)8:Jvv),8dOE.E*PBIvmkxuOj%H_6&[Ux3[nUAM=uv@txUfA_d7fD`Ql2RR7FfVWnk5Pffc-"
-    "7N7%).+jH6X(OBQqlTTeW;87w2*3F1ecG)2lP'7MNZjsel[Oc%8T`.>1G'K;E)dp>t.T]AR8PFZH8oMxSLb3;./-AM<um>v]k'Co&d4_fu)rjRMFe8b>h["
-    "V1^BZJ5j-nQtmJfQ>B`$KuYkrs1ysH>u]e&y^Ah5Kdm-MdE5JZFNk;=,c]srk+ArO/cK]Q'8qS@f]<H=Zc2#Cfn<9OB97^b@pWGEx6SuBYR,n@y5I`)h]X"
-    ")4ZLI>*C']'T.(t5E:Nt#E@pVRc%>jv[ok<o$BkD_yPQ;7iBdB#Hog$CB,VisGD$nk7FjVNKP`muq%jm#7062>iw]ytP)(k&C$'si)'B)H6M50qBNs#F@U"
-    "R]1N:)dR[N#w$J;`B-0gQ_,1K^2c)KPv`h@/^]K8@Grig67vBSi^(Z4BDNPwW]Q,_E0^6W;CSmF]O[u%b#J:n(T:R6H'OyGrj(i8[[uqMIR&u,t0jO=rRd"
-    "ya)510<-I)+oo1^4jKHl+sl<LW+u0v-+@#@okm/NT$A%pk:>2hm%XT2XN5'QJR$;DRJ'dk%u5:'Pi08fs']<7fISfg.H'`kqC@)`l^R5.GV(OiK-L[E'ne"
-    "ehw^h.`.I[xr0ig'IXuAEFB.DyHrWQSTvpmx7Ej:d9,aX<qb)47f$IMX(-+=uly(SeZ]s`-QW6BqtE/jTR#rLYI`([s:6;4v8KdEN9%JX]nwTbn;6#_c7v"
-    "aP,4N(o>=m=DV5_(HP.JANDgvQi+enlRjQ$I5k=Zk3e:kY)e^N&4aD1<w(L_mnAd0T*3GsI1HRE`G]6Se1mP3v;i0%aA$mRrJpa8<B.WJF$9;``NrE/VsL"
-    "cyI%]S0GG$4uTwO9g%<=uO;9`-XH.Wjaw3-wEya9+C1r&h+bL@uS;s/FI.Gx[Tve8m5^5FP5.HjsdS-)L[+_@=ToC<f%pCa%8ev:R:8#L_",
-    "d8thjg+H:aEMIRBHn7#wJUoq>Ph(dAN&vaYU7th3usMf7[/YtjL=v7`Pd,:V'_gF<UFjE8d.-IuTixX3A'$%@3R%jb(#TC8jatT4amv;:++Sw6y'mDa*qi"
-    "0vSfqkT^LR(j.]LF7+n9xP36Ffo9%s$Bh9uVg->u9i/eC^jbWSW.sV,x]w4yQnf.S=b1EA_.8R_5l/Mw#/uPPMfVbTJm_ZCL;gRvtVGKal@hElJF&B1_r:"
-    "N<P==3Z/Mn2%2RJ8[Ht5FnvOAq5O,,k/%J5Q'&TL&AG@<Y#We($U,.aSyp2^-$4R'7hQ_3[]7eg:LaCp<#[mdiKo`Mx2dU<mv,(v90p90n:KWl5FvSn6Ae"
-    "4`jqSVvS;9FfL)0=ISQjFRN-=cxmjkvGJ5O4;B2cm6ycq3q's7JcYp`'Bhnlf1qh9UK,S7,(7#%r,RXggl/l*IKauTs_mIbpQ=x'_F0<j@*G2DmZ]]j`R,"
-    "TlhuP9-Q%oMKA@^L-Sc;HJeF=@c_1WQJrir`,;+N-NX5b*^,_+7HQU^GHVp(yU'wM3:fvfo7RdiglTJCRKC'4$6[AC6vU:fi00,NR^Z(L/.&is7Tdq&jdM"
-    "'mxYuLYJHPYggr)u=T&`Q*QyXS+_uIjbH9]@r7A(o[@j.pa.]SNf.#(T&<D;DGfY>(ILw/<ux#Eyv7jLx6=@^20w*I:&^jtE2#+ngQtG*M$fVUV_Pj[R$Z"
-    "Pej'00WWEioKg$AOno-XB+ewNcs,en>;5Rn&rooAoUiGp9lLh0q(x;3H:Gcr:+c39p4K0Ee/Q(BL/%_tHqQkJN(a7G:ElvIDD[NXhTy1$7Iws&jnt6n9=R"
-    "96/F[mF6iYP8uN=;W/8sBFiU%sSrT:GmS>ba*N-LRiQPQ]u@ROC8A]27Vx]RUXY,aJ9ju76mec(/EW<9X:3SbA_og'r0&XE#d=@ACC0h.oFEf]6ltj(juj"
-    "qO.jC).jSZ@&;L*MB6&HXL%3vUO*Q$>g=q9hbXF3_mTejQ5>S:_%8/@@gp<TNPw.qEE_p+/s0b=Ys*Ch:b6H2RxZ;(pL.Q9<*tT:bCPDqOH2$MO2K$*@_B"
-    "l,+c3'W4,c_4H]GDJk_V[.;qv*;SJ/(;$;*_$l9[SZP:eWFjq@6]7UohBXKH6#%_7W]r9.TT#8hXwY_E8qJ%S_(^JS2]exj4$T0bN5/;RnBdyj18iCoyd*"
-    "D697Dv,=oB<iU3Hx=t([km>)C8r*.LFb)xAN#2oeSWiwns4s[-P3]mffB4Gt0(5n;muUEXZJyT.6)JL-'Z)f*7Jn(pZ<jJmvU)R8Y9gos1FnLJ>vc9#e&-"
-    "EDnH%8=13jML##4232mR8aP_AXdHCL031A.m;uu_%4Kdn3).XxN[uM5y#X5@2t^RW$4r=+IVEo^MEV_-L@&3$WsXq+%=^I0nK52*qr5RmMRqiJ-0T';Te:"
-    "`^>#.^>^*<1<n8y+]f.]o]isdh1Pe-2_mtHR<#e/di[HDr-Fp*RZ824`6Q;j7/IEf2JsUwGLEQ7[H5MjNvr>Ak*W3m4q>jPfwSgPi4@n[DxV&&p(]Q91$="
-    "KCxK]v.@;7b:B@q)L30;M@RFJZ)6dtA.yvDX@Ps.s3Rc(m4e.)8w$.b/5Va)^fcQv$;6M[R/2&S^pN*KFgvYIM@2c-0jm.RHN5@IGJ9KRF>:A*(H%XKiOh"
-    "qUfupFHu:S.5FEO+>24[+IDy%UX>EurKetw<vQmBjr>p-(+A,:`log)#jpAmQ<_X2Bckqxo@LLCK%]3;sxOT;=S3^BKyFQd[ef*Z'0]]#>I>1*pIr9URg)"
-    "Khu.v[g-k]va;CLh1B^Bo8+SN<_M/'B96m`g^/NpBvtJY3@^*f;)3lhm'5IKN&#g'(&46JR]MG*UQBRVUxY<Sg^Lg*'fxtErw%g/_[<5mE;b]Pb+.@+KR&"
-    "OA%sp.Gw+c<[_D5Z+l/VEe/%%'_2<n[9dmTnZy8O]o$i.^)RDy09W_QFS6W..nZmf1X,hm7lpam'G,KA-(&eGwA9g^he=g_eJSM06jmtwo=GpE]hf;H%V."
-    "4e5+%;]47yYV%3Ssk1*&mBlLc^@3$EK%Y/j05bV1l%+i*fsrL@R4RqsKZe^I;7(&Pu_fnGrp.%ZQcH.vhEtOE0UeY/o%33j&S.^&Ux>L#$3j;L>Yn'=yK1"
-    "nS)p8onVZ--xIg9YFNwkje:8J<eF^WiF@u<8XyteS/3Co^%Oju0kP.lA85tFTpg/=3fuEql2;F%,p60k.yBFl&X'@$9k#&k5R0RSBse4$3*`M;9@v$Pq$K"
-    "<q/vqp+4w%f7d>Co@CcdY-.4nPu,L0LBsc(`)ZS@h9e'os1uD$OxPTN/o`neD`*g->-nUnQkRVKl7&m)eh1OF.b,6<BV1048B1/DHT6CN4u%S^TYf_c<RG"
-    "NZuC1+5@T[eo-2;th@ZIC9l$;4B7VS$Kp4B%RtQ>lGr0Vr6m7<W=a(>N$6LNE7msC*Jorep5xC@j8/)NAt@m=2fo'GaBAZLk,>.Ivkxtjuy:ousm*<PWrV"
-    "f)9Wk;O9mZELCRX>Q02[-9oxb+*5nJ%F_$pShWCWQ7>3*$rR+'7P%I3n3l(h@qFH#bbT+]sOt[_I]]YH4YeVh0+oZ*W,tcv:77(=9'wqI1'ZYVT<[DQhrB"
-    "BJM1.ebmiAl<$=aLTfERAF.kP_MZIYdjMBtW%$oO7tJ0Xt7vpM]Zu,wox$YGPy8NQ*-vS`/<*UJu1.(6p=(Z8Psn8a0_%>i*e[P:'x>34;Lv,ECGP/AIeN"
-    "&cnf&8,3&iP^guO>aw:eNd+,MNfL4==_BT1]nm6MswK'iL^7%R@PyC<<ABbkW$cjyH(%pc_TA$Ad;s8VnkK*gCUvctdrJGf;5RWvBJHkTX)i$[.>l:G(m_"
-    "F-k8gR4*LVCYHVvOe,W)PJC_/$=ayQO2*e'*J'g$1a;OwCt2`.Z&aQ6ut$LOe_5,@4jQ7k7A>wp@x9BX#.G8<]#jyo(,(wBd^ce=Vf%KO.A`*n>:BeZJ%M"
-    "25adN5Ov`C-x@*,lfj5][w'ya_i/k_^%gEq74Y:q+RR:kiGJYYycE`=j^A`ZD,_48[_jy@<96X,ZBw1.caKcBEhmP82X(5)1tYoFkNQLo7/rOMK1].k*1'"
-    "<nur3cnC]K=ELjf5,pO$p$9v;[Lc8o1u@:KH>m4;IFLVGWu1bhqT-5JIOogT@);>l@H-n*^qA^177VHKI=)V]15bll-kmJ7`K2O@mpUg3,Zr`wGr@V+PL&"
-    "/wL0%-:flN7b2WYA&oRTK9eBXP50RwPh0l,8i,E&A5@>7O%j.=H[qhIQsH`*=,$0[RwAmg;NuQSNc_kSck`rk,/c`%3<R^Pxh#2*(Ss[w;d]0kWiuR4Gdx"
-    "uGuAkkP)LN&Wq_i:xq(&/[G8V5J.LyvhMRQmi+wWme$Z(Tn-BRkZCkHI9-8L@mHgX+-0`&Ei^L`N+-F`0hpg@^MFt3gNGcu>Feb%([3'J;Jye=mQ_b6&Ru"
-    "Q9+m1vee(Cw4uqi'FpUjFrAa%O7*u+EQk-b5DQ,QkS6ZU55LgX&*wqkUEK%`'02lBw6$bKgqP*PgJMlPQF1DHmWF^<*#3gnF:=ocu/s(ODgWJ'&GTGdn]1"
-    "dj.*1D_f.':UT[<b-,w@;U7%f)glSuKd<[E<w&+OEy[aNY0TkdJj^^aUDpBK6%mg`S-k8k)]OGeXC:22-Z[8@e_EJn_U,86f06Yhwq=.L+j;mPJO<hSo2c"
-    "sLHCypK2eiNh6MMe+]q;RU4uFPB<tVm0WmD<&fR4s^M9%%o08aFLt`W7hVwhoDOFtS,@B_JeHCc2*eC_q3OD)*WvsSA7+OI07iPNOlm-@XV<*+XK&=hf/o"
-    "@O@(_M6t*:hC>`+NUxEI$HKO'yj>t:^KkH-_5ZPJdII,:`DPA[Hma:(xL7%u8yTZuiV/G&+CYeNJEr/DWR'trp5Io&[pGX^J5/ga5G^LMjQ_rsbBh)/fn/"
-    "tC%.L;tym'd]xC8l9)s$IHx)5u#%0jtWdM]cvWHI/XU.;ObKg;;:ZiThS4`(&(h8>H29^*<yG@eOX'FR8E9O-)hvbq.;X8^V$%y&hc`(2B",
-    "QpT08_V^f#j(hlLAKn%<k86bCZIl-i09gGU-fd-tupmr-.Sm6E0mKIX'Vje8p,vW<7b-9:A,4jP8MfOB(g<x*IQx=pmYj'@sLr'H9W+(.IYgPeqQH(Wg'l"
-    "j0P=V&r;]IrJd,P-51lVP[=kOTn/VC5[b[f5EiVS>gLk@WI`7[.WD5Q`8Lh'hBa;T[a8H39FXDiw^8WD2e2-O@,E[pr<Lm-(A1WsVZ;5dW'pR%IvM`6<(4"
-    "d4;M0*T%^eS[SRfFqoc.leuAH2P'H_KPlBv#6m`*fGcHx#c=OvPLi#<57m8/Ea6R+O:34F2@uvR7^XokMtC=2R(#;Parw(S8m,t,ZYxmYq<K'Fev)O,DLQ"
-    "+'c<%g:c.r7yH*3w-b[dNB<HS@4KK(#HR_qrUn3pPHPY=`WJ.v*_]]7(D]ZF-nP,F$hj3qsBY#1lN8HgJlnfIq4k>Z0BHWB)oHBiH@dc.'1_NP-T.fV)2S"
-    ":+kQbwt%vCw`qrb9e$f/RPa29e9VWVrFTWGMCHim`geT_`OMA&rLk<A&XQb3ZP@i/8iXlY#Y%oFBS$vykHjA^&6&Nt30r`h80jMHqe-i#KSeVa'7]Jw$*2"
-    "H,K8w$@GXZmKE+8O3W[YFk>,^3'7n>F:kN0s7ucZ5fFHpClKE0&j4[@_.J,gqA'2RQkx2Pt;(yuPJ[>clLG*[uS0B:-MX14>K/V*^*`VNLr@=]X5xtswY4"
-    "u:Df;Ul+YAJgj#+&#M^pi2#NPt&XB0NM$-_r6pmaxP&;M'='O_fe22X/)UkJy)/6DhjBk'.45G(XE`HVs9'M/rgOdD-;O%S>OfYNB]EAh(P$*&/15WUN<U"
-    "wC#f+Y[_nM7D7<&Oy`^PqVAjt$okDuOHfoB'-0(;I)P_T&FxklcGv^p)VARp%Gd]iisA^=pcf^JN/QqN0dxbSac90&#wFY[)[mL,6w&dJDJ>b@HWlRtN#&"
-    "6)5ms6':DN-g[K<hD1c`ZdOh_[aY[8UN0CRgGh;0SB8o=_8F2+UyF%&`b*4]uXaD`K%x[ln`i1MCD+ZT)9:_RuY<jOMoNmTWpN8*1KknHN[lba)6<Z0QSx"
-    "LqYnxKUb2:LM1<-C*9@]m=II61k%DcEac=a[ONYV6yqSXdrMU'iVd-'#Wdf4Eh9=l*ceg]&4elbppNnfbZqb>VS,8iUgRH3.]p]1ZU]>hG`4.6oNAF/0C`"
-    "OOkclp5a[e%q5Uj6AM^=gU^90x>hE9V)neQlJZ0p`*$.VY8V[;UyNK0L6.]#1=-*7G'tW-.Sq;Lm@aEPsP;Zuav;r#rA,xd]*-b2j8r0[)t9:HcK%[U26m"
-    "l90N4*1J-1bZ7I7:QIOBF]O;,WX>[][C(Lu<EZP:RdTKE1-/bGT'U1IJ53aTTfqyB&>J2@VN(a27+1;ylGD[fpavr6lMZ>l=`ZHF.[c=K/J^dqVTd*B.1D"
-    "O7N@5[XRH;pFC0EZe%VVHS75%W5]iEQ3]F:gTrS.%=,pBiJH9SAJMR3vQV+GYIiBP$Q(G>Jmk&*XM]kVQgnO:[hfVaItu7TZm7.gvC(e^DB/I<<`a_5LRd"
-    "`'ufuft9x,U#,]#=$`FxNDg5RqR;wtlt&%I_VYK91yOG)eAb/>Ewq/dg4sG@MCp>>4_Q-Y]QSFG9`JB+3QT+#HYh57Nm:#)@XTSxGLYR0#n(tr>Yq_(B/="
-    "%yfAjvl]1AGql[SL0/__AAr/lxEKfDNPC[yIu#OR6V(1HQT-'GI%D.,palFFblN<>b9bc7@d6Q8laS*nc.)(Pv`uvB(mLO]eXC)v2P[%xygPB>#Q=0]q]="
-    "hgTm*tKTw:Nb9d16Ceckx3GN6YOdV36]%>-9&1JAAqF%b99#n2P>#Iontnk:K;]Ma9NqT3gFQ-`-y;TI&^g3YXnqs00%sZI+HN6-mc<U9,S29cLLqi$4p."
-    "HOsh1dpdh(LJlyUIjA/1#)-TH`$l<7[o<8]Ma]`Vi#Xw[q]'BEIE$+o,)/0w&he1u#N.iwc%hxe:4K2Q>rO@kSG@Ya&fy1Cmt@U'Ns>ti880B5cg3b8TE/"
-    "86,:#1lBCrb)n3igC'XpQF&YVBl-hpvBGBua%<5c]H%N/@9oYVHQ8Nm8Tc373A2OO[d1vbyNE%57(jmNF_9<RtjR-V1O+<i4ZQM7l)%)'$kr5@8'4Z9I+8"
-    "9nlmP-M4<40*,`@quybm1eWTkZ0&DfHg.#b47:e`W(>F9b:jvgo(FT8NY+QfB;WD=i1/ts5)oBk7gtYPm7RoB_Y.'%MENo9pt=)-5o48.*y8b.OAZN',$>"
-    "p,2MLn3D$2ok1qf(WquOpw>VR[U%,t;kTW,[x7$e)<,uJeGhBlSg#NCJH@:DU/E>g`6wl2koh&N_3p'FfP'^UG(a0gHWAH(ymr@eG1rm.P3[rPL[70$j]U"
-    "R<O^KyCNeU'>hZ;(i-GOO+9<*+k3mn%hYmZM:D&m[V2B6HI11oXAvwVvtQ@W)(jPS`;VRpJ1BKF]l'wZ^OO4AIAW-eLoyb8juC&&<-W)@ik'DEE89aG:,H"
-    "u7dhfsEm(nZc'D=[1P$9<Sbw-snJ*re*Y[bk#c>khgaDsvV4;o3JveIB]QTOsI8CqioHc^BZY)M0sg#;HDIn4:nhA+Zi>1BXW@+Io0m*:92<khOZJmp@BJ"
-    "ue/dD7G9hntd,2S(Ib_bB`v^WI@e@+HAD9Jf/D,]S%0F1)3m#t8WvT`VUHQC]Pu:mVrbcOr4WQfN3_ob&,N2%XA]9or]_Le2gk881fj%FBl>%0`HvDsJh."
-    "Q=J$*i$+V1_IjB>RF:uA$1PEX%KP8w6J;cXu;PY<E,vm7HHR,V3=+ORYav5`TQQ5OMlGia(h'*$[H0x/9qj$PeRnF'9v2@p<Rc&5ngQWOZWIVeEuQeyN79"
-    ":ip^+X'l<2DVC(d,>og/&IGV73u^b'tS7y#yBWge,fnfYtS<-#R'1)UCtu11*Gv^;fk$W9s*5dF0GR1Z&ltsor:sX[T/JIj*_S;k,MY8B]c.2%*^AGbpG-"
-    "8dU=lN:VU6-mBYW)d*MYbQ0sK*nHti241,9R3MhfCO]I#4.[,8jg)hq=v91fDGKR4._Ztl=ddQWA:gP`y'ia_aO>>*d]01T+U+]EC^5t:YTt%3R/ti1=of"
-    "f90wdQW6E3+:&dlpmEFNTPTRMb9X%-$ICX^`he)Vq@'lhk`^HC#Es)gFNB4SLY+S+(,lI(A$Kq](aNLscZWlKA$:j6i5(LS>0dTw&/B*Z6%EG[p.OAYf]c"
-    "S<kX8'.`MohZv5^yQchC[*wksAXU-LXl]Wv`Hh=bX^Z5V0_.$Jorf,$ouG,ahV2;FoS1XHd=9^@[&W*hUg9)@$[VAvpm7=O6)kA.kE/vCVv`*hJd;ntS4>"
-    "$MVtd4*`(T4/2,.]>]@_P9d12$8PNX^oqtRlofYJ`jQgV_:*d-OTpx-I/+3xa7I<N$wZTMYSfdZBI%H@pM@N+>(:tD>b8te-,4:-f*.cL<R]7_oTGH1gI."
-    "o3LE#/kWS)Dabi+WHU5_c@IvGm;,'CwLX5Z%+C%p60woU0[#^*@mWNJK;T:^F##KV*_seMiG@@PbB91O6<-Xot4:RdI+4gE@yPV.w7]=1@gf:y`sW>fO--"
-    "m4uL;-d89%N@uF/v[t^[E2EW1>-.wZBQcm<(E3<PG9U%J+l]mbEAlsb/G<`6+ssfq7JtY<vLesUiiqKhF7@#A4<H:)Sfrf(x`y%2Su-+bg>39V*.,Za+<e"
-    "/,:,I[U[==m6OiSCKhy'ZsGh16AU):fC^&(X,uC:lsfxDGPl#X#hmZLYZ-7T`Kr/4Z>d_@-(h^9fsr9p&dWQO<ILel%]yL[ETF$OhHGX<5l*-]>:S.Z80o"
-    "2niC#@M4u,.)g*AWdQ'y,WRanNtrGBCHxRIHRF-G=5aRC-i0j_/+V4XJydkBvrUJC^(##",
+    "n0C9%1VZI/0-7(X$_^kvR(wtMqepA^K:/sTm$GP7Pvf1Z'*B*VYm4f@kL&LiMSwqT9l2d@:GukeJ7B@=H8<EML*PO(<ri2S+-Atb>urPHlr<81`]HuqyT5"
+    "wT`0m58X:ix`fq_3H_rVo')xBP91G(dBX'm^tFo`Y),]#='^/6p+/-hLvRhL=a_(+&-i%C#mWIug3cml[@uji#trgF/4rr>LGeZ=8^[hoqjYxxV7UhO[KI"
+    "n8b<2P<aga%@F.mCT]ml7YLM^]h%e6(=`$ygYU>e%&8`@cV-v>cBs'^[L:EpvtAvku3m_9A*ND5:d(cv7k`'3WM<A/L$IZ`joU@Zb&yUZm>m[8vn59P'<V"
+    "#76c77y]IRWDpO<RHEQ;i3r1%)6x)bq$OUYl>3;V:qoM>p.f>/Qn^4YlZBd6FxsW7HA;WOoJ#$ik1j>XAB3>d/e<t%M(MFx5,:U;#7>s7=)8l66pt(9AQ2"
+    "#0U(_JsB=HiNE289$>QQkjo7WQql(U+t&Vr9B[p$aY>':iaI_dqt^TKrFC@qY]bUF(oSI@Lkh9ipbKu_baeu]]_YEh^r6P+`.BY8e6P)d-xo.Q[F_'2EvT"
+    "HwG`W#s&-3^G3$[WmnTV6H4SS,N8)NT]JRvZEwIu>N@V_wQ;J'HFv`aRmds1=oBWkb$LpNMj-%ZH.[sr36;M4r1`B>eHjBCyIXV.UC-7_`Pm8J:]uH3M+^"
+    "AQNc)_[VE44c4([sm$_GMs4D8&6PSU%#4&Pk/K#QL9shDI=2,gS%/H*,^+<f1<k^m-vem/aRp%C'Xwk6LSFsY5;W+-Ziq,MCCpxZ(&3/B7-$9KA3v)S/OS"
+    "Dn7OPsdp)mKFjgJC;+AtrRpD'-QKQcU<O-oN`K)HVKE;ntQZP<Y&Y&ZRHjgJ'Lw41MVe2cMI&#XtDNT1ApQo^0KG7T^3A1Ggd%3+><Wm5o$W9/AQ%`ShVx"
+    ".$aeyeH;c'/UYFGbwwYpf&otwB^-Jy0,ZL[qX`uYU*K%a%CBpBsw4cMSXpG]^YU0_a^CV*qC]HWUfQ#jkyw#ktAUE[r3:9Qu:4a&`FV<hfSs=l)fatv-O*"
+    "s6X1RC=X*aveDIwBiRMy^n,Ea$`7/-x+Bu(C`n>+oCTy$ba#,x_r&T]i[6hJbMggfcgOH;t_$k[1/I3,RA7OH7g@Pf>8u(b)x<qb129;.@f;s5Cb_dH;;1"
+    "KiR0&h.==++uC=n'`eG3>:D]s*0qjH^ZhlrnBEyGVS2,8=m(c[1M=SGiqH=8am:tCjETV/jdDNNIZY.%RXf+G]-Myt.EMesBac*LnB+1L62S>5A.+ThVs]"
+    "IvdRX:`l>g]WJtR8Sc.<=3BiAL@3nVCDw@EP:4#49>*P*<o=#3$eeB.Mg1]-#Myt:6'KgdDM)J4Zj[r(b1PiLP:1D[C9O8.dW3gTP%K-)yI1Rs+6lxEt#_"
+    "k8L(tI7/BQNoQmg[2Gu<A+gLDJ(n/q2v2:pKkf%&'<atHy:yTlXDjGb%kp]e]CK5x[gW/[P5#Ap@@OZ/:>-T3H*MZ`@<@,R5]RGvKN;OOurF^9e2+`<4=L"
+    "&/[@C7u<boT2QS4TKiK^fb&Xi$_.=&<O%-xDg$C)%/7A`.4ZvP0y;S/^k<am/*852HP&9%v;grdS5IhQFNKJ,mN5(,+hR2aR8d[udd/P7Kq5o(Y]`2av6C"
+    "^Dm+RcJ]@W-S;pI=P0;<i'Np#*3+RXmNV$vMEj>GuEZUB;`p<Uk@=RMGHXcssPjZ(5H.PBJvZf#K&&yZ'[I1viwoP0_6'3O4S54`xF.0,SBBO&q#&_kYj8"
+    ";RiX4&*:Z0+Dim@XU;m;%-r'&kIQ70Wo,Q=wLJWp0jtKdvuCwecw/Uch;%f^Ct,;Q;G&L5D;UdXYyK]V^j[.T>U2C[a-7[>00y8iWV9FJ6UJ`#-R'YLv]B"
+    "VA-_T=9x$(EEev>36]wqP:_)h(n6H+VgL(842,iTYX_o<jmP*tqvg7cY]K$$PBW'=(A.k*IiTxbl+YeaqXD=LF^5sI.pY412aPVU9i1+)Y%o-wa98OGy$T"
+    "UqeC@WPTEUrqd=XkB<*>Y5t7KerQ%Rrc>%$s`Lob%F$^4JCV+5x5M@pkYRH_'1w5<Hy-OCf[BT*dN1s7tBP:/1eO4X=DN]M(HAkD>v4j#i4FM-H<C4#u]p"
+    "^+iF%>S%IHOA=dQiMkIKuYxNI8ZqZJo-#W94vt%21Hy7`_RM==XnH^FW+uZOY3'hHP=Fmh_E2W.>OPxIGnJLv&7>*/7>uB0J=0vFC#k9teWZFY=>NJnZJy"
+    "%)G;:^L7sDY)e<dp`M]9e<r^yX$*d:Wej<(si;w*'HVxWY(1%okAli6lWe@4')4Sl<]&d%3&D9oG@MGnmu`itYClDRX`9r2,O+[mEYR[JCHvEUp@2gS+g#"
+    "[-X),A>lqkNV%o6ENWd3B_V^tc'>Ih;rt($ENrSeR1B)mYhx_)Kl<CLS%)[E6`#G`uN_GOJtJZuGWgh&DuJ:8c)GPH.mF9R,fL#D[G0F-e^bxT8@($f%kN"
+    "dA-];u7lmc9Tk7t>0bLp>6F4Gl_&BALXv+#*&M:jyJSp,KP'(LB:u8t)']vVtKt$7$-wBQx#Qln#lYTZ;:U[E<=Tc44eoe4q`o7@%/cukgH6H8@SbIXQ#Q"
+    "`i38c-NDpEW1tqb8^lBR7Omrr9,5+x0F<@4uv_1Q]R^Rv'/iVjh,R+l/GVB_9]d_%5/9><J`HVq1-+aWtDVA$pJXpdtvv_lkxsjt/Q^@qmG%`2S0J=/dt7"
+    ",ln&c'KPbEZi_iIn<.w-WDlkZLM_(^CpvH5pHHOuPb.kevfm.rs@l,x6^yGQsc/u6Z67-jOdk.B0]L$^M/D/_]O[J2erf&*/$%@GCU`,:)Y5wdQxF@*g1O"
+    "VWI4yuB-WM@q]eGsYFi]r8%gx+%5NJ&SPkm6k'BsQh:yl$Rb)gB;Ks==R#S/v2';SUM(mmFfHcdt]iK@6ZEb_#P5K,-y3M,8sdYyn8&T7c;A&v0^O:x'1u"
+    "i/xgAW##SC[47^5/2&b1,:x]I:pOylm/^;,`vv03qXB2s(tCTSVVR7n@2%&UR'Bjh)%)EEjT@F[08oh$4l(%idn^Ms4YsW7[&+&l,E%nl0=fyoKP(@d:2T"
+    "Um%;/itj&h.mO#DP53mBa=>_u`bEJPY[$)e@r:XWIfDBVo]7w.@<x/y[A1/@o/tRmMEOqlA@kT&yiBv.$w-=[FM]UrxDZ;b.7w<FIim4UAcMdb_<a@_G5>"
+    "HT6aUp8GuPDw#tmce38-2u[r-o(]SGX/pP+v3y,Gf[w@2r^4TV1wPj2aW6Fy^]49cDXN:/b7f7g#/p^u`<8gu]Q>K#WB@++_Fd%mVp2@H-v<q.4tD>RmVR"
+    "hNsd6_wm#KL):^-*HM&`5:&MslbnleV`TG3h<MZa3sTYMQuK'Q33M50XmCX'LSMl;D<BH.Z-sQ,wsQhXmfpd1wn-(OP1mG_'dw5:d]%mw3`J#ZWu^y&#N7"
+    "$)fHRFxR^S0^CLr)IS<p>9V%Dv@Or>P,:Lmoo6<`o-s_(da)2=P*@6Ho$Pa<mga9dE*V*e*o/X2UvE+_`*J[u_-D^Eiiu0jjN@FSKY8sb&0wtI/*-Vf7s`"
+    "iR.TC=`FEAh7m<RJSqK%eDp;d%B@r8Bn=m:[Yjh+fgi-mJoINM&,(j)O&^[.ou,(`y>:2C;+fnJI]=v<>A=mTY4AS-^8VV403igmBcg6=7&V$.PMD/bR9P"
+    "ssV/H3Ad#+V+AOafAQcZsYPqa7pPo(jtohC,tdMuQuNsSR<_'-x[HdjfS9X__0WLj(ELucSEPO#_etsWju4P,a[+EBSGuYu*m453[$,Iub_RkXell0kK(P"
+    "qM^_HdZd8]Tc+hTcsAsw66&.:VPMg(@;xJUuJ(a>eJfKC[Mh@:3<9mHH^X#H%%QRa12Z$&JE'hXrXj6pKFFC1rR9^5r:9ixcU/%F-#mqC$.uWhTxfTAZ(t"
+    ";fPMF2o[dov@HeynndKAXxDMC:@X7fV6*i::/*.-WB])ufpP$G9PfU;+KV/UZ]u)M#OLGqu[Z$<1]B)k%j`pWL>wtQR&NmB__w9o_UfX@U",
+    "9[R+v;[8b5Fe(I9f(CYNEu8Dn$`L#l)=D6]Q.WjqS&%Ur8a6^Rs)2x_]1<xBJClP95#I`t[Y`,o7D^*uhL8pDIuW*)Y&H`TXO)=p0a6^5:#UoOUm^3vcZ]"
+    "4QSN2-WJ/q(aM'D,kBSmw/Mt6$(DM(e+*eM^/<C<*20P(mLQ3UxG2oAs>aQuRl<TtbgA6i8F2/QTUT0_-;L/8.n6`wm#bi[S^c33HO:E$QL;rxYlP&=RW8"
+    "XwMgSR8)^)-)DCUGgNJ.0/BaXe-ebDNeL2&h;x)lE(6*EIL1r$h=Z0kl88mNtjIVqiF8tJ)7ZcHN^H.BTpf4,,1.jU4A6Xk/#>]hOD-N]o<XPem7JFBQBp"
+    "I0@[0v)<(rDj$1Li1GfDiOmryhx:O)-6hIopDp/ub6F06di7X[UAGu#cX*26hn0H'%j1B_f;UcNDgj>GaRSPY)MF25dBnltl%;<M-MRQjN.0FTQIx.+Oei"
+    ">Z/iA-t:8m/OABw4@GaON]ZR,4S][#FbFR_s]Qpd19P8TE$]xw+(QV>>dqiFk;).aiFLBP=#S7X/`TO:AIPv1u9np*LDJ`*3flI7Vo>$_U%AJava9)fU4'"
+    "5yt+)2B8,cl]k[2VYv;L,B++[fVkXE)wlg8mlj=p]w*m=4@+#M4j1sdG(A*>f64YbLn=-h(k9_Nq#5Dslc4&]u#+30akWcl8e7)7'):lZ[$H;3lFdjFf.]"
+    "3:./kN(trSLC3xgje[A-yIk6h:^dL;x.W$YN5,f&C-op8fCtf/[KywFWMSO;=T>5Z4wIn]ieu2i2#s+Y;mu8V_bs=MQR[R2cR=:B#U#th1Hq@PHoZ9x;uR"
+    "8bOn=X,$IF]Q8X$W;EO'E^Q,CvhYmHVi[Z7nDVp0V8KaoMV;id5lGq7*J1,Q;y=%_G+eJRhSQfgGhnY.,aO*hIcZ5mw8MV`P=.BB*lS@*89H7h;2a@mtDh"
+    "]yFwuET'g$i%FZCH>/Q`->-I6DCENu9obZTZs'mFOE$kd8Ll+l;FVq3It8.$S_]+w6qe(I%5XfZOjwO/L,[w/6iD=-s'xhwYo42:h'&MOaP>O-8QdXjc-#"
+    "e*W,m'&9FeB7l63xVDI(@NP6A0UGYb(Br_;M_R0pYYql]ULWSJXs^&691JOTj.&J)XE&=G;j1LnuV@&LBgjj,THQx/=6vQ*AVujFhH_^bKAGV]'P3aDs<M"
+    "57(R-dDM63Jo)QJn7uj4[:_=SsXEAl/5v`0t4l'6@eic_l+'p%EJBXTs*4aVp+Qj_9EfiA2#KWYROGmdw>-lpJC](v5KWV`tUXw_@q@&Bs-^R(r6*9r0M6"
+    "EE=Uti0YA90-'kJE][iZTusL`RdV)>gvk*Q*i7bQ*^]^jc)8d'#9)mx`Ey=OT=VmLWUR>ApJ[R**%x',<tpUghp4<7@Vn;2*r)0TY7-+x3#@XtGvua7wX*"
+    "3PpnSX<Q3xkj[7wWSKG@lG+iDKP7/vB9KEc^BVE'OZbd>FhN_0+>bK3.cHp5,PqpKi&#v.g$gThcp2VKk>&4Dm4ei(pG$`3<#1`O1'o2W=b<Qq]P*P843U"
+    "hIZVp`JVwEAhk3kN+K[sU#w2wZskGC;3Hmr(YX.X^eLX0hit#8mcD&C,m.5:$noH:$mLxW21;6_H(RgO;kG5=SE=cSC2ha$OGg7Fjqx7E3eB]G8(Dht$F)"
+    "wX3NOid@d=lYX5gb.8IF4JtYDSZJBI]oa4)(K_J7HmH*DlkXs*/b/Jy+#i:=VHnXV/@3`CJZjS,Vl+os.^FTh6=82+MJ'j<vKl1PA6m1&-[eZ3.X)6WQ6T"
+    "@qui#*b<C7CDq)8.7r&u@)'aKOsW-8qpsxtPTMQ6^@9LUDETKf6pf'j`n7@Bgo=M^hopvVkJ/]D&EGBAko1JCOD]ifqr4mDZ[cQmsD^pH#_Za.L'aQtf)U"
+    "(motj`oHIId8V9F;@HRQZ*8gnY#<16)`h5T5J$x+nn0csXEAVyQm5K-T>79oS/[]w5:bNh;f>BSvVL`m<d18)loC+24Ng8,e#yI+(2CGMKqp#,rd(#o%7L"
+    "7g-L4+1,v-rV&Sh*uSbFd@EnUN.,4oSmca[;c#K>YF:[OUf2V#Z)i6p_bLD>6ww$VDf''=jt7>EASV@jVW,Yf+We+Z$_nue,JxH+3^mGwOemI]ql>8&Q$C"
+    "4xQ/Noy+1Gaq3UF)4FoIQZ%it_(y6G]$^-N'PLadKgUx#l0*$=mLVVOg;<@7YZ@VSirG>s_#-&OV`PIjLEG>k%R+Ag);qV3A*qT,/M')D6#D_X%8l.VClV"
+    "Md0iV`<Mo;6@l2.V=$V)-'`MdB-a<P)tU-4:sXY3M-H'_ebBZF55A5J5UsCjq:m4<`VPt09#.QZ0IT]Gq8Sx,Kam_A9=-@#,R'G$WwX9c0a,x+lC5WwkRb"
+    "[j=7H`1ip=,L3^`.AOv(c(F9.6oT<Z@=lLTdp*sU'=wL&hE;_AnwLc9].qVD$Byvp0W/dJ:<xR$:GyE.rWjr0*CXL[R0mkN4MfmTXewXhn1MHKpWfM4]X5"
+    "WXv9sB=i(b;sEGkS;GwMU)eABL^MW*TIC2`ElN,ZO.j[+NM]_/J/Ofk=nO,K;h[..E#OU_+2N][tPS]N)oxb&]np;$q80+QvL@KE1Zm>(I+wcL@diDl_,h"
+    "Hh-mZ4fS1gZ]PYlZv4Kb3Sh,5ku1ebY$-H)>i<8_oWlnIGVwrl,2wvu/0oF>[EJ([hj>C/B*#AGEN6nH/(/9DDks^A*i#43c*UDST4j`TGCNt()K$g;_1E"
+    "nH-_1pI1;G^%CggCFqX,fI;BB8PdT@UrlhfJP@ljiQ0nj-MO=2M;s:+MWeRoZ<34DI[xi'%pCdEVNsV2]mUe^9R8/$.'hwd30EM[l2#^rY,+F'5OycHlYh"
+    "qomMHd/SFKWX*wA'bTchjr[A1X8h<c__hh'='eIn=8s*>tJKE>w0r#d]u<o8=5MCOPy9D/RZ>GKmq;Y)SWrdDlS/wf4XV-e&*<5Hq3LkKkq>1&%F$.f`Q="
+    ",R9>)T;^K:)7u:[8xvL@sx-C63ye3Pv*i'Q:[G<12/w5IMpi%_7Bsj-h;nqC$tL6eJ]_o=5F<qif(3*T*X)<YT1oZMl';q+o)[n87Tgw4askcT(Xif31wS"
+    "Pd])e<9s)S:Q=mqWF.g0OTW-p8@Dw]c&31](@EleijHMqy`p$iYD7oDPQG:(TY1bbdeI*d%IGCo/FRtl8aI/w#ng#MJ9iPrl+1J#`01XKV_`R(Z@L.8gGx"
+    "^M3Yj4&Q(in(Lja<1Mv-A05)DM3HDJ=V0aua24HyCjHWf7Q8=TZtJ2*bOqY[j`Z%>m5uDWmNe$#9w3Dl;6mie9C3Bbth@6mds7PmX/*LW9a#ecKLJ%q;qy"
+    "k[&0SJ5ie7RRWxLTAK:Oc_7GJM-$`F>aw>=F.hk]SIiN$a_Q^m&wu48oUnc:gXt1:vUt.G4=<@Xl_**,J:Z-yQ@JMelZG,:$Tg9$bHptu1O./ks4Tb)k]q"
+    "CFJ&]6u>FLiLep4j$EUB3-/rOSaHY%:Eqi^.R<%@%_//,L0`HJJAk4_l9)rZw.0WoS+Tv*=8Yq^v<]+8nv/4O(el0hbScjW2TMb-x0CL/a:_&6okIM))B1"
+    ".e,h5Nm5`-W#k,Ij(ynoIb%#jllkEn&NXb>)ydFKN]]bZ&Gr^aba#'cExqVXTII=6,Q<2WBdJQPp,0,iF%;oXwOX#akthJdTc:s_4cEIA3KS0oLAZoVn-&"
+    "=&M^=tE8Lsl8QRU@QUTB_M7kc7#x%Xk6vmtQ500'2S9%)[$xK=&Pp5X)M[Jqp99;8hjD@dG$)'<n1uV@IN+<3l,PML0L,-#c#tYd3R0lB7#oXJy+QLryX."
+    "@AaFU8#s5h#rH-SiN3R5&@kkc/:SQ09D'4s*fb<p'hCP_:YfA7g_EBSb[[K5C`JDd]]aEABOBgJ%-$rlO^wN9c]n:qGr%4N1@D+,EK#o/I%M>mh4qp%lgw"
+    "LFHKXV,xTsYK5IKob:NKOW)`I_=,@v5:N0ds-HP`F'ox)^kuq]QS[q6.8<gX>yVCtufEH2MSp:8>wb<dbjQ@$N2Jewq;UPWdRgUMRUZHH$",
+    "):'`gJwXs&Tw%s8RIJVl)n`w-[u7H1.$>9E_V56nI,MjURxs$F_5Vx/IC/$N-&:wDIg>K3C8Hd7;Jr_nTn.$cvCUso)4ih*]hpuB't4q%Z0_@@Car&P(F*"
+    "vU5xGTr[NV_3Ob,k%u]kxsf$pPr==G@Y6OB.`g6<hn-k;-<ZZcGBj`^c[p$Z*7cnenb;QY,J6QtM;dbxUDuF4KV=N+4U[2SPNrG9b9T-N_;g-`H>+h(0_r"
+    "5#3^>LDPeV-i#d*__1cW5[4m#SJ<<F%E8EJe%&in#^tA7<KoL7FM8Bv]]/q,3aJnD%K@mTK/D]f`Kl)&'YS9/dC/rEdj3ecyyk62m+F@ArSBdW94j.6_Jx"
+    "&tYCR(BRQ]o)I;/jk[KX&ORG`h_^nclq#FtM<n.Z2.CD-e#^h6@gQ*F&`uF+q$[aQu6>&M6;3s1Nihy#q5%HkK61FH0'^T/[<vCm>y6WtOOMy,BfG/r_C<"
+    "PO:7K'$Qmvum+v@g9(C[jCIJH=Og3@%i0CS(M@Z=QaWCo61709g&j_f]bnf,S8sv^/LEYU([r=eMM@k;$Yo;Rod,-7s]Evwv5DxBhK/oa=)Z]g&]7Zl9j'"
+    ",xhqZum2-$6SED[]iDWdEj/x/#T']OM4FCT9ebw&Nsj,N-0i'trgq=R9bD`>V#l2L5eNf;#)&w(3A.U#QD'G81aG_nyw8<H6qe:$_(&Ev(Vgg4GLt4pG6m"
+    "Q8[8LHYE8^WJ.2]kUdvM+.6YKt8$Cl$RD$bs/8xJ`'I-dwn[rTY]k;0%N>u#E04V4nBCj0,1,cd-Q-AYsN%UxG0lR=q3TFnjL[^U3`8YlPpDwOEo_,RN;;"
+    ">-rJN<(KK3_.3ecTDYl%%c&;J=DgOj$K(^)OMade9CO+e,TClg6m2^.1R;t^wa_;Va8HfV$jWe4:xH>IVOWd[DPNW:h3%K%5ns[%JTk[@m<J3@7`Yu9#J&"
+    "(u9`&dpn3Gb1vm-$8>]KsG+'l)52<+4)$lN4W2TWg/-j4.CF2bXfs=++:VkR%M2U'P[^0Dt0CtvqGN-FL2k8UdJU:r2^MFW[qU4pPr=i2YU'u_I:.cYNd+"
+    ">([7TxhbOr;7vkHenlp+7;;a4>j5E9C<H^+M0I9Ef;Z=tUUnvhpeheOZ8I^6>SWh<)1Km^rO_x<u:0:'1`90YxiEXfQn:;8lk2>hynf%ZGA9IDOm>HiyX."
+    "DnJ0dEuZ)YNX(/jfp-`ao(is<)nnK3M&Vxo_6KUl%GbiKHAq;;IWudR6V4sF2I$bp_`Q0KgB@>sv&t&E&En=N-`)1kT0F.[[S(x/OOmld%l'y8:po28Ec`"
+    "K^:bIw6:GDO>IFR&G=2_<+B]nDYI7&#WV3S203uNF-Fy3RLmRB>(VyF2$SS67cy]sw98hBn$_L]#8fWnvc7%HvhlccUa+jHn@W^dUrEfLprhx'3Zb(Kfs_"
+    "4qU8K8Wcv3^*T`dtVx5@-Z78y9vF9RnDi,#j$`XnqrV5c13v:PsOsZ^u:>8o9c2WX%#g;A/^abG%OEVy-t=]Z@BT5ZbvBX4LjeE+&`2/RJj$U4K][9#94A"
+    "^;8agZaYdqHt-'#Ow8Mc5%kdTe$wuR>U2<bmrV5hmMc^O<TxTiAu^CwGc8r3qy+e[Bug/IOATUsT%6ah-v;6>)xJ=8W%mGlKUy/s1158BRV;Q4g88(i2Q'"
+    "uL@sRX`SeDR<9wBK1s6A#6M(RB]l;_6KeH7r''Gpw:`OMsE,v$&pMsj$/A#hJ+aRrBj,C4>cg1+2V3eB1XWAFSxN8P>^3BCbpH9RuQlyj%YHv[S4CwR0Kt"
+    "O3jK;cDdb.[SvAgPON%7-/534(mQbeq@GGQ6a6i%gqtJtY7JL/r;CT_H&nG;XAJL,l8Q4&`c6=3Tac6c&wC);'RV<VnwC[K#l_hea4MDc&W*s*N#,Xre-/"
+    "7F0%y1R7yTF>En*0<UN0Ru0A%C<0a6'iw*AoKIOe=[[,_2NxYp#FOZaa6VxJ$/M_^:%k#2'_,mYi<vk7M3#+_wLSs'S)fBd->7M4#dV:_*W87)C2tC7kcR"
+    "M[Hq_+a/iS'9,%F27Zg(B1IH'l1-g+O_Ad6q(#[&(y4V:R8P4+25C#vWxC(rt[=dI<U',p%i2'Q2[iRRPw;qYS4EH^@jkK5^ged&<@'<b8lgeHa@oW5CWO"
+    "1k8qkfq32#<UwoKc68b[at)7hMZa(=33&03S-n3_5+YE3F6iVKaB'TbG*kKd7,#sS9rsEaQ6$9U$Bxf0cV:Je/2<PNtU#J;aYwPB)xoWTGRW=ILP<['4-("
+    "hGBf9;LGRv=Dh9k*s'tt'wk03gkT&#RvZk9'_3jU*7%fCu]Yls&j<D4(u/.l>SVpsCmQ@&I'uEIT/KQ'wgtg,D78<o7##u7s9gnQs/p$R(v1*8]P>g:.QT"
+    "_:Q@XRBuhHQQj9lb/%g<kZ9fV5Nn`XyPqishid;%*LBKcUw5x(7$`=h6YGx4uE1A/EJ:fLkMgh:L#6qVK93@K0JUpHu,Zf6B%Ch#N2r8(B'BZ9=S8u>uyc"
+    "YANnfZ:V+@'$=f4-q4.i#dd7+ZmJJdBPOguX*V2XeeEU.fJ<u7x+`0]xSHvrw,Zl<iDSQu;Kcfu@lRUGQA8L@W_2Nr0Ti&:Wb+mbO;J3oyQ9$[)AHS:kuY"
+    "PERYCS7i_]HK]qKMS(hj&PoknM#>I+9Cu.Sr#24=@]Y`7,=Y`BW_o2qtwWp@wMGW*GJl$kR<PC)tj.:uwl%O7vt.,D)QR8(FZW@K3g[d8iy/,F5VoLqsap"
+    "cm)T3fw()L8Q]QHP@e^/:0*=8Z,*@IH;aDl9grZb;Uci:Tp1=6:cc1>5y=ed59KL5>wUipi1M0,aA$'1daY/go.8YIE=2p.1S#E%$OO=21A_6r%hv@gW>o"
+    "@+7Omlyb'7&xg=[^dZ=Q9Nr]c1)WXSy&&TqXB=RLad0kmVD^VaPYCu*i:[7ExX<Q#SP_Z1']U$GWJ999X`t`Ix'Zl]dUCKQWq/5CtnWVsRfEmIH*o$bo=K"
+    "0)/@g#[v,[0f_=/38:T4ajxbNpJi3p->:,09v_^e&M]ANYv*K62VNn*Ls0fE']>i<dsx#o5-etk[e^vbuVIf:hX3CR*]k#&IBn^jn^OXWw=jWe:$aj]fJ+"
+    "(]bS^EOU*GVs;yEhAC8e9O%k9OuDNhF4n3ASY[b'jK/b+w.a-D.jO<U+iPu8q]6jpSl:a[k0/7@h+Kw$G7Q3W#&y=91u@BMTA_Uh&.C$Sfc8T&*Hw_ca5c"
+    "2e,..bo[@S9spd7vM7F0_jbI;$Z]3QD,9gG*+j+Au/x/CD_]Nb%pbp'QTN;yl@RhOr'uYl@=Z=)h$s0qu<2G`'ZX3Z8Em,8iP#<H+KypoI)qY#o$_.ejA*"
+    "%AXM$UkN6X49[pB/k1A>qRJAkK66c),Em($wF,jt%@].Re#)P$q4CY46FM4iv%[+jk5hC)]f:3T0'+u@uq'*S7To+Aot<.wH7/aE;chA>plN-[/UO#O.)O"
+    "<No84y&eE;x`;2gVA87MO7t(DO4XIa$c@)3iw1xEsB+w/fiQWs;Xl#3F.qbkloJ0-H#Po;.+<6)*#(JiaP:$d@s&OggD:y>Z=ZHRj0_B5tjaW50e0s)=6E"
+    "t6n+S0=Gmj4QfQSn7o)>%AL6wJf2U[etH>2WK9MIjc(%tXbsl/N7vEkJCkyo;A6P4oeo>ZY+>$e,U'nKpW$n6nZyD8]c:P4X/^5LCIOYEC4hr&fX>x(xg4"
+    "=i-2$'/UkDq2J>SXGfB#yF&jqUDPUXbQ5MhQ`Dqa=AU@1tLvj75X'0;oGj-/y#i6pU[E`Ke,w*qSf5C,CopA2ci]e9#n[U[#B::Ml-vXo,cy1g(e^oJYB`"
+    "'KNB;T#n@Ly6R-Ax7Z2&J$m>)vEhkm>oAPGXxZd``bMg^SZ:<vyfi@Yw-$u&AO'TI['@W(s[]uV9M(>knJ&kP%#:U&bMMh9@/;es:1=0*^hF-ht;Z(AnoV"
+    "EP+33qW^=Si&G2j7`+mG,j9iFSbaOq_eBR:dDhp$&I-c^=RdeVPLhDNE<WF:dto[]N3*vTW%sOv8YYsO3Im`R7Y`2#hkP884&52)>6XS#X",
+    "^MIuFTcKY*nrj><H>(xa^g_atcBy/V^PFNT*B59974Re9&U>M]I:iY=_S74C'nwqkf36T>674w%+-cQZ%PpKPts@nIIkC7'Id(O<$qZ&/*G[nhs)]uF:DX"
+    "5]T)OOpnfXH]s>^]VL%qcUUOw4I*#HX,N(sig`>_2Y[Xu6h6`e9jv#gk>NxN3R:BlPo3QVsoamD^]uYt<eZ:85AB=2;b<1hc0kSI1L[/1Df7_ka]v*pT=y"
+    "Y-j.P;&7mJ[jq>$uF1Hn^t_b2KN``CDp%2<^_;8)K4_G_3]&E*;Zo>A4S4=t(dq*dt^$J#'6m_JuvILGNZa6]klJam`jx_TxP.<%Yf.B]R4,H(fr5p=sAg"
+    "V)gyRog3,vu]uTx2LUeeJemDmc=J*9=Hf9X_f*Nv4x2JKtIPkfhkU%WMIAr.&8l#Lh.n6NK0&20;+m%P4)q40jBJ7GovJw%0ArW6h$OU9B[s/^Yi`5F&i["
+    "ePt^c%Pn;**.bwy)M2@`:slH9I4^_%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_gpu 10558u, 20774u
+#define DITI_SPIRV_SIZES_gemm_gpu 10980u, 21629u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/rpQ=Qi[gL#&P6bNVpd.TcP;$kSRJ#5twK6ax1CtAHO@S>FYiZd'9d(J%W'Vh^QG>7,tO$K:&6Y=4F>0qHy=o9L0-pF3hb7-MURnJ=(jUmqh*"
-    "T#e1(K#WGV^X6uD1=KJ:I/B3ViHREG)%sh<jgooU9Y4(/G^wIlu@(.r@F,xtV:yS=y^1VvC7j].Ts;UAGigkHa5nmI'C><o]4Iwq^6/Pm*ktad$hTbP^$;"
-    "Y7oBu&xHfV(4Ku/=SBMK[Mw(I,1k5*]cXv6cH,d+UKB-rBDv;L5aB9/`Q`02Qt30fN-VZ&PNs7a<iG']>@3`VnGe4265-DPe0QF0<6`n#[XV,dhWG1itP7"
-    ";7_`l>A&^,sSS6:YO7')9/(7,,VY],ppDKH;[TiYc@1_aK_`^xQ)W.Zeb)5Kk%m%ogO=+j`%HKw9F4pq+%@&7o=jT=v:R$28t9J#MP`f++6i4F[CTtR(Y5"
-    "^SV'M9EV`QK<.PW2=nU*KJ&OfR#Rn/%LtW8'GsUc]^K*uE^'dlq<=c;uk$uH/.j+19D:`t#1,#6Kh#dvNv0JAXlrIZbinrXJ]mC#)5-#Q,.M9IaJ)CIHwB"
-    "wUtSQlZ;y*2R(i:IN)V9eK:14o)by66a==[;CV7+*E<stl1.4VsnP5*@WssD^4YfUm6&:k@>U2*WKkh)Z.&G6uK.Q-r=3x83O.S<Y0o#aj+7BSgs]:8:Ax"
-    "evEbtFHDCvQBC>d2iTs]N>UDXpo-2[sOctZZG=oL,&)G;ZJ3Y)QsCqiW#317>@.6D]/mbdLT]fyYtaQZ8CWV:;&x@Mv'q+<u01E0=ueeqfgQu(Yn4Pq5u+"
-    "Q^RBrg4Psy3_D8avDCgxK_bcK*3FXZ2KoL6JCBJ^>'$p3%SMQ_Iwmb@mZPZ6id(rG@MOu.2M3JEGXYtWLkS1mfjdegbJ#TNQ)pb`>,#PVBe(nJIntgf+S]"
-    "FfM'`T3LX,fmHM.Riyf@IeMu=qL6Gy4mZ@ADNwP+`O[NyXCt9hVe#]_24-iYrlW5f:Y:)Ja/4x[[kaFkre;n^7j5TWqa8LbO2OlI`#(8YN):_d5H]_NeWQ"
-    "dgH0BeAlWN(DN7RdUsfJbvdTeW&2m/yGF/6:pSkH+^P=0]q(U><a''x42-W6+WMh0/+s3,oj(i@'^JycL#a(iZICFOhL2:70KEc`:@JSGCZ9j1*;3aqq.W"
-    "^k<XE-&/vY+BrNJ_%dk^lqF]@1Ve,eC-H]sgu;btXC:AUxQEc[Fh3-Ntln=NcPxQ0;#vZ6XpV=_*V4/;4L>QEaAcPgaH>(NIt8PS,.,1f)XPdQ/4u)4moX"
-    "^/h&cs#r.=uB)1/Z:@E1yc>Qr8[aD@u0Wo^u+iH:mXkVg5QYJqlo]PLR]@^^FfVyX+(jHw[#pwu_JJ'cg4JpxWcT;)<]kEJ)ZII>-6^C;=u/-SHCArHf55"
-    "lx(R,;P8f1sDKg_R3kmD(^+/fR/2o+RX@efd:(mkI^mJl-jYjUnx]$`[H+'IVy5-BL4lGq68yP*SBsq@P)pRuxtT.Hx(>19G96JtDU1D)Gr2k@;3)u87m#"
-    "EP-285RlL`M#/%.Hxu06;_.Yik#&j,P#ad<sE,kc#6+*M2x'$&SiM]t1iH+D6T>FgUWvgt>s<q_^,wEsU@F6w:fTXY$F$2I&mxFO^A>k8/oH<2poQJTQmO"
-    "bRq$kudDsjv66NyvLn@e=c8+6-*`L95j:IqSCZF_fO#`xjw.6NB`nbIw8>$*h5(b-=QbJys63[(mK8R)asUuUCD*9iE_#/fQN7+C6UvhmY8_a6DhlpL_o@"
-    "Q=qO*w*nJ`(#LHjyb(CV'($&+Zs$5[W]E$miC+V-KFDb3fT'bicRBFG&IjgQAAg3Z_lPSb%IHKDe6A0[L1etVV1U7eML^3;KgAEv,:LYIyjx/4(i)xV'j<"
-    "lQ8v=7wA-i%89Yr_8C'3=/IA.=0%Qi:rO/.o&w>_t7$5t<:pgwN'N836q1<ru<,;x42te@SP.<_j8=B6W42pTqmCfX,RZf3f@<QoH#FZdIqQ@PA8V7wv%&"
-    "lShY3v/N@$7P5q_Z,ts/we#hP]xjB5ciu#H&$JC-+iH(t73,[oliD%^(K=M4MpIV.s4kg=k[mQirJ^b]xGe.lp1nSQ)7Ff#o4$G;RF&6;5vIf1K+qKdu]D"
-    "Mb$s>oK%1Mie7,$N_@7r2o=W#,G%*@W=56bRJ+v+@=O2tV$sLy3p]P]Mk3TRDAXFk)8I82M%oLfjRO,;Etui,-_c-MD_.>*t^,Jdrn]W2N.g;FMo,u@1y&"
-    "`Xia;cm+01V'p1`=Ek_vlMu3EDQOCHJfVJNVra#xjRNP#L)<cXK_2GF`NrSVa9Wmq9:*;L^*eON30+A(<=aRhMyqmVTN3@>y1s.QD$F.W92aV2Cen@qQVr"
-    "rHseIj:S)fY8.P3vJ0v_Kn7+vw4Wk2u'DuSpE;[DM4>_)fqVb+@:pWT4>`uh)Y2-`[Na^(bBJ8qRkAVFCKq6m%8slXCCe4UKf0%6chhHZ0Dy,c][/DHK]/"
-    "dmBa,bQ:5*sBg;m%w$w5;%X%>Wl%3@9kK6_8GTqXo4_(I69_:`wmX%I.4y,E8f<CM'&ol,u4#J/)1o3vk<5,pbr9Cs&I`YZuk;'jl:2n=Jli`y<tO^gY$8"
-    "8=C0vmVZWkYVVG@HskaJsF2^X-X6E6@[1IcJZ.>%b)EKLfWBjH>YNV0Y[=Y.61BdmE_&*P4'6RI7]B:)4DuQ1+'LK_u:4hZjDgOis##ix;dN,JrW<4xLve"
-    "Njp<XRA[*8;-dW-*S+O36Lrtwu:A+9W`*9.N]_l]RMJ6YBts51_wHKbq/@F-k6]EXrg%iB65V6PTSd>tHsurA/VB[L[74xh;L08IBA*J8m)0$b^B<;m)5L"
-    "m[>d]7lh8j8sK-iT@oYF(D<p%K15PJP*DvL=G%%5iVOC'%_UN::XL'_LRvee2C,=>6dpoYX-]o4s$o@,v7,n9Wb>HO36P=t<fC$'7mcu9r(Nd+]]7+x$eq"
-    "qlI$O^V`#RP5j95Yc.a%uTxRoQco(BAwjvLq,I'8WOj)QSAKfSvG+/IiQR9uL*R(G5SJqplnAI+]YbCn8oM6wqWhO9b3LTKTRrACjS/CjpVjem-(sq<:IO"
-    "@Hr-_Xajfw*iG>47BV_K>:<[nND/X02'=A@`H+rTpY;M<xMUjh&nc#wIo/KT5%uBbS7,gF[B-h<N9QF''(y;$q5dM*sAxv;YlF4EC^hd*<@2Poh]3Lr``R"
-    "umg_]Z<(FfY@p%k`oW48JlLG7uV35_u*M>`GxsBlU8D*i-kpJZZ:9A&UW:fDO@Bc>jsH[cUW=;nT`4^wWsNejfkXjCi`u<9VOhS5E.Vl6T4R2p#qAml:#y"
-    "]Kjwh=,dH(kx,N/9Q&fm-UNt_sG$Igm6B*Y4qM&V5V`jGV]X[/BpFcq7,aNJH/_X/A`W`udK*DsHUn4268:w/e6CBxrm:6>r$xcn+A]j<_bN+N_,a/it]G"
-    "A9c;Rdb=B3O+UL$C-jP)Y=*AKEl)2x&(MsBJYj$r^RF3m#Ot>PN@SB0>FWhg=j@v./ETt^[rUm>Ot@h4f%bEn77.*MBknL9Hd40Af@7Ono>DMmrCPNM[d3"
-    "-wY,/C_]9$%k9v.=@O3h,l2G^.T#6MKb2=s%3TNl.1.Q..FYt':3qp$)koEA-r/kd*&cl7[gbYf'X]'t)FV-WnOr]KFn&L.=-H8O4v<TCs909b>F-Ioua4"
-    "6Jq3(`#E1@[NqbbHTP@[;Z7(r0K(W3)e/09BQVL/2kEhk`VHGXAT&%cL[G(P^.1<Qw(htsB<8Krol(jZFIH4>XLi20Tq'W_*)<_HTt[:.glIlfc-lLTXQ9"
-    "tc[hoj4>//gIZ)0CB@RQM:Or60@OB3qtWegTn<c`]M_=@hn6=9Svt1M*gI$aDyy;VZd=8Ng7bBemZ.J,3(f.iehU8h/3CM;vn-/r6`BL7`ngINvYX/8MSW"
-    "n-Zev:9xK4ZhQmoNSHVsXj8.1KdK7Ul*k*698N`_+&%te7^cw[fjHA<4-v_)JT7#CBj(cV9vaDfH)h90>9YH3QgL2M:(RCp3@uIeh8NrBj",
-    "P#6kVN8g3+E-Eckmmpnh3pOCY@E@2Yc^2hgB@CE@2,t3n87#]k'2LI)r7sNF*@*=4c[^4)e7`$cGEManWxC8L]UpQ'g:DHV_'sy]I7s$=ob,y);WO8Q)<a"
-    "#DE2'o;7]^=7NhyLO[$QF7+Btp/X,fZd;LZbMBw4Fl%G5%U/pNEd*d6/u@;C9R0ftikuufdM=Z1rMLBm4uuuBI6x$NI[e:cJNE[=BNWfrj=]=eJ/>lmpXB"
-    "4mZ)to0ZjRM*3i>Mjxbhbl-<89c)$v4*XlU9ExO:nKPf1seXmd^3DBMwwMspHG'`*^3,1m66^J%r&/w_7o5kgl;&I[1ifhgTQxS6IYbtO:KGiYlNC<7QR*"
-    "DFCDj&`7AvIRh3+dlaQJqa+Ii/:r1Qtq(&$]mEXM$H,uB[a,&`PPte^rFW91Ag;y'6E%6jq)G=c-1.bcQ>^<_:=[2F_'Mi%'bq#Jl@3,<gQ(O`J/Rr#lXX"
-    "P%k>51A(qmMPK=A`I.G*%5Q5r*gRb4o8],6<NjyP<(Dft9kUOh^h^tsQi]-QwcVOvA.A)>+GB'kImv=QLhrK-3*g@T5i1kQZbK$x=AMM^_CGm<L;;YU0k#"
-    "nR:O60BG_.jT7j_'0FaI3U9VSN5=a`3y7Lf6PvSL$@j.DAC0ee:gZIvR6WtESf]bapJ;Q%pMUA@B>3,J;9PIL9LKd)SBG$,Bbn%a[liZAVv+;e4,&m(3W>"
-    "B-/+>A<%G:qG9N2h5@3'kC.QB;a0-TQGu'18+Ac)P[NuO7@neW_byG<kr8us4nD5noIOC'2OW%2:q;g$u]y'aUAZZcgY9by,Lco4`*78HbW#6[`MD_c4@X"
-    "%qcuMq-]B-t>r5p6Cv2GO(i=_7@fa35V'k1i(TVNKcLOe7(CeA4&]QOZu'X`4KXfCWMFd[DrgU3Ga]AyapD@:O#VogH_9H,@8bAjH%52xqqH-<Hh:;DT>o"
-    "YKArs81,rm/wdH*[/R&mrWEV*;Ogj`G#[m0Aoy=Gm-fh$ve4@bI1xt%g+v-v-QgOZS+8WvW%],+Yg)/t'SwddOupy]c,O90P3HKG'>Q7HYwZVw,>c`,I$g"
-    "2,5^i*NMB80NAJ6PcbRQkq*/j#0JqjSw*vEhFqgM2:Dm6%gF=OQ_I7V9km[o8/cVl[gs.Q&K)o2_=bFqVt]VJ98nyR.9@L)tK8c`NWvtZ$mcDsau6l7&BC"
-    ",Gn6DapNKWOW<<=LD$1j6UXQ@@]sJ8K_%7+3D+'1]1oJ.uNa]pe]+O:lx9u@rnL9_FP7'#2O(L-wVYEF^BCd/5b8(Oe_--7PEih`$SJ_v<-gJ.n[0kgPpQ"
-    "Rkn[S:]S2*<m.82^b6Q=%=5NywC)'=5fu1]qr*fWu0kF4B^:CH>oRmTA*/adUg0V4D&nKvs=M:x0^YPNqqtD%8CYLMs1HmBPa/V>OU5Cg-`-Aa>Zc;#TAt"
-    "PD:dAdB#_<vnF9DlZ9s*m>^2Ze>lc_ofk@i+Cqj@5lMGDcSl#_amZr[tens<(hO)CX0rRu]fZ,<K6n&.T-_Pp**UpEYB/70;B2iTgHYBq[wXTwgV6I_(#1"
-    "fY`Lf/(djjY$l5>J<8rS$^EZt/3GElhEhK[Y:,<5M@THpO>jV5^sDwC=5Mh/2+k*HaET1Fsn/W%c^2rXe,4T*$;&lGhsZlDA>,$D(OA*JVpw_lQDZsx_&2"
-    "$qe%*2OqflJQWYtJ1[7Qamnk,+K(p/J_hrpTW`R]=kaGWQEv[cbD5YS53;1(:C0l)3`lE25F$,dhQ%ZD&-fy.5)H:W(vS-oq`KJb<gH)Yw'H_&:6Py3o39"
-    "M9tL%x0Cj[HjG]NA=mu%0%8#<sISA]N6o-ST7F0LF(DjF4pxm]F]68s.8pjBBZbkJkkyvj5F8M_-UHok8ALf26@g#YR9fR<#qmg<TZX]8K(/ge[jt(IZ'W"
-    "y'cs:sjD8:,$n$Y^Q$iv;UT$5UtFsIWfF#/B<2ga,*YG&roLki.uah8jg`YBg'Dr5qnhG^C)f@5xuG&YsuE]#)MIwWY'3dyl1:pRFu%0kcZ:IZsXIN/OTv"
-    "x0@VIm,LlJxSenE>75XR9-2:LO7o=7#(&t+p$ck01$U]0:;9#eLamc#hnpF<=ro&.4W;Kjnt^h*o*ZNBK@r%5ND^b`/WU=oE*JI&`r_5+r54Cb/Z&#Z0Qq"
-    "okWgGBmcm'Ff72B(FI2SfhiF0h49@N#JAfSrsxQ'mRb3p2w;=mW>e0)UjG1o(1pJu^'i/@]=q*HaV:-(Nb'7$>9M.P,8-<Q$iuxeXJQYW[_A[vJ5Ew_8kM"
-    "@$.OZH`o,dM.RIwU<lt_2*IkZ9%Ygp@5ug7TO1eWjyP1p/Tq,(*4u`S.w_,&'_16OkUe8h&FMfVWA)ec>wfsV_x3n;ge)n6,HLPnL(Si#vw%@Gq,G-(Dtk"
-    "6mNaHSt;um[ST)NxNN]p&)WTd#1`B@P,D:ckZD^PrnQ,YP]2CWK9gNb'*xp%wvn8nW>Ttbxo^r8y1Ig3f[(a96O%XD+`5X10JWO[d<*BW2Ngfsv&wsSA@n"
-    "KuKvwHV`g_8&8YngRX:rmU*Ku,r4KpvI6P.uur*'wDLh6Qbq<4'68&wi[7B8cT8wSr<l-*MJLTjjv<yeh_Nx8V<%XH3wZ6hxiWufD=g`UkX34RCL=V2Y`r"
-    "'._oB2uKYyr_nE/;(T%AiF(IPh74j(s%w(ACijF(2s>-MDZ38-X@uU*`^8I)5stH[U&P[t]Ub0>CLY)g'dol_p<X[65NG@G[B$kan;a:-I<f=8pAX^k`N`"
-    "lxE@-2nJia<r)b<)78'2l's('qL(=pS>GF;mqOdmkb%wnIr#R^a%chMg^Q@e)xbH+Q&42y*Vu'5_Ud&]Ox$;w5K2CFgkXx+^Qc<(@_<_U_bkt*b]=6vG#:"
-    "9=3V:$d9OPVSZS6Ug^vZuljjTs-VOP;%WJjAEE#y6JVYAht=6A.eu:_w611SBGoE#Vw-+fVy<49RiXi^Dqpaso>9cQ928KGP[EonfLZ)@PZY`vA[25B=;2"
-    "8uCrkR^TdZ_G0YWgp73deui,8rj_%-%(`Qq&9GUhOF537ER<w+*+qa-;ZLtJ65EKY#NYTIJh=i@Ivbl#XVjSegDgrMqG$QPOvlt)Dj1p9SlN&%GnmE>;l7"
-    "TQ5'Wu*`E-*9VmPU=ckd,mP=M0M.YJJBlC%tX/k].,@<UWrDJeMnUZS0JQR8jG$fgj'hM'OGIT+Ymf=BC1IdE:Nb.I4d7k*umU(Ca/yy5)&%ou$[8/[,q9"
-    ">)s]-wnQ2l*6H_`Za+-qX)MDS3RFV-ng5NWE7uUeY0(s2e$JfU$b9/[(-&P,&kL9/`/OE]gPgb8S9,U&W9eB8sE(7D#y/X6Y8_20fLp#;GF33ODde;*6st"
-    "O7YVI_mf@(GU;&$#_/vGvtta24<_e66ivYc#*n`GEV(<)A3rxS#'8/k,JoKu0A&p&),brj]Y&S**LcZ87JXCLefD2G'^8Ww)H#9th(0WeCi1xU,dW$j&y%"
-    "TlG/i/P<1l+NkTGu=^#U/OpRvZAtbfUFutG_0I@[45D_cyGOjpq,[t@4)@spcb:v*9__[s(N&Yf:HH#c(3V=-8G:iTw[a')V8^WwZ+>;S__GCjd^`ip/xm"
-    "hKCq,9Pwwp$<7'oa/UJ_rA6%UH[gkl^:]mf^Jmh>'^f/T`@W(cr4]Bor3B;H8=<fD4.2*&R>*I1r@tWsZEj9A2,Q_'U$ZF3j't%-H@,f9-`F14,&p],1Ws"
-    "Fo@J`M;EKsFm-:d>Ya#xS]Un%GqJ7(RN+-d$Y)ww2GWKS<mFoI<-siWJ(--P36uav.^C+VMHF3Q67ck%x@#LXHTCktYumKRsnF-VZZ#7$tKo%TmWC8ved;"
-    "l]s-4K<KH(T<w,'^6Q(Ft3@V%ut*Ov-ccN:(NEq=4ZTr73'.6;#kAt-F+]<x^;+owcU6LMRKI&aCSH^ph*4K%kwnYs/j4=Bxb$>S0<%eOAdr6RVtP5(af'"
-    "darZMuFpF3KTGKFRuvr'3E]@#Si5`85(RKEWrMAJ1f;/;A_MOi:BsMc/OUwh3^%%HZMYeecr;R)Y.yM#%0K6C(7_q])mB%h6CT5>qFC47:",
-    "p5UD[ffSf7;2S7)S2w6<rX4,I@'Og+#Cu]@PGv'c5vCQo0M0&[Spw7dU-Cn#1TRlek.H6=Vspf4iga=^Fc_(:)9fHs:yt%jOx(C`,BL/X3RDKgV<<up2=&"
-    "G+j>J/*5#bmZ9+]:<nn<<d+>ro<oE[7AfHuP0Gd^vqJJDNXF)oaq)+nX`$bXH^Gq/3p`S61R$XMmQ/SSto1-4FchoH5g#X./B$P]6e(.Z-j8.H9_C5t6H:"
-    "T-*D%2F`fE_VD+r[Jy_*eeX,L&L([_;r<GG:^Sfvnh:pco4Yeo8+oS<LkK;j>h&k46+L>rNO,(+MI/+NC$sn_ia+$bAa*W6t8og0]J_=y6d`tTSpM8)G)T"
-    "LKZDLQDNN/'>UZq6_W[]u,hW2>5RQ@2nZ@aT<v#`'kFOOOnwDOWDWI*R(PEo&U-m^a)FU+ggIHf*7'^Yf-4On;5y)02;+-vrK_An0M>NHr+=Ut*O/xoH2/"
-    "r+r-bSt%rmvL[)%d=fC=f1,6qpr$;/3J:>Kj=EjOucWDn6u_ss<RngB#8E<Dyd5Q&sVp[GN):7Q.lM3o<5qD@k74py$_/=vS-v2I[^3E%Fwhh#Sw/H*BNg"
-    "2>1NsVMX(5jEo[`)j#tds,Ct1RQ.QWv0g'q%nCp5)iVQuh2DN_@AK3v>nd.ZfWFwnRgy-'=f=;n6_R13yEtxQ<r.y&k2V`DFY>5Ghj30n(''wc.@:W:Y-;"
-    "LVn&GOCk=lQYS]1V3#+VQ2Bg,:gZpMRr[@@2MD]Rj0eMY7C;&RR2j4KhvPmnC_MYpas)DCCq)sU]HdME_kYFK904d6.P5d/v:ilpXMamXMvcR7vD:XDp4]"
-    "jis7..gS4ueiLY=:N5/#Ftytl/ehqtp%^&qBuLm>),)N:OL)/Asnwq0X)<-6gLB2=(nR_b9/HjZ]_`u0va]BMgCqu]@BY70M;]pk'>uV)4s+425Y<:[&CC"
-    ")P9]*;AtbaqPntQ]1YOBpIMmy>4W&E>F6^5,n.SBo]-C:q*9XIWmRvB@CTMyRw[7$5SROsZ[*fiC:hk<';ScaY5D7>G+7BG*Rq5,3r(VTv^[G4>q]3Ofgc"
-    "gUasZ%QmyG&L4ZH>dX*G'pFp:MDLenRZg`s$%-MDP.X#T;B/Rd0$co,GEo&GPDY'-q:n9IaT**4EGtv[C/9Nkd@3%.Xf7BEd4.gML^aZoKor2IcuPsGOeG"
-    "f#`8og=H3%auqWo*b07GW/lS)ZgZrrQ^S>@LqCZAeXSwI63NAp8uDD*W@1kCLj+.4W@Zj4*OqPE4-G](.aG6Me.y3.y1GH_sEulrYH-@o4jj;-2j50PJ9n"
-    "d/cGaW<tdj@V_-$&.>'I$a6g#%hslFq0<X.U^*R.U`;R4BTPu44NG@VjlhaE*h(QJ8PAn'd3f#w%QI</'SE]6%hk+,PB4iK8kp6_VR[n>Z53>&@_(Ipg65"
-    "`=W(QKXYkbwQc-]&([,lANrr2/p0SRI)n>wTeui<#s`e3kd4hO[KL6ckp:,nTSNMkNLA-_M8,P^a;Q&KteE5QWOWV5BeFJ$rYJRTGXtLS(9l-:91cii4#9"
-    "Nj+X0ISY%XSuba%LhN3XCrXtXImsFT.*[=F,2%4foCfWvV:MthQEByau=TUEGoLZd`*I_+FfdvDHm=nwgg_n4l9G>NFLSYjF@f_R2eGTDRf;GnH>fUGKv7"
-    "Snb]g_A:`rO2CLt+n61KS:m4)rccuRcXu9xY/jJdI/WW0N<kt//cbw7C6K;Z>S.1vRtG,>Ml2wgNukKVPEI,<V^R4rp-vw7_y'm=3h9xCJT-<V0;=0_uQk"
-    "H^/MYJ^J7t#=85D%@SR)qQ]p]Cato$Buw%K]ZQJk8Uc1M=@Xe_$nV,P2St5[(03'[bUXZDrtB)hXsZN#-;@h_.3^n8Ze8$vN,EL*g$Ok/ij+PirL@iExWH"
-    "18h_)#d4pQj'GU=<deKTit8,1$pZ&LDeePg$<NkIrHGERBR.^JMe65:HG5GK]=U8AWLvo-@EUrpUjv=pcVQd*dqp=9u1Ci'7p.K%EC%;LigNIE*sakFGDE"
-    "[/n-W8ctR8Q;$NE@ty8']dPB`g_F*Q7I'AB4K:X)B:@;v8eMBp6POXRo<I]7ikKF.bbe**bJHZ6;fK+7$O0HLiutVX`VaIX^2(Lc,aPs,[Lv@]RR.n16NU"
-    "M;]'xkys.u,7PDfC#^kvE3d4#fg%(l;aOK_#BCC['=vCA]A*JN)N&jqO@-f>*C%VOJR$;-VX#@Y1n<8p`Urk1$+7cvC0G8-OSK_5)506^L^xHJC#8wf-tQ"
-    "3:Yt)5.gYUdY>3><80uVm;vR+>KYj+$pVYr/vC=5,]7<CE[AP$G[Qg+'n>%m4fBLMPpY'nhBlu#.'$GI)YJ^O.AMwYZnB4LX5mWlxV&g(A*5/U*.T13R8l"
-    "(lQ_R(qmjL^KdfuJ3O@IayD&n.oDY,O/jCPh6NVsu_B`U73ufMpFG0A<UI`gGv5ARccha^_3hrSi$QWOTEpV$Z0L7bI+*DdH2mD)mY*^4@K,uGO8nG;8<w"
-    "[om'T3^iH<B)(eAks*`IS4c.ocON4E5Ud7x=RNcZ=2F--+K[9k9^t*>h.CqIwQoV-I0/fx$1bjYn]gh<`3nFfdvGkaA*1dhYFkXHMRWW79K:x9S5o[=Q8*"
-    "nT^@I3.'AJ3Ox)wlo_gZhWj6of@TRMC`)o+Ibk16yl[nnylokXR3*,iAaH$u')JOlGoTua&iMVLrm1sPwdpQ_<asCo.;WE>ADC/H,p/2uUDWo^jZ*KiML3"
-    "tWxoHM<$sGWw.y^S7*GDrwkCU`X4v464iTjq;b0GcgadQ.B3%6%#+#6RZ7)8p8]ds')ZhJ0Qa)=+`:3XYWXP5E<%)s2VieJGbk8VZ<qjicXuCbGm1%1.pR"
-    "G'OQ>d)tRlq8-.uwi34V6Z#0,yS1a_QvT-U$6KwCqeO#%###",
+    "n0C9%1VZI/ZK=7fS]moS^Y1A`9yE`Hj8GjhHd:(DKZ&rZ5CFD;K)HdZhPnPD6FoLGp6'aDx$20jPLsJ/w0LhS)s&vR9B:`+,kat8SMNLh)x3NZkn3+b3(Q"
+    "puRn_$f[#MYC)=R6I9kRNKh&fG@sdg2vJLRN13k^,,ChPk*-6al]*+Al(DA<7Mc.I2.(t8,LwUs_JRo8$nJpp<1:xqv>FWthWITJhG@x&<htc6bA[7xmB="
+    "uws%H0Sk4#HO&)gCpB`jOu+^X5+,IP&]'i*CbT'$mKkn(aNBleR[hnd6ommfJG0+>-mvS>]'fWRN6%d3SWZCB(,A1'B3P'yN@7C7cZp]D3:.bCcK7gM1,7"
+    "U(:XOui=/4jbG]HN^,wO4E(=hbI.O/6FB[wmTSRCb&Q=vWKx`dmCN%xuElRpc@h>vusYkM-0n))NkX-MIP5g5&J7=upqGG%TtX613wPLx3;WNk`5]61^6m"
+    ":IVj1er.)*<L]F.KN.]sYk/2GM'euod$6vf;$-Ti'E5lfDvFA1e6>ih/=BbNI:Prk2BI2rOQ.2_ZAs*2:V@1jF/)R=umK-Gp64[IwdIqK8T<8cyKQimo2J"
+    "yU5*um5TsEAgn#X0H$7nyyDSoB4PP''3,D_e;rytrreRIOMQvh8QsJcN=Z;[=3wh=PE8]:r$gksIx77U%g4fQ&D*-+iEe-`)YN3,raXv7E)T9p'oWAdw,Q"
+    "46-$0(47I+I5anTA),$7Vf=ASEeq%h'^wr20lF=Rp8iAslV+woOVvy&](H&#YPK_%ZkL(>7r68]lC.9Q^pO$hZ&-tYl;+LGI'<j#d,=Ms5X[NlsTuZ;fV+"
+    "BIq&2`vx4Dm;p_j94cbOD,0'tHmwG'.*Kh)e>#B&Aku_U+1>ENkYJ/[13tV95d[qR[Cv)+JU<+DucAg94shi3/7n07fjL>9+p0rS--v1n^mc)^Hk7>_jAd"
+    "$lVqy<_848EipCcZQ=cZZTv^3<GpdLlAksp7UY0jMw-]+M==l=V6o]5m]5rd*Wtt4gQmAS0GH-KB7uI4RTyclFx;y;9WJ],krti#w6G$8sMh;-B-]Z-UG)"
+    "v6RuOp2=B*cp6QH[-&^lN4@sBVntqw@BB;eX5j/5K^ljlyf+619Udo:S7IWB:0pnM=FBQ7eW2)9xYa(fnU;OSf99]]A0UW@']ORFZmh(=<(LTT$9I6U`rk"
+    "fXN309A_nh*68ZqWa`nH*.4<gZ@&*,.Mtm;<HEY+eorom<ZI]`0F:x/Hg5BE/]>AmdBn3b)XV$u-S&O_5Kx=VZ52L;GJ1lO^9BY^TWXQt4,t&Z@4d_B4sy"
+    "2NBsqE@;$2sbS;:7,LFH.U3/sK_^_g=1oV3<ah3B$6up>Q(m11kJ0^K1DXF5W4&><X`->IOB]TZ%.w;.y:DV1W9aFgsC[57J3ma1gekvH2[COm*NN.N$6Z"
+    "<>'edtOuRdlM4<^QQA8k#jQkP_RQMY+F0X]ptu-EhMj2'F/Dh@oPm23Vt%cAt9uQD4#^6`#++46DYS12r,.Wh0UCNrWS0ma[B]n[3c)/1-x+ak/Q2<-w%x"
+    "s)`d'>y=lf.5`5[9qdCRcyVau[(LPx)OQ^K6)eS@1.M/'-%IqCaFYE<&oewr6DMC'c686G%M<dNa(fI1b]>g'nU&A1:OU3%a=+PW<IZ(tCg&LZAmJ6`qs["
+    "t1'@fP6dq.qOP>A8XF79O=4W,#%EC[>UV=/>qdIWNeeFcGiR7hFCj+;qS7enI086(^UtN9=+k73Z]YI+P6.LGYRWhS1=c@sr;(D)=-mNh<x5yCVi3cx<7*"
+    "733`qpq>eiY^tv7PY0s7A(%CI@fg/3PLK@%$p*`t7q[<XM0,ntelo;(IwFA,RD-VNe10$]H@G<-`GA%&=2UTU797W7q3$hvlAMy^cqu:Y38HN.$)4jjS5*"
+    "_PQA``/Z%[4wtn8uKQ@3X6q`Wlb+9McZUP&9=$HMY#cf_ueR&.12PR<[@fIZ3oEhA8lM0xo7^:8IDIFJWFm`1t=H8/L2xFxuOXk-`aL>7=T-.)Ff5J7`Io"
+    "jw`B<aX]UMgK<c%DFfX&D`)b@aPXKi]UUM4H`I5Oy$p&j_OPI)e]O-D);&t+C_hr_Xb2oy7H[C7VMw;42baq1SXXW+H=a5JaEZb`@P'Ay1@w#5oVh>SftI"
+    "ZP]8E#LAj2pJ*-BPBTYXpy:p+J%pGtLAKVFsQux0Cq'S(T=e(OW1>$C&WQ[;2T1:b1:l6P4dk(._4,Un45Yb)JJ_*8GuRVS(uQXT8Jxeb/CjGkc`8S&#%V"
+    "r[@[^n_peP,&qJ_fdLmo9[r)p;gRng9.7]<@]jscuY@tiY,cMlnd04[L-G5ij5D(FV(-q&kB'*0o%v>Wt.w*DQOJFh:dtx3T%5L9XZvjJX@jI4=ilvZAXW"
+    "Y)X,;:F+WJhp]PA*NqMH(4`8+wxL#%-r+=$35kpn2qLSZ>tE<Mm6[j2'2*3',-)xSF[>IQlmRaBb@3/l]oxkVoWd1vSD71>a#D`omnAGlOiVCk)PZ](<h7"
+    "[Jh$s0D4x.wJ%JEG6q>;RY1[HW[wVw.UFv-ccUyv$r/+^l0#NwJV1`:wTZJ$dG:[yNC/:PX-Up`n,,EVNI7@^E`KTXT<V+[j:veKmS1D.Dq8.H4Q>/>hva"
+    "KHTb6)lrQX`$:_a=gvtKj7C#V&scG4u(KeUheWM^p'M,ZW*y@Tdj*'Epcd=X3Y8+E.3UQx_$9:WFq#%'APiq8s9YZv*p:QdVHCE,b<)L1vZ>d$%0&f.lq%"
+    "GP^v'.[WEgh$0TQY7@d,IYSjc#ZvVL,dAVeoD3Yh:x:'$Le,OP[D%2njX&E/-b'mn&Gi#L#iWDjD*4E#v8x-,O$aM9Mdy'Wj_JuGSdka;J-M26@P25y,ca"
+    "L7ZIJm+E.EcD`fOx2k-o_i6jJrSJBDX$PB@)nTgW)v^$.8nF`_]@DnrRx(anmv/k:bs2VuVbUjo8%gJ_hw6BUcQ@DR_C)`so[X.Qrll5)ehcoN$ssLHMK-"
+    "2y-BPx;jaJ7,b&_HP[O[Ce<#Z<3D[6,#FNibGa_mo.a`#Iy>T,0U82<`Q;T9QO$RqHZ^%-jRZ:#t4fT[(k:&uI:eRb<$%:74Tok9yWh#L'kGVI]RsI*mj="
+    "=tUPUUNha+t'./#_6@VGO2[(HLY>X`oS>TUt]^^t6b-n&Z1,9Y6G&mpWf<tv^Vv:HHiMf$+hBuh=&CnV6j%+W''aFg_MaYRMdhB3k/KACB7xNtpId&tn_O"
+    "ISh'1Z)T.1l&Tqe1Q0C%`Dg`L[,&BcCI&_I>S'P$VlxZ59kCrJt3_:Qs]A/sxe%od<[pbtnP.DqYpwqAfd8%usJ1BGc4IU3-_`m8L=bHfb'>q$218Ylc.0"
+    "S<;]M#.t`Q-Tnlb:vaw.P`uCu&M8UH^/$RtMNt.KdZ57jFtm_+YgPp.L#rAN`BtK/n=^-wc+q9'5+xC%)&Nm[t0cc#.u2s'MM^8EjG`6.'o#+).(Al;lM3"
+    "BwR)-QE&$;JDt4Uw8csh1Rds2%J2kauJcA)>W;c7hibU,HgXt@pOCn+Ri_54,L_`g]$7w@yLNx0__bTudU:GBh)Ae;RaZl#xK2f1Jv[fdlf$(J]'[`Uf^H"
+    "Q[c+7J,K&G8TRWg5w1Ng=g>(k)71mUP6WuF/F5_na(Gw'GDvgQ&0XAAxfyVJTQB+].+SCLIP)Z46r1)^VF5Q_>Ch'3BBwocQlHVVcYGZe1f)Rr8HYWsT[1"
+    "-oiM5v&nMM4Dwqy3SVZxoaaJuDb4d*onsTfFjnh@;lD__,-gJuNN/)(dIs6[$YdV=2f-K%][%5olvs@TaQqQK_kM*/37ya%8Qs>xLf>L)Jhdl@.#Q@@7(G"
+    "SYDpHuI46kem9)U9Hv@9UN.aW+7(fGbE0_K9%>I4E(B=Ad[T07oi#k2WH$_MtWgnO^rQWj3uJ9oqfht$*DmBJe5s(YB8EMa$KqcO'DEfkY-H28<ODbQAfu"
+    "to@BDuq:Iv7F%7'#qni_0=;sf9NQ$/DTkBg)D5rjm0dU-GIqWZN2pR`-U=G%vN*-YBR0+k,b;gHe1T<1C$-N0'k@*bu$)cn68lsEO#J=(.",
+    "<y:o90&_8e=EjWa5$@<WpL^^NctI7jHLn5pdAlG:8_hqr'X+1ufVEr)nxlDG#*V#iavP/wv:ncEa52uXV>cOIcf<UAH_@nD]%7XNqa_oQg_<<eS/u64oB1"
+    "jdbCt-@*='k<OH%dU4CW1Q%)AA8@LLc<X5]L4@EN<*2V,s:<&GI&:vGn0IRZE2@'=_Py<9e]fCQWE@+`'CENYOqe_RB3(k_cNS)>>ZJ0D@q=7NneWTY^aj"
+    "8j)[y$WWil8MHj:Va_^)9*8d[NqFmp`2s'MGM.bK+uV2:,C<Nl06UB-T#Ajc>J`Jm0;sO0MqP)YippQl]x8c3QK4HbsSx9ae.O]C^8fV,LhQo`e7d-Viu#"
+    "<4B(Wo=3i9b'#Pe$[lQZ7sDHMQb+2fcA^JC.'oQn$j8'8Oyo79Hf=u@Can8EYRTWcTprynOy<>I/$w^f`Kh[m':a0a;qE3tWIGQs<<*`[GhTF2)3]JUtJF"
+    "2WrdKi*6w#wmjH5S@K9&1`b'P-r2H6lE.:O.LFH^8F%Rtg.<e$6]SI;qsJCo4TZ]6_TM6m=&X-5<i+r36^c0nLig4n*6i*xmCsPUSO_OhYd,i<dM6aYp,g"
+    "=/-JMmYQhoS^IEtEDxG=7P_&''+1F%HODN$GW9yZ+kNn8($uBpO<`E9TRe0>S^V,ABY/y,ponUA`asV:>6nKM$`+2*SjSt=suDV55Z%$C;;v4+c$irREOM"
+    "<PBjYPG(0bhm%d-#'/0)kDmdvJBh(ifQ1-Q[tPqdZKPRE*>g`&WC/E[wE.jMIWyPXt^.q64(ad(@K.dj3VdfDd1:Pl7jnGf;`oI-g8rA`dQkY/sSv9EnB="
+    "(.A[CYTROp*1jd5X])[^%A2FOmn^X(Wt')AquIPy(2tXoad+b([r5F`X[=17KaH#b=JAbCGI+ZU2g$dn3[5m=E(n]6CuE;^4IEL5XJd<T<((LQoF5eD@h:"
+    "4#&`6.u)u0qfv>kOAW:A..jqi,9u:54bh<^lor$AvLIvM-3ug,P<]ge8r(KWQDh00Rl]VV-9PAMAQDBM=X_A[+,8(t8]7/*ZT3wjKB:_I&rsuM8gZA)Z]^"
+    "c3nB:S5#BQgPI'>UNX*>][-x>F_eB:E[SfFuUp(V/>bQvxnYpcwD)n%igF`DD71H*CWmms.IBAi7H&,Q[=Q33LP7qw8=<L1iyovo2[kJggB5Xt<7J]y:0^"
+    "o2=w]ihQ_%Z*;5O=bWd)d0]H=_xi%d05'XjDny*wwK;DVEs;dO(8vogV53D:U1MPBnwyYvxr#X)@^=]*4]0'cf8(uOUv7EThuo*P@#^7t=D'dZ.yU&lur2"
+    "I8%qio;j>V%n*mjCRmZHI3@8C)_cM$N<Lu7$w0,yj(VYgwVRwW;):gPhe@uCag[g_H[un1kt`P:IVVlT-[oex@YFYX%bKxNSE&_X=im)y8;h:KA=DfX@QD"
+    "8Pm)5=]blaOP0Tq]+'hhQ@ZIKnv.brAb#I#>hR=/FZ6j4#X=`=^LD-0XXI=qG&7$y8fRsMYf.2/J#'hu)^@&;Euc'xP6iXorqd.k,3gX=7VYH'@k#.$@kh"
+    "6vpxi,3YHgktwpwGFop7.qw8)7NS=:P@l37^kbZ>4xT;IZ6qvGUeJ,/YFwN94Lh1ftT54/5eW$&n.iJ_p@c$8CF7F#+^#Xvj.xwv/Ea<q,v<`(7iB9UPqG"
+    "A4_q8C03)#l[-^%qL>H&#)4j#srR#fmi5^j-xhqSk+A_kb%9=%mwtfRolTu^jj020[KKT.<k38W>TFO$N)9;k#8#*&cT_WBmU2l6;;8aI`Qnq/VfJ'lVy="
+    "b4wbcX%D6:&NZsSWSHFbycI*`uv_gd$R3#P2Mx;QZw%q.cVlwSr<G[HtLTl/]n1I`IZ@Y&uJmj*%dCn]OC6R#gC's2%RPdiSiB:O%vND*=6k+gwtUH'](L"
+    ">J;=.$b-1m>LWg$7tH1n+^.D%(Kg)BW3ZJ7G'Y#$;k7ZAGHSlgf25w1L`7`1%FIgco-c:]`OgjBx9V_Re*@tnK.ur:a$J7IDdWh4scX)-WuAp'hj`Sm1jw"
+    "xE<iXnK/GaRMfBaAfN8n#OZkn.3'ThYo8,#Gq4i6Tx0lW[qQCfy;'+pd=]tI_%j5Q+$DQwl/fK;@MOn(4YdF62l#>j)'yVS>_HB'.*Y3-psY<.xyI-1]^M"
+    "k-Rs$&'Px#%qyuD>IQ>bF)yx@7MXT/],/dJnOwks&yFBd`8`:<U73W4VFXM$@h@#piZCndYRZUKWyu.H<t.<Z;I,.sIO,w8oBK]yqsFFbaIHk/as,Eh<3_"
+    "Ho,v7NsrfCSiH@7sM#Hve*B60,=HGS[tv./Du91P>oK-1AV/>.T38EpyyM2OSnpZnfX--eI`[X7Vd:oGmNOMOS:br&i5EODKuJdHh#,B8;uI#ho#O2*]wR"
+    "qsYs&)05ce6-YMs;GcT;g`mdF`rHDN5]4X*15<U*ul%mBV0in&w.d4%2J,IvwMCV#:;eP,cU5&KS=$F28j71(CSL=5(#PR-J.=ej-mK2cl%FhAE`W[J(Dm"
+    "F]kkFGDxh:)a#Au<js^Tgubf#pKTfaQH,Z+V=*meGY@y@h<IcbmMAXXQQ]MD.s%EYR.HH>.ke#:[EprE8oC:h@:D4BY^4LPaMl@bXndL$eFV<#%`$H4J7R"
+    "dngB<i>2Op<0K$8Xtft&G3VkmIN_MWmWP.cgX>%BV,r%,y`te+OJfHaM>H)vJ[=$@hQ9(kpxE#ENS['^wMh)[VrsrPxsDe;7Qulh<7jAdSJc(6h@1P<<6A"
+    "ZNyb&Vl_Age*8I.u5Lo2NX0e48o9`6#1f>K05ufvq&;B9[EmO2%PCD3cK;:(O,5gK+Q5WxoL39b;rKtoC,GaqSE>Odopx'Ljj9+4hCwemk-[-OODDAh5LW"
+    "*4v#a4st50Q-F6@RE_jE@bP@OIg6NR@RTTM`+-/yYN:'g&[E5)Juj9TGKKk4q9N;=]YA8mSIs6XCh+E-GY;(8@[YO_Ow;563wq/lOO)T`oAWVQ#TI[`%AX"
+    "0kt>X>&JVo(-u%AiYb:$tC;-HO^c*8'KfB0t`Y5L66`9Fi,_UFG>e6MYuxp(qa7y0'(pMl@OjD.niFPOj;5`Wvwe.#Q%T5^>dd5X$6^FUCtq-g3txs_>^&"
+    "2Nq/DRucE(4@sVE^9P4dF]bkcO*b[.S-s0)hNAFt@a]8''TdpNXutQf9Uq7b*d19=Qt24;9J8H-RXb/S6QR1fsH'e2skxDQLpR,q8Zh/_W[c'YnF(D;XRw"
+    "dPSt;fKE=6K#4w6HNm:sE)uK/K@pI-Z(sPea'sF9a4HPGi<kbviH-gFoi8D.VdJYtwTFd4u)8a%K=CVuJfvqSi$RMUFsHQK(=sNV:B1H`2c64Qy3jAcw+y"
+    "E-Uh^B;$Wh*gNu@'kEa_T9HgK'mZDIiX;X2Oefk@R<:_[K0b1X:m(()wJihSp]dk86/FZ+;*QGL-'.uJS8>yB.afQBBPdV(+1XX]bx/k8aSm5ZtW+o^tT["
+    "8ETS4py47;6csKGG9XlS]dX=RDfXN.kT(FgV,H#Mj_-J)liQb]9&CiM.4to9)p,JpjY/&_(tm9l2[nXI&<'tp=K,.)ZBW+fpE(M-ycNPOqm<K]/M0$Z`XE"
+    "3c#n&O$oHpe5R84Y;lKlPX@BXy:#Zgj%B0Xkk-iVqAw%XZmofW8iF_`HP/H&g4vnr9q9fpt-qaEvZYq##Hl)SRoFvY30y=`93kBI]Qv+h`'3Rnsq=Oc0YY"
+    "F/y/h>rvb-dFpwcYMhsn#4WKbQ<RGf5S3Wp-Nd3;%8<Ei)7Ipu[.&YGY&k2T/W^I,/K-a')Fow(Pl'*ou,R<uS8/Tip+CV9C)=E#_FEIfieAsydv$ra.LB"
+    "*#QU[AIG^w2tIXW8e#XMU7Ln@%W]'b#6gEd#[dtBhQqd7)1(/(ahv*e>ZkW[a&JWlYUHg1MP&B+%G*12O):S:+s*ZS`PK4eYkhrV-Wyb&I3KD`7AM)N/o#"
+    "e6W=nglmKwKijC14ljJH=kCfnW&$aakqRMD/m+vNHPBNW/Py;=:P%jO#2VuRjY2^.VSu4p<_#[sBd]A4w4XieXXb>#KV&T(>_K.UM0T#[;",
+    "4_,k4C/<S<R^u88[unYQuIvO.UdGjg.+p<5V`itH)[GCJxyhoJFh5OVjOW9)[i`qsDJGeHtxNH[bLZ,escd6&PIQptFIR]tiyPY5+5+<P]`j[%UHq.L01u"
+    "W%=_`lU*6C<rHfJY]@i<y2G+1olVV@g2dIOT'_Y-SYjPH_#jRsd9u0R)U80>aEly7X8:^c%@upGum2fBpP^;R,8A8k]sq-pQC.^;O2d7AB]$&FduJ.f^v&"
+    "Dfs;3mAd2+e9S#&2y-j#$mV9Y'sN5P<NR#R62,Ea&b^[B.ufS=D]fC'QV61Uv-r=@4D7PCEEvgWmI0=.4c^[A.lGpJGDqJq@.+a:^_I86C`aM:k4^)^jLm"
+    "U&^w<=L^[gruHjb8RK.S%w8`Yn'3sC37_)<'N7*3u$Ja%W8nGb<'6/PH]L:wLHq=m*hMQN=GpHJV'clW&$*LvUwDB5w.6cqmoS7wa^ETJ`cAk=fByt*8n&"
+    "-FmL(HvVB;Jslp<^PnqU@+#sj3u%Y;#<L5#jZ:*tUOrGEcZF>m&E4^+^pGVa+rDb3'j/nEU[+6k/$]&<@E#qhLL&'HhP;[:nsql1$rG0U@&f@c%**s6h]9"
+    "%]E6A9HJOlRmw.s'^I*Io7$]cdv$;@%)ft&Sy>+vVJ+QYD2+9VVp9VesL1@AhPe+FVt=UrLo7gVpOQn'jG/7(Otlq)gcYA)CbtdU64DLf3frxiyA(Ub:m'"
+    "#N876h57=1hXtrHYqGHQU&oA9`I$xSX3M(w&vX`6ZQE-a3b'_)J6n*Uu-V.J''vB34'.mJ=E_x+.I-cRqtY;dn)N_Gr*K[uVrN:G_ony$);D[_]/:P/[A9"
+    "<S+GVT49HIy@<JRT]I*;55c/UUY2;N.Bnff,F,9(*L:CuAwO2X`yaLn=8rV<e^'()_GJcD^^XR$MnLmG/j-_^'Z%#(`rs.A4V<hh@%8P&XWAut@JUb-Ja["
+    "BGD1(IZZR:+]Ygd,y4mEp&m'nmmF2G8%x8MDkw(f&5,GKGMgH`;':a&wD%RJ6J@i.FWjLK.pDFO9SA[`CYNML(JLEkS1RhuD`LWTXdv_P<Ebh8Yyg.EcgH"
+    "q2M:m2=lc.A3QrxSHr<]xt8Gpv=s+X1F/9wq7CBlVmOWBtCIJb^&STTg3m0+wxhAYC)9hQSK3+KFMTocTBWcIU^,8E'jr7).^(.yoMHx'L/he5hw_4*T#_"
+    "q5';l;%Odri[ok$fol/e]h&fLGyIJ)n9BU&ktWN1G*r@lDT=[@wTcwBsS7/<h-7^1R^TYenR)d)Bx./s]srD.ndA+>5xG5VycC%Dq&NGma>A4QA-#+PUck"
+    "ePh(N(3xVKf^.,0k`v=3>']aT.eqaorA2Am2.+=BtR]L;iYc4%eP]U_c[,1#(&db;Z&*M#Fce6_`5IA5HR-<<pN`9rGDvd8esHh<@*Tni9c^q*KPwRTNsp"
+    "ADVS-9&CFwR7y2^i>6<k>4yNFfHFDfdfVc]Jl$XedmLDx.0Cb6(,9ty/eD<W%Tbm)O%-d'c0wa;(2.o<ppS6s//Q@`'Zh,^UgXVsr+.JUHh*/E17HMt%b/"
+    "/6mBcF@auUg<L1_P`mjld(5d-%ak)cd;X_]Y-RBU`3COJNISfPC)bHZOTjX-Tk&7%gw-q=aKCRalK^g9g[-E@,7>YcoIP6VRKMH[YWaSge>p_cL=V,%WG^"
+    "N+(3m-Bn>nv@p[1hWUv,y%EgIMZfn57ASwjh^3CKJHsvI`yf6-/8RM`6DCn3HUkhB8REOx7qquI6[Bc@]cc`_[beann:#9BBToevHe%AP9T.w7V%N`x>+3"
+    "GyGW(-[V&/JZZPFG'c8p(0qV2JN8A[^J%B(_ypyc0un:fSuLNn,RMPSF<=K[WN_@^=^'yD#(oC<#9)8'PIwS`VM8DHv1(+7ag6Em&L=fGQW&k.Kl5((bE]"
+    "9.EE5uHCL81GGM)dY#I$7^=4T3Ao,vE.Kq[KmBuWur[W;l>_r>3@*@emWZ_93R*)]Guw7='ibKY*`neWV_J^$uSf4ds83#iv<g1(:skI2GJ59YU=F7$8.M"
+    "XsRM&GpD=M<,0@f<$ye73ul%1F4FSa^5_^PRbsTK@AT>.YaOK$4;.F#)+D/gR2nLSmg(R*CV>SOwD'l3<090fZ)eM[yc$_#:7h:BSV=*qt$VZp1Bv/fd/R"
+    "DidP45,OIvM.VP2c/f'<LZ;v$KAY-$gML_8M_n-f**V2@mjfn4E%ym6Bp3Ppcf3%G(c[&fTFV-njPdVW5&i$g%4C%.JU[*^Gx8jRmPoqSn+yYiFr85H-qn"
+    "3:)qum@)H'tB;/`(;R'1$Jr<*sSJ4^VP4(%ull)KjE'Tnwd1_/NlNkAlI#bo<@<9`l8^0]3w`F<dZ%](TEm,8R]S5dw-qhA462GPo,%(4cMmu,fZXm<Q8M"
+    "uQ&O/BLE0_QgQykh'WWq<c^XjXRDFaVFexFVlWXuf6FMOu70=n2eOe;@Y5+aH9es0l*9B0Pl^%c.&E)V;<P8Xup)Oid-qrs6yi/.9vP.cbE)jM5UQuLw$#"
+    "WDkgk^_wvv(J^#vE_Kx9u6`^0;p%]LDc&h(_,0TAWEh1xv10KHy71qyHm,/28^,#F=gIdT02#bk&Y/tX/3ViEymk_6oRki59C2as&+_9)6Cf,%l1WJA0Uf"
+    "'/ft>NmVBQ(3*-F&x=Ie#E9qO_8njFc@,1n$1a=`fWvs^pmIO,xsJ05&6'Jm-7nu8m:C'dXA=dm/ukl,v^sWu]+G%C-#kg.U.Bsrll%C]kH]E6fTtesqr4"
+    "LAB-wFlV]MGed',t_L`;odMCqtBuk@llAB@5#2bAm,4<C-<L3A#TUMvJacqp1BqFDdf`#7<Rp5;&UV--G1pb5n&7=_mgqYvI(9Y*RLsSM=ZJD<Q`F=lImj"
+    ";WMU$8n3fBnCD[SBF$M[nY([l3.Aw(I_J&FW1_1L_j5RZwS.Mq:xY%F>h*D13kLFdG/FtB[ioOdm6wl98OBH+':,pQ5[dfOwjf#HH&8/q%1_R&aT]pe[fc"
+    "j42OLhu6eH6C#GgeEZx&u$SWbQ&h/bsk(y@UL)=SSEV4kH<i.]umycY3oRoZ,++InEM;sP'Kb(^T7tPpa8#S2SHTM4ALJO^5JKa<eS;[by,%fW1J$##",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 9549u, 18834u
+#define DITI_SPIRV_SIZES_gemm_half 9737u, 19220u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
-    "n0C9%1VZI/Aj@4^5GqjZcM@n-6b0dEVWt^$H,DXguIt)R&-6/N6gPL7&S-J=H#Nd[Y)t[VPkCjr'In:$xdrvj6HWZVKQ/=W.0X=:Z.8-Q(6>0+yR7/i`)t"
-    "3gZv8*]&@PkPiCLGH[d+Yvp07tZ;lEX7$Ak:O`GNY=Si.G5Rt7q8%WQ#Fr^#7r;(,ltca5Eg-_#7up.1I0g6QknY[,iO/k+Ua=<HYG7%#'@yZJv>ECM,qq"
-    "M)I3sNDj^F%XD@1@R;4Ui5@f,s+yj,;[+7y_4y6L6h1-/]kXOE*aod)sn<v9aAg5eEiphR/m(cqSo2]qQ_XkQn1M(Rr,7#VgxSm;C-Fq@[vnSPM^aAMgE*"
-    "F/7OboJGSd^#ky9w2[FLmV5yRB&F<aQ]nbn=>*BJ'WRsvq)JrJ>18R]9$)44&&Cn#pS*yKnJ4Wr7aw&];:]Gis9+b3A7QZRO0p@w#6k(P#&v*$V9TPq@&U"
-    "kO6nw5,b_%jVQOMwM5;]3waB(4G=+<xtZkar8Y<EHTGrk2YVn$vW:Z10y1(-WT02fEyRFI7AC'wLGDA2d=R$^@9i^F&Cb/U8]RC$L7V/)Vs*jN_+hlm2pS"
-    "bLYj5Qo;KPMncOS9He=Rm^9J)UFqq]Naa0KDOo_WBR.Tll76:k*qP'@vMa7rg@E+`f9'uKhprkix^+1#l9+T9]a]=XU@slRu_e_)Vvc/NGAD6]M$0&r>)]"
-    "1.5Gy19rWd>MMWI0lZ9bV;;Lu0+:;y6=f<m8r.+PJB,AwJcpT8ScivVCN)]b&Fso4Tdibv^#INbT%8.*(hEL`+,h&P8M^_+#jC7XCZU&.BIjEGt+9rS'h5"
-    "]';jELVvA:)C,<qv[KN<+0oC;#7RYdR]9e=Mcl@Y]&l/:TBn9J.,k4cbxSiy3yt15Q^rJoBZwAjCs)%hpFq#8]2h9A[S>Q]kt]XgFT$KjkrrO0eqruBwOx"
-    "2d)>B'1H3q=%B86[$qkc;^[5d[0*SG#'S,T);S'D@Xi^e/:iM4BM3SGeLMit<^=GZ7Cd,r1pT7nb^NYG+dCDIgXf+Vsc+sSZkfYLkaWrLl]skQKFGy@YXy"
-    "7g>Z:Lsl#n=$w)bWxLeyJxK_H)j)hXPp]jFAb3E@g[hgp&m0;omR6(l-QgWFjdkT8p2R_RT,2suXx[$hK5Wey2*<hUY9(ocb7Ec(yA5O&l*'rnIZD^1#yj"
-    "Rf.iv%9bAo)6vvh^O4LW)Fbxb0GyA#SWY:h`A_]i&b(]X*g7)5e-tjH>0UJm4qP[q@rTmQ/d[]I`x1MahTFYIL=<^W9Hb($<gM7ZIN/jLjL*e=6gK;G$^@"
-    "E=bUFG`8Ek,bPha.//JuXhFDp,Bt$6dFgE1L4TCc.O[BD7o<O#*;FtB]uJ[QE04C0J.ErcRX9XSs8MZ7a#uGpKKver$0#0Zc'2DTPSS8mx`m,4+IGinY-^"
-    "`ZcFx@W_JlGfHODa=x<`Geq62gBmrlKo0[Zw@G'vmg-5mL^3JKC7Y_TaK`NZCpxrf%ALh3$%Y>Eu>rl^NPrb$K]6.6Y@j*@S'qY;>W0EufT'E_:I><=1U("
-    "O/W--eC=r&Lrr_mn<-4i1f)ir78[2L&eDHds$3b0FaIVyB_tVr=y(k/]'O.DtFI4)Q;k4Q#X@XXO$&q(OIdyYidETYstoeNcvT@>24RBAWj'q`aAoPCst^"
-    "sh'S@7N>r08.DnIFP[V3NsoGTJt-7++(v-g3D=0>-Ek;R'flHK2u68;h:.Qk/EUgKiH73>J&siI-fcb)SQ-Ct3%]n_7@qx[^ksWPM<Rp[D0SimHQ0yGRd@"
-    "GssTKneofamB@*:OjR#wOFjG8W5tk'q+p-VgJnHZfqE:fwhsQ&WtRSnXnII`H<GBe:LcrGb1pC&2-t5BeQ<.nCkUhVL`IP=J;=bi%-)Q=wZ0_*wh-0l=BT"
-    "^5o.`u;;FdSuPB&8ksohC>8LFU%p%5P#dqN(]aE_T#K_*wu`xf^H%kch$x&)7h0Fr%v#o>'=i*k*gdEtdl[_,Bn.'c<g'/>UP/b^nnsSM$0sLQrl-^>3;Z"
-    "m[D)9*/H>10@h3AktPX#rB;*1qBeE]RKI'/YhWeZIs&]t4wa*Rf@av&.77iewoZ&;>>^$MrO$=lKQBe$CBD3an2=2guRrabY=E<VekHl#_Y=D%AZ47w@UX"
-    "+,HdR@45.amkr6QbFxnqkorx0:Jf<j'W$c0:R`O4C[_[*Da1Yb2>4((*ds:XhDNe=ad5TE=u>Pjok%BGT.<8xSMaC`9PhCN7oW(r3.Bm+m5%%$/@_JU)vf"
-    "UNVpbu%sM0vGMK>`-r)$Q:BL5N/3sM5-pWlm^H3*lC(%)C[W5y:WDA<0Z9w-@J8ZY@h0agG%CUILR#_5R76,NERcQ;(a$8XKM(wLRQG&K)bu,'lhlHJxL0"
-    "TTeeJ_YZp)b_[(CZ$bh9N_RZ9%t8=s<vJ6:$k_6-4dlJmx[Z:1aGDv^h1c>hcWa+8;Z=A8hK&qN6y*Y:quIY`FeIF<ay/'oR93-e.DF:98WVUQ7<1t&[^."
-    "lJQgQC5Nl.y@^^byA_G$G4pJGTRgK&>piLGol_=r#D@kA@',omhAj-fW@2GfVTRjBWlu7S*QTT30giS:CIum++#dEInY^nfgTT%^c3JrU+@5'8DFRHvFSG"
-    "g*'kGdkXiXV>4wC<ta>x]+1bhb,0$Q@c_K`P[/2r]ug>0XLh/W'ipB-uv,IiWIq7NnaOEus3(gD1.wpE+d9`oJj4%ulyN8)Sfu$=NFX(NR4<A/AD/1##:5"
-    "UX^J8G`gV)#J(Bs+I/H:$0.W%Xjn-j;fklJjb'ey7f6<EGS9Fgsc8#q^WlO(LoI,TS6QfX]VYE_$lU1PPbHf,VSQZ+tB]i+_plsgfnB'E=92)2JD<6OZnN"
-    "kOJ&1`F6r-0y>Rvmk,ZIV7I9N)9@`L^[T***,POU1k/uWS5UE+U'+-t2cgqJhv:x:ggu[v;kHN5LiIlGy(t4'U@V9l=]i*U3I*TbGf2&[HIv3<xGdLDyx="
-    "v]>Kt[MEPjZtO)(]EioNi47[BhhBE]fg$YdGn^.KJw(M46YeWA#QX9di3A*=.^WKDl(DaTNMk0JhSosG5xY%_@kdKep=5j=E/OL>vu:WMP+xVU+k`E@<aP"
-    "]`<m:@cvON7+i7<_aeuj43w0C:L1mk0nT$Z;%i[5b>XpVkhy<*-&JhUlFChq,fQ0J5.PdbZn.0X^*IDsPMOmnU<CpF_J0I)n446Gll<vOyH#9*k=q8D.m;"
-    "LdP)d#.xUc+y7(d$Qf1uJ.FAT$:a[sJRZ*VPlA8;.XrqOAcX5MVk)w:dEl1QUqN7lR[EN493d&O.0%C==NmBn#@-,G8jAo6;tcb-$A.j%jbYP@R3j&*x^L"
-    "_ikXI+ONXR1($8)(g>2;@#nu`Qh)MXlRidG-H(^SlJ@BSvCfkGMQ'tAPrEcdP/ib>g7o&6hH;>b(>w]2NVYqY#jGl)]<RpU<dh(Kd<H^ES[/26/s5=UE:H"
-    ">pMgf>fXV)1DiSZ[@;qtgb'R/I@cof5yd$g*[DL'>4;JQ6@)Y>eQ]oLU@ngJ3jD=`+-3vGW5^o<ZH%W.'JOt-Q61=4L;&8T@PYW0EVa(Sy'(/:3V'86.8D"
-    "[O37;ltZkv123egH<8PHVt&L(:if9<Lh;`*v,s>TeHEOZtg;jsbT&^==99l)u3*rcCZN5Nl[Gcm6E;>OIh<C_.0FuIvc[oTk+=*ifa7()$+kF@<M.F'`=k"
-    "6NfSsM[aZD98%#^;)MFFsjLQlIVS]l(M6W6A(Z_u/C:K;@KwD*R/&UFX:ba%;X>S:*X=`oqb$7s=<k>5tt#>MBLmf1KKd%]83@3*H5(kF6h,N0sl8]Hn*g"
-    "LBAc;Ss(B0S[p,N)R;=#g*4&76#,=e2>s]Ior%Ik$5LPIxxfn^R15a)yQOn4+4yHSH[yokknXO1.byU*lf]#<TYxL[i;sHE8/Aagj-i%PF;PHh7-TG+e#Z"
-    "@R(Jee=Fb9<I3+GU@0u#$^>E,8*l9<tP9JQ[QUa@$w6cL<0T/51jxW@6)m@'4tJWg+vucKlI1CZA*B`3sGE`tdMTr&OyTD^H-xkF@eaRj;",
-    "E6]8XhBxY`XlU]SGc$S=CqGQbBwKG_9mE2O8`:4`bpCvPC%yP$_`ijHlh8a::[,x3.jsS`D5jiK(QuMmn1.H[rnU8aLJkvWONslUjn#s^sTPi;:;J;d#He"
-    "ZVmtCJB=IaD^dJsvutj4l8fnOH1u@K-w/hQFkC2t#&/'d2f_`qY.DbOci7`2Nb)72na[p$GMsU+.LR<+`vqK4)Rl6p7m3l,M]&PvF>,;t;dF<KTLMl$_jZ"
-    "%:(<[+9mqM4>#)Lc98EbXA`POuN*:q5(&JTjlcWEtg-aGa-xguLQibjGcYr)wDp)pq)cpU^[YQ4v3DT)su<5vG_'5vNCdU2.@72^,fadpllC*jy8j/5c55"
-    "@S#Cmg^)bf'npd<Nv7*B)0[Aok9j#'E^$3H_enmfrM%hOh<._hY8bSWLYeNMNp$cHoL]e@*DpamLGAN_m@]woVmjvpE:h#f3y0G>Lb7#&/KW2%^=.IDeeY"
-    "+%Zjn/n`C9gNglcljQo/Bv)K=J>[1;Phlter=`0F4[$BWDEZbPqYZ5G&MP&%]#r_KQ%JTJOo_tSC^mW/`#8&wfI3/1jhDDmB+]mlcR<c56Q`g7[Q[JCjGt"
-    "05FN'auJ:4E>3ruh#5QAP%/87alxDm-Wl>ksOxB_+d`/-1-lh)HL_.(g&sr]1&8Sk(`3H%gsjNCWii-Mly<WYnW>P6kwR[NI:Xd'cGYtF#$$Ynad(,7PJe"
-    "c]K[/aGwrX[PQ;R^-#####",
+    "n0C9%1VZI/6f8=v'HojZcM@n-6b0dEVWt^$H,DXgQ/5B.cHZj1hXgWbkIE,8nmtiVe,IKWMHS^t])(W8=kLxcK+(#YQ^ZOp5jZvh#Q5cBVov[TXHLQWQV*"
+    "Ph_M9-/=y>sFx7P-Mo]03847(bSI9.%#:f=8q[UZ_0;h8#e)u`rVA26wNLSEPAe8Ja<PO_G(_Cb4Rkv.[ClWtA7Gi*)l9;O@O^2k@CxQqM##s'*:6y*W2I"
+    "3^N2nd*-5k@F.:(a&^^2e+3snLI]rLjFoq=fv45@^@u;.I'JG<p(QEkGPj6q7eeRXjSfeC]xBA1k/Ssn7Rt]Y3x>_R1vGOL&P]:b]u)=[[=5%+79w;mKYr"
+    "TRQA.;HVf1.FH`qIaW1xm[WW&2D3Is1H1DQjg7Yw+OX37kEjC@(;:Dr;G]QkZ_s&'&r'p8+bR;L4Fv6^]Djd=%xIGuW9-yMEF&-k,Eh<g1kKU*Ar%'83I,"
+    "Ho5mO1l9xWQPIXonIQxql,[,tp-c&u04LArrFr'70.XSYW5m'E%wj6MKpnW3.oTu%hGDO&]4&ZKj>+ZOTfAOtyg0MsUQW6y/PkkC`8qm2,=#c&ay25v>x#"
+    "LFP7lT2pqQo^R+0ba%JFqEkN@Z6C<<TrMwr_.lIqwV:HsW:(Bu53m;Npda#suIP[uTL1M2*5cP$eCr>s[`QSa>t#^82>o8G.uZ'Fcn,'R$h.-)Z%YAa^[b"
+    "bJ+2:la<:#'Xfk<Ua=4t3D6URkH;r[N*8G]-Sgir,5Nd8t_=c]o5U-KDI=^FMa@iYpiTvFHl#BE+0:uJo;6$L_iim1X-Wq*^6B`[Et]_.f;Z-Tt&j4S'8."
+    "LRJsU-]fTJn/>lc$[K*oq9'$8X6MUo9$a4<M&r,r5p;Ru0NGcm))3d#_9-Cld*`9$*]5UwEWw:eTceu_Y/jVl(asU8J0k8dXFgdsi2^&N;eom$'hhcT*pu"
+    "-M3,:I2<c;v`^hAWhmcOEFO=-w1a>]LD_duKhM4O=e'RA2[dctf79n(_mbH*)VNC.:%WUEIUesTWP25+:_^&thY4PP'lLsp<Pv:eq4nJl3R<h0mfO,&ilZ"
+    "BYm'eBeZ&]A[Vc1_Hr6h4:dMR0j&,R:w#6*):DBI3wa(S65B'%8p2#C5AdrR)76_jL.jVjoZf&+KkhM+]*_b9jgKb1Vc@=/>;9.sEZ'ED>==B(VDAbX:q4"
+    "^;cR>O'^E0uAr7+ac22LVWuQYK'6UT.R8sZYCv8A0s[pV^=)Kjp&sP^MLBm(5(@+-XxR.M4G`$V<66dkI-@j//D-5/7,(/E0RmSE]*f@P6#u#VB#+O`w10"
+    "5h[]6X#Sk@r>g,62MyZrCej/8A8$7I>`]N9m(P+jNev:Sr`7Vw9rKneN5/#M2NSE77HlLZZmjr5Q<T_@D*7&UdvfQP5;&OI6.KPIUB)jwWa7O_k1p[IIIj"
+    "uZbfTIP48Ot`3u;3'7RnRLSCC_3Shp6TGcTjWbKuFK/5b-XJ%IwNi0URuoM:>W-SIS95qvK-wF1@0qr-,i<EF'Z_e#CgNnHc<Y[wy>r3Hyg_Vrt=D+a=LE"
+    "HKIty17oFlq=-'j)3^^y5T=aFHb9X.GGj;xj5bONnN^3lk[,GY83SsYFj#(Dr@D8#BQ3rD:*Q)HO4>4h=WY,[U&#L>CH+lW<oy9lr:5H`NxtPCTfTge2^i"
+    "YRspH^vOvStoJVOZUTAt(&P^(d$^/_c&]L2mq2ElE/iE8BJ#=V1`]m7yF^Wc<G90E@,m0Z9hVF7(aNLG%sS;:XOVOAO@;Gd1(TZs>H[u2lv,(('eDIPk1+"
+    "A4br**4KuS2(BoDg'Ses.:RVutaF0pyos7Llqmj0C7I3GVPbPbu<aB8B^dek&SA#Mjg_T<Y#efXDgK#]GvJbfVTZI.8pNS<_g4'<iuOw/C&4>0I'DNPaMd"
+    "SbYoG6(ow<wFm#s8@#KF0iy$_sD:1St6iukZKC#Z=-RHRUYM$nh--/<^,u4a[HrAi#b#&f@suso:Ggo:y[UQ%R(rRmgC^8]u7=;-';oJ76dIDnYBUNHOsN"
+    "eYkC095,I[<9uc^GFXePF]+jE)%husTG*.al&d(feZ1lMXWP0LK97;,Ob=)&Zh,,vPflO>ZHQgPNAy.I=dBe3DEsP0t057Yy+a4=iThCE4Uqb>S<)I.Jao"
+    "LQ46D(,k=-(NoqLBIZeUQgWX-[.DUs;Ym^+GyUt<^(vG:wiW<4VXy(sR3K5Z)&;HJ]14gUmDSGW&]15_KQf+05dF6JTK75I$dA:IqG7T@KvHW;R_QXwl0O"
+    "eGd^1l7>NXMI`C6xHby3%ZQy+Wf@3MIg$U-RCtnDrF0q^[T2;WBvmndGpn)piqj7/O50iUAD+Df)=DoywI(]&(=Rg,=a2m0k)sdu_u,dt0]vB87gkp.3dN"
+    "hk/*2PbwGlZ7KZD>0-TAc6R)T^o^ABjRwZs5ZnV.d7IN+$Y/a-Gr]SCOR.6t;RK9p([VNvgJBna:upde/NK.wG@6rnZOy'81)DB%@O.5w>ak+,=x]/)u=["
+    "O;e<]=F2n.T[niF&=o^06F'G%aeG7aFm4Zw7*%fiM5pojQts$(&QY9wi*Q3OCFI-@TZSqiiK29hAJ<TtjjnC(nh#K1Yk0f2dvWmUAWGdo:452jx+wpLmS["
+    "x@Po.tCx2L-X%S#8g:GkC.Y:teQ&(]0*a[KMX34H$-H=[K)31tp7]J=.$D+:Pm6a#%&v#)Ka-@pX1Hs,Be70oPf:Jq0X(QOcy_kt*eCGxi@*)O70hbEmg7"
+    "INWt9_0C6o''SRiSHm^GTbWhL8+0YQXrVW65=RUW7wTInC3:QgC)q^nBgWk`gVEnN`Q:F-XXFHROj&UH9-xV`%`H$ao^[fFa2RT^%>L;vBiw+iK-YD)2;V"
+    "xO8/(n-Z7e:7aSf<s0Mbs[GsFF@gi('ZoXkA8r,<3/9Q)ASf0-P<i2Nt(&h,=6b58(@EISY`otZGngomX)/_-N(=]*m$i;s[,#S-HXMJQG=nUb*=DEQgq:"
+    "KKI&O+Z;]VP;%'kG4aXmyt,/9DKpCuho6mT5YeAZA.TU1a>7*AW.84@DP5W_1,vnh8kd^H/&J<OdD8qh;RWm29:]W83y&IiAgf[-Ru6vWr#d[a>Yvt=3Ag"
+    "iRR2*J:/.QyRt&8]W>m<f9GN&AfYKPE8I)T@l=eVa70sF-_G4YC2gksM:Q=&0@,x@AV0iG=VFyP;V<F+:''7o)oF_bPc.aG0G1:vHe)sB(')TI25KG;QoI"
+    "Js=.Z#4(P>1S>iDow>A6.p273NipO#jfS6<59U`p[i19%I/GTW``)3<<RE6=^y3A]FP;oR.eo5^s6fPXDF(Zda/2IQNaTP2v#Tet#.@Mefv=jdEhNYGyH$"
+    "eorXt6>6SO@sxOaR&:Q;QjKtgmjZp]HpjY@R2e(ogD[[me_&_R7Mp8dKN#JY.$6EG[1Lqw(lh]0&WCku(jg53V*>Flt$6s5GVat27GMq)%qPqV8La=<fI["
+    "rU9QcPqqOO5G3Q:F%gS_XAbU=Uw.YuZf)*/T%plM@[VZ&hB`xxN<bIqtpav&;g'po%)`K0<b-oUB'4$%)C91S$tKrip,]U'C_*I]J:CHqeZJNdktJB+)$#"
+    "--BTnqYvVpxkZRT#^hXSbDf8q5#g]p/.0yQ`gE/mOl#)-Y3K1J7PM^P5#F%>j[C]#li$AYbQ,ooW4Wr%kWWKL/>e<3;sW;KUk3_/wTfrojinT7r];mO_%u"
+    "F`)]age_/5^#]5M]QYVEhQWYju-wZkn(-cOxg,JG99E/,9E8Y4Hs$=nysW7WyguFPa5/'mfM;od`-`O**kL4%c&qqN,Keg[%mlI*FJ'sw/5-sXHNa.ppD/"
+    "IjW39xN42Jjl>];xsxNj6FWkpaY,LZZCZQK6f(D*,q',XFAt+nBi@%J:iRDgbjpu77ar)Hs>^D*/dj^f8a],^2H`gSMKvej`9P-](t%QbO@Fc;(=]KI2s)"
+    "=ii292i>R,5u$63q=OLYkiYArJPu68@D%*m`syTG$7l8DBMoft=X+;K:^Ta'sgFCRi7#CZMNItg-1ce%i)pm[4>-v@Gw(Bl5*Xt1nsF(Xs",
+    "jZX6&@/[_[CF2yP/*[Luhx#+[XM*BHRlK'/U@AE6J35SSZ6eylQFa>1HYZL6KEd`WfWO/:M2QeI0u+b-Dlqt;jX0YtJ$9]Ov/OLCj'5y,=Wsa2ZZf^]ekH"
+    "m1pf%;EC@;Wmo.I=*dP2CJ;KefdX,^1:4X8flnRJQF6AipNm0>]I-v&JZ*s-p9[C>JIGZa(l)GQZ&s@v:7eA]nHC'vOA.Eo;;QMm54]),x22i:D@Kbw_P^"
+    "=kJ%b#3&=Z*)7Ovjw0=u=X-MS+dn[F#&7GoH`>M;m/PEvLMd[E]f5XeNqu%:GB:HsJ:02PvR`tr7m5N>vdOdu_wj83;Ug6KSw-c-0R):O-j9-SlF5iKtEW"
+    "L*FNPg=)c#5s0iLMs.]NPIeb9oGs2W4<Rtq.cA*&D$DX7MFGN'[Q2n__P6BCJ9ba%qwn1$r%I>1>=G)ML#FK0DWaLIH]i^K='<d8VdW*l7[)V@*oX*Pj08"
+    "YCElk@Osv^0$O'u1vS];O(kQ%g3>O:[e6ArOF5j#ngJ:+<a=$k0BOTjilBq';@PT>8l@<;$MNw7#;LFp(GWkfnCQaM[wU/N22F:,xa4Zvhqpbe=H^%tF/,"
+    "`-IMLj0>K'c&K_/Sw+a<0M:cJy7)DdpC(U&+/cwTPqUS%x*[c#MS^,i+VSOhrkH16)B:VYR4mD/K&Eb&#&<dV;CK#&l5+6pa4&mn._]+cTK,LSj0*esKRf"
+    "wU0e][Hlcgk.2(fC.nK*Q@yeOeiDSe@EMNf`ga[)`ps'#>>)#(Z>OoofvPcnx=@K:Dk&Gyj:kATQB_rlVb$n`AW<+xa^J,r.=,sS#0[@A8gDLY#<xMxkH@"
+    "(Xrp@_kBZ$I;l.E36B;&-elr:RSxB$_p=L/Ae]dtpHY2VmI]s.P^GShoF'#wo4qZ-E90,Yy4'+fU0id:Xex;k]xIZ-IQNY<4vEn3@4K#>dl&L'#$t]qtMk"
+    "/S]sJ26a<+^,fnb0MIy;rKh7l#RY8_>E4kb^4f%*O,^jnC+'Y_mb2hX]d68<ZVO4UKbF:a*DMkOsM4J9S[U+LOrwNl1@ef7&yv5/S=8AC@)pajtZ0>t<k="
+    "V,KZGP;#",
     0};
-#define DITI_SPIRV_SIZES_gemm_dot_gpu 4048u, 7731u
+#define DITI_SPIRV_SIZES_gemm_dot_gpu 4294u, 8223u
 static const char *const diti_spirv_text_gemm_broadcast[] = {
-    "n0C9%1VZI/F;Om&2/DZSg0NE_Gn.,VHb-g6[[9LDa:--uIHI2p>dJ0'1A8ntA99WrqXDf6(27T9A<'k[-f2o=1A5.cy,SI:PlvkYh&qCk=k#:vYep9)fta"
-    "4EE2a*+9#N*uhdC+tc%_Np@1w=2&t50Ep[wb@9rgA'xxpC3i8XEt$ifF.[@XZ_u;hId;rM0bLI1n8;M`_pKrCYDIZd<)LuSIj<uTMl$QCB`[vILlSyk)C:"
-    "dfaP&$b[<7,J+W^-x$4QUlERUsZH`r2snfPGgE6&$oT$M*ySW/x8_UBEoCje=Q5GWtkCuZ1kX;X1VL`*nwgnn^j^*cX]4Wk1J$l<6s@B3j=##Vm.$sSDc-"
-    "pR(@)UT5TT4:Lv7=*F8-8tYL%uA4bDq;:#rqSc%<o35EAErIbgCD3+M0Jt_ZuF>U98[PesY.eX8_73VB2OtJLYG2J>$&^q9^m)*h]5Zng*P'jtB)x@2Qq2"
-    "lN4bQ`]T='S[UwmR1cQ=:yB#=sH(2L>;OMT#f@yaJBeV,-Yj]iH8<:kv(V4iKu;/4m^+5;lLD$ag;Q7wj&m5OCF2,^o^_1vjMn:e=dZ*`vLXlkvcPO/t79"
-    "(J[eHpoE-3i3Yn8=45UC`Rl(1<9UVQI*:km@$vET6ofB9'v2[Mc5Mns=qgHY<ovS`'-EN^k3<<Hk[#a9bk#LfCc8xgb5B0kHXL@G1E(&qbN7D]]Jx7JAe."
-    "X,g1/N*5j$9=WYr=FP5%lld2$%keSK>@=8>&w#6aNu%ZIKiuJm:Ye1(jRa8-t9n*oQbRq4s_lK;.hL'Q7sfnnEC&oFvno0q%TtTj0C&b;b@>JO$V`U=9'A"
-    "(oR/gHwZT^x>b(R-=:;geEc=d`o045J29G1/Ds(eW4J`*NN#,gs7kP])A[V069KBbeHQpV&M_1gA=5%0@=p$MA,aM'baf4JyymdCl@.M<F[G:$]G2]MU1x"
-    "3+9A9:r<vDf02Q'%,:*++046huP9E%=N(T'fNJn&hiPAITIR_GgEDPY*K2$_aL`G/Z+T>$LwPfDfkFf<iR_acg=u*u6[*Q)1Rc=fRZy62W=d=&DNQx$@3i"
-    "uG/DxxhNgF2`7oF7dChpPy^Tysi'%0tc-7bqnB]rg8bY4*OG#;Q;=o:`g#YV-q$^EnW2qg[wlUvND9dV7#h*kT-w76F-fDB(NCTa&tA=]If3p0'<A+&SL,"
-    "pdrS5'OVF<$YWG%wUo@$&T]Un6J6;%r8210.Pe5=xY.N,viC`0V0<18Q8uZ53<5j%iSU0t1>OE,I,JDT&Z/t/Px=<:509#(HpMymMQ%@XRS;)9>i,aDAly"
-    "C=uuk&a,vt6S>829#b]vrhLno_ASak.$-hxtrcv-Oi74FKn5$S4Y&X1i^6__V8vtcLi8+6tpP)t@1QlGyAy9x1$WI#V.`bv61]3I@=RI:'jWv$x;Dj&7_I"
-    ";/bL1xh_+*TEI<QqC)9ohxRc<=x1)go&;kN9Yc-43-TvDlWcNW`s017MLUBptONhj#:0i6gR,mhubn__.G<3(HfS:6UTQ14LNucRQFw2pJHa/0&:M:h3km"
-    ">U0/eeo#wM^5#$lB.Oe_/HfG1p+r<Higr9Qrt3+xv/fZ`T42c&-EfJsvHwL%5]9AFPb5lFmj:AlGTUiFYW;[RYCG8<%+JKmOAT^-27kLZ.Q/S)OilW/I@p"
-    "8BV.UR69A_-_0+bYHOavO,v`:_MbV*>cUuFw^:VSO:ppjd&.,#:ZjWg=/4DvpjW[eBh<NHrF#;yWQ5(BpE,UNc=/ih5A3,]>)N]C9E8R8HhI><v4GA+@Q$"
-    "Ym8jTIxR-2Ns=[jRwQPn0Gg1N)#Eo`-6WntfnY/dYd]t_>l6#loP$TZDd$t@j+_RN:`'qPaGk_4/wj-_SJr86X5sn,Ld8I@xiyJZJ6M3DO-JqC:xOD_HbK"
-    "_cWAkwfucrk18&NEqu(WlVjCgWqSeSkDm704+PPpVJ7@-9o&(UrI*V`0;;tNjS#g%&;E.upTRWuaufl^euQ7I+_lkJIhX)KeJ.Et'Qc[s>u<e@6uZwFbHS"
-    "xT(TY`C]:`Zc74#]4bYkK@gF5j67SJwaP9X@QxZ=qkh8Fj1p%x-g_=1N(Ct23o$lC1ead/j1g43y9ZnH'd'we,0cpHKmH+Up/PvC2*QoSn]Hff[UM5h=7s"
-    "^$r5Id4Gw;C-*;b*R8#PYr>]^I10%l$$wcn0i8t*P_po=MI92$P)B:*=P6o&q.lU<:/9sDq^w0Z_>2/y#<K$3fevesgpK0*I[>SoXrPSD+YkVOChK2Dv@Y"
-    "g./ZmLv$aU;#L,e>qZA0bl$SI[QZ`#PjGJx3q7+u5akT)gZJ@+pVBb(:]E;^-%Vr@r0_'M^g)na4+:sZ=`5.sGM->^2Ehv_U@*WkZ`&L4a4U^OIyI>h2Ol"
-    "O6ep%X$l55YDpG0y[)^Egx2>4$#4<K^xI)H&e[y.Ye$l$bg/jMh;K&$Kp'*l6^C&W7B%KEURpJR2O;i_'Iw'ZFWZc>jf^16CRgBvnsJ@jLMr-d=b#BFB5:"
-    "oexi_-<.XC`Nq_+/;a=HYv&e7m2[[lm*iL1_erq$P]I1/:4nQ0:OBG_m9YyGb6qnn0S5UfOPlm^4M8y.O3K7;[2JiB*vVfv*vethXPXj_aCD$76KsWM.9,"
-    "jw994TE54KhOnTMd5f<%v0$Hm_T:O.i<VMNd*VT>H0Ku:4N<%aq9`>g<,B&/ct]#(;<rv->k,:rxctpgF8*@eDW=@y@2HT+/.M*/_sF7&]WRbTWNUa@5vB"
-    "eB2EKJ6&]d'2M1OL25O-;Wq(63^2.>Z(aH%T(wv=bWE2]3qbw.7.GlTr6TgdnSjf.3s:d@,'m$.SYr^)#Y^dgPlEvypj/A,]cv]'FV*EjKe]xOF8P$7&qE"
-    "]NY[nuvNwurPGv9%*dhuj/lkG(o^2*;Q4S=9jP`DcQOTcP=1ye0DV]3C#DI^cB>P:&<T`3t<n0t9nv.G1$c7x;<=AGVI;@vRyR[(HgS0eq/Dvl#^PULX*C"
-    "n(2@dLMKs/E%35i.2'YZt7,AY^'*'c8QTv]DrDsCynxTSmIPc=T_L#8V7)Edc[L^$[]lANc<Sj0j;7<:l4Dn:55AU&7uArv=/*oSM0]Pm@R&0Kxc-OY40&"
-    "-[cNei6D:mbEN.O=V]7F.2W)6/>y+U,Z$,fBN@f#L07rs>CLY+MLQ;D]o6xL.oJl>+BYfj&//1(^9A(ROEOnQo.$&FhuSaHe2FZMeWE0s-,QNnaIt1No49"
-    "iuXQ$tL'pd9.-#MB@V]U@&5_*`A^GDri&fqfvip[GbnI_)MCQoK$rPTT8qC@)G&NAO.0P0UM)4M5%mRrOmJaV5:%qQO,%X.h=SUx:;Q,Z]QL'LN5K'WfDM"
-    ";HUcSeaF)T]uZ'x>j[0j0C/E76gj.d(TW-y`*d#MC8R`JYw'u6iJG_'mAVa^-R7>72;0*x(K)dDN'eQhFjTeRc4a3l*L_xoUp4v'gmhnx5/=w8'r:egOr$"
-    "hqnUpY234f31Puj*y`oFfbP2Y)W2wj&tl=e>BJBy*H=*,jE^WLv[IuitnIk;5.25J#/L^CPg0rnc64(iMD1y2I6s<IslKaXZdv4vbn/I6;>Iy3K:'7R7us"
-    "E^_HiWjai;19..rhi9nd%1+B'C6o(OryeP#X:*b<UsvZ+Mj+SMoMI+995_e$.sB2PK2Y6N;]'prQkKm/`p'k13873HLTY-V@^5G^q`^%X@$k#HVOQ*`>68"
-    "216k^$bYV#tMM^q7Qd;%GY3__lk<R[&TtQtaj&-gE`M,J1[]tnH&BkZ/c$Jy7hHxGZJx8$RXBwMkqv<=J4`fnwOULXgPQZS=ar2cR<=C1Uq-bBa;TxhA'%"
-    "56bn1/Or>tR_$6)t8w5b-+pdom%w=%Gi6;DuiQlLGxQjTwk:cgRx4(t/)QP6,K)eZ4Ip(&s3o8uOu1)Atv6tcK@Lvj`Lx+,%Vtrw$pVbOGSRh,%'r3W&-i"
-    "2>9T[EW<7a+io$+hV,JwOcXcc7o=7rrn]i5DrTxmnPlFG:W&Hb-ujmxf0W##t=Diy8Pa#t[)8YwMUZl&Z2Va^$vF[clC$fS.On*09Hu)u8",
-    "2Yp8kTlJTe<q61mv`oW<RXD/Qy-wL*]q0k#'.:Hs*ULbB<,rXNw>`Q.U;L+t`C_R8fb]+2B-NZPOhhIph'B&,.`7gJROV^E&bv7r[jTuWZOcTZKUh%'O%("
-    "[RIEtZI6`@HbjKlh>sCnCf;Z%V@jG.p6.@H66yX75Tw'D/s;,W<6ETscF.rY,^d;eoY>;nSvk0TVvq+`]BTnWoZ,CMrCbc1Xf1(cVWf]GgtN*&V=j/`mug"
-    "ctikSsdClBavkaY]uy0(Gx9$_lDcu2ws@ObTt@LEgw17*`xUG89vNX:^PKK#S)4dlhx:QFcNT#hfJ<X_AH916&&[5+o6&Kew_&QytGyv0RjgKOnmVJ^NY*"
-    "d>eeZL`J66YD>]y)[:^GjK`Tl`eDsV#`9s.FNyrqYX&qNRbPSp4'qWS+Q_WSrH0aNhIccT`%'i-%Jxm/qg.$BtO:'R<>_nK5Sc^Kum=+3-mM%Cu8c<5_1I"
-    ".-E8X&DtZcTU1`O=Q=[']UJb3c@qU)huSq<@^uChubpOCJ=gE(VM,L$b2[Z#YqYVCjP$R9q8B,CYo)3Cki;1&YeQNK$#;<+nQ%ix7KaC/(<k7@N8Qrn/Ta"
-    "(0Sx1=f-))1Ig6%QJF9^%N/<$;Oxg0M]u#vCE,]fFfC^$aF#ZlMIDEtoLYO1@IU@J4d;y:vJl-+)`%/IE-.BeQQ,(fQ+.YW=NImkc%x`X->,XN=GtxZ00k"
-    "Jt(OP2$2(t*Aj[ee0ibsB_]>%ivj5a^Qo#oAm3/j'Jy#g[p]&o:e4CBy>IW[55NZ9u7Q6&]oUb/sPrd<mnnLmrU0=M92,6K-Oo`%EKXVt1v8w<ud6LyTE0"
-    "/kTr=LKk]FsalOZ^iE-*.;=MvLE2/]4UW)SfkRPUkUVW<CG(l'@vdXt2wyq9fB9V(I3@taZoxKBC&d/CVJ@]@<]lk'6tU+rY9:EjcP@n5fl^5[p9s7yD-5"
-    "%H<7nDJojtkdq,qI8W8kn9n9PoU^&0J+5XipZN:=AwZ-5FOkjB2;+p9a)sPR7N4c`_D(;>>r[/$t-NO9G.aw>,O:U^^Gcm.lmCkBOkg,v<n6R8Teg(_aTe"
-    "T<0$P$nS,mgakf2bst(;vr<CPVaHv[B:09'D9>qVXVe0hB_jfG&ufX@)Nlh=N8.(Bw73picKE,bPLRWRD6S=3@SB`,dWBQ%1s$yMN3OuK5.i@4a]MsddfM"
-    "JA<^26X41[lA+DHNjL25-Xy@AVn[,6j7U+0jrGn=c1Hb/iFME08J+J&42/$1ZTnY4HnSGZQY*9^8IKfl8e1vK0'g$6s_DT%%WHk`%`iZc3y>M[feGL#@e^"
-    "lpf^AWhH'DBi%JDEc98aTW-&t5ZT#$P'yx/>$1)xm1OvT$[pcrF`'W,L($UsTPCG$O&.8,vNOJk8(9a5XVn6k.8$sDPrwUok+pV+JKb]xAq_>2QtgR16uC"
-    "nI;tPE,GoELaKrHvbN&b5@l+[GyY2iAPmIS.;i9UM0[JGDCQn>TIA5t3J_);2n-O>Wmki1Bs,un=t1LcTlor@jH&Kw`D5m:TW9%.]Il<77qa+V>gb>c<cL"
-    "cjuHsrojR'MDNgdZ_L7'D*fB3lKQB>,Jy(:<DyHhJh:#Gvy=sv$EPlrB8Q^v]'N^csCvNt=KHBS.RYl_Au]:^<fbRJnZP@b$w4F1Y,b#Jp^6Zm36*S#.<l"
-    "c-f0cV@C'TiSLjV1S9R_Vp'6PAI5yQN#4]@=_)ZysF7=]kIr6_a_1S]Tb&FQW:pMe[eAkCpnsATScAME'F8NC%6tAtd'_Q>c_2Jp7DA0$oFcA%B^<dx69'"
-    "`BXE)rw5-2*H;pkK;cKk462=H.L0aC(Ma3Zf@9I(i_Imb7i6p[V>(S,`uasE8plqi3p$^+JC1ivm@^^oi,k0]-6V<.jn$s#;*-$ojH*3DRRVoUd/YEH>vu"
-    "XZ8_ET^a69SdJM,qRHc4h,'GRM;L'Y>d_jN`)-AM&kX=L42`4@M5S[FIGJr)404nJ&Pr5>/>[M`3+>f%y:$AFxfH(+c(HR7D%ZL)605puyU/4:)M6ai:7P"
-    "j23KH#c:#NUs&leybRJAc2yU[Yy&]1[>ZXskWL_.+[&dEKlabI@k5v5P^,Js[hjDDDsm*I>8y>$xP8a$Y;<<pv:7r6v9R%RPUVs4aGnOPSefZ`@JL+>wT'"
-    "01OS@@Fc;HtP`ijSrFP&oj<:leMx.-Z^J^rHgMZj5%*)$FXr]LC9_N:*6/2[N70R%D#LCpOFeNJFHeu,rW0GjtR6b=6O2@%@tcsCY,o-0;>&P:0`B-N1>$"
-    ".);nb$U9O[ac_QMp2=c=8GJ*JL&pkcg*0Q=o/TQQIE6'<F.%7&4`/12uoh*xgsHjk9-NDRmk*9Vx5hx3Ph4b)`wj,ub'),>sMC'1jmdJ&@VqyFGO0qAbbO"
-    "aOk[l8+pelE+4FYG2CH6x%DFqGhyJP3NId(arkiCqKm8a<MoS@=1fw.B4;w:>_DW8Qm8=mX&oo>RDDdYMQ=uJME6_])1Z,/-]R80'yQ85<l#liFb'q#/4O"
-    "Af0`XlXYY7hBT.924qn=*@VLd^5JTgNJr@:BMp&88o.[qfeaJE1qkIGG^28xWuURr1Lc'dR8Mdd'K;3CJ/T;UoBcKG=botN04>O2ENcTcbe9A_&Q_-0m&p"
-    "O:0ik0J2(oY55FNRV*moSY3'x2MGr6*3NfZniGuOx,aORH=G8gn:b2S;4ImN9-PnVah#o78NB$A4d,eQZZn5>9]MN>u&ljXr5>.5^L`rSKJ<bin;r#E)F["
-    ")[&(+Vtdja=ok8g(UllTNw@[Yk]yg)Bd0UV,+G^CPT,Njf-8uDn>V0qD;Wd$[S>vQ8R_(V]t]o+LL=&p.GdX]NT:2B(n&G#(eG%[<[t@$G4F1`uWvDBhR+"
-    "%i.:VbyiGi*.'tqi$b6=Z[^t,H-f^5Sfu.9#a*@AM-)pJW`N>bk0.r>NC7m-y&5iO3[4dQ)[`f=T0PGch]WDJPRU1/gHc5FZ-<^k7NEyvl;Brs3/)7pH0K"
-    "b9/BWZBgGla$[FQdphlg.Fh9trqTTugijD,m'g*(uESISE.yS;BUA>m5+/u-LFo(.y]m-QRjY><0B4U4&r0yB'qepfR7k6TQ&xjuwN02i<ohH@>HjFhGk>"
-    "WVM%1=sY&RWYd9^w3j>/l<2fc5/W3je$P&0YCE`O<3s,)l:jP>:-$K%0A2UG.fQrrCJujBrD3=(CefL%(M,+c5cPnw68.c>IK-RXK3FGr8u0@FW-(b#`V["
-    "36p^v(lq-D'BFs(uII/>NkPd37v@]0Ud,jn^Q),_j[9%r%uWGdGL_K)(U/SUl%QL'j8c8V-b8fnkG=BHy=XWDc2Rl2H`H%tb+ZlMopdXg=Qt..##jN4Ov$"
-    "(KWj2K:5^LJXalH6b8r&=mm.x+f1Y0lI&FQS'tdZD0.v(3SQR&a5k;T[f3Kl;=rckoQ6_hly8PT:rB#,P&bpkg5y)uh9PCnDhm`ugsUr&i`,)nvB;(jo_x"
-    "8QCqiY=;D[;;gPK,m#peW#/pT(T4h%8L4bGBmBr7M#SZG=aj]3c[^@hbr_Zs-&f#QSlKR#E6r65vI#6d*Y2hh:.Q^Et1'>AsXY/H&cM)#PQDRF6#mEJ,FG"
-    ")E,xB)QF=M&GL%#2f9oIoRk7X3IX7wa6C)/'-9Rf6QF18'tN5&(W8Ju=9uq>A[o&EqSl,0m`rSk/E%A`b^7fm;p91_#$OU9GtHDT(tR_t#+P/j9y$X)LTX"
-    "7w]E6s>P&MG:*c/VCv=++t&sM]NER%tC/rqBGbmoHO:;+6tlHbrNQG,FKQN1]O6B+1dI:usIrfv16gy)6eV5Vgh#etkf&u<h/0NnkCDD2[b*5`w*NuH$<v"
-    "TfU(iiI5)=w64K8YimMBZhgneL/og-wnXVtU`)>L/v4EY00TIWH<sPOg;=].x9;@]*RXPnAdW5=_$%js-L7%jOdI)_n8M:IZ%S:V7AM<JZ_K1[N@c_8Xrj"
-    "4bGl>39Wd^S<mC9DjYVF2-0UriUSe:EIPjaoPLK;J4t*nRvI;:txx6KQ6XaCm0bdfFyyV;URM$WKq)mmZCAQyGAgV;3Z&R*_1'VAJ.u)nf",
-    "&+B26kTl/NOrVY9UYj`Pv2jR4lZjudGU-HX=kaa5>iZ2ExW6+5Z>nb'(V17O(Og2ev5jCiwO^i=CW3iBUm6&;BFF+A9>;X3B9Gg9un.wE;=KUWd>H-pX(M"
-    "4sxBt;JeHe,vW[o@.(%xOPKX*8n/E`E:Ee'tnC+cN*2(eT_YQ6QImDUd:nX@23,J4pVT*_3>-b8;6ZL(ViwutI>),AYkK&Va_D4MnH$*cQ2%@G#)6I@Kdb"
-    "8j2RbbtEj6;+#rj4>_PGGOL#<nbEbMn9ibUGKd)&Bc*FbqWs07ik$OO41qtYDtT04dwD`+.ZcJM3rsife^r4NaQ9adK9gJ_vd<.q;.GpWt[BVG./DjO*JV"
-    "/#m6+6W1Ji2)4DH=@>Ur>.+hoX^wH,1$tr=&A%LXkxOq2:+>[ZPw&]p@PGE[qf5832BVpG6I4bM#/=qtAb`qRm9N8PJ90tO//n<Ou4((-G9w>#)4D-`/Xl"
-    "5VhEFH(+;Iv0e>peQ..B9S/2/IL0Y@rqKLFM5WXE:(),[+(.m.1LlZIRaB[]GG;3&BESr(S]v^dc#:S6:/wa]-L3G8LBDa%-_1F6XWEYn5H/NMJlIq+Nkq"
-    "TgjOZt#-N2A]QBq;s/]>aPfZNxK3ct_Iq]05ftUc-X>W2'PPUBk;W6U,yNTPTxbnI._X'C01SVe@#_ccOB5'KR@YLSnR6kGj@2$Cj1T8qU,(nXrHC>I'+x"
-    "CgjQ_X^(T>#Y.PQv@gO7Xue[VmC6:WgWfHs;*Yyq4fG2F_`ecb63Tha.SIEMZJB9Z1adc2q*jJ-FDYG^&H,b)BgBrVR;]'7jLeLQ+cVQ;22uqo1V9oI6TG"
-    ",CoD`cj>6>B.-=)d`;j]SkH/8/DA<no@<)cS^taf4.1PNE:H78)sE)Ry'j@mbrl64>;qN):%gImuD@dyvc^c`w6r2+^t#)<V:r15vknvc>Zmp(Pn;$g')2"
-    "VhWLFL#vIR=LdH.+&LWg1XhNu[S'VN@[8+;Yy%=)f;>jOUAZBiMO=4CY_Y:9+*T8^m./Qxd4Z+JOfMTC(IaAY(HKX6j<[]c@pD)1jsQuSHuR=htry]oOk<"
-    "YDWc@M_$+S&EEL%qbgH]k=3USB$97+b8]>al;k/G'^/g(pi:-PK=$TGld*,@wVbHeenS[r[lW;Z8'sAeX`KWi;4ZM`tHZdQ`^N:hv%4wDn;'*[t(e;/,N="
-    "A1mfjW2TH.I@B(D<G$5kgjDT_w/@>9ps*wLij*F]r,gpejc)<E9vo`a5(6N6oj*/RF47N2.w<-IZG1ch0oA)Ovd[5CffB8>cchYQ>.=l0>u>uciY#bl_h*"
-    "hWpx/O`UC)017CTMk1Pk,l%+[Cl83Txm]Y-y^%=plZVi9Ls3l71aB&^9Zk[Clm.vGTTO)C8nA4G5jmE@tb&AK`G/f)/Q7vpjOg7ER$WXsLU>>_L(,GP_Lx"
-    "8^`00G'4PhhJNgphL0n4xyf7dBKD:I<QBJti(I5mRNrYyHF/UvRh=^1-p+iIe0Ju1Xj+ml$`kc:OIBn'T0ZX@^o[i(.cY`QbF'wwBRV#nh&@Q:D;K//tla"
-    "`W/M^VKRy:_S448XD4[b'J9'to(MkacOuu0)^fk=71e-VfiZa6hFrq9kMJ#A,;)0G_N8gj.t3AF4q+48O#1-lg'w<s/jpiK1:JRWH6>2wJT4;^:es`SRYO"
-    "N8]9Eq7R%>Pmb-WEa39BB-lH1X%/jCra4Pn`3JKujCPADNNqjZwK(6j)##",
+    "n0C9%1VZI/W.8vHG+D[voy^XVXQA:ndI9iGCLly@qy#c'kM^FUH67UfOlvrR&BZCu4Fw>(oFf:Pix%)%8E>cuL7:rDnk;`a.8'<Y]S1hDu.8ETTKTp+=pN"
+    "X#wkrRK`U><OF1%3h]6b;2u>aSZ[vXf=JKu&rSMq(fN9w]))Xo5[Pp[We__i#4^nap#F[>n#`b5IV-#8;t[*d3X_A01'f:G,d9yV$qZOV4Sr(Woo=c9vXO"
+    "=&EQNXhuiSWZYecu0)N[k1mr4F-u(]qrppfhGmZ@$KvX,+CQWR^8#ag>rWnk&gLv`-.uplwSFO_WenSbf6vh]eKM<5=UW.fh]73wY&pFS#inMp5]91EVM="
+    "Q9<WQU'qC)D`G$uo3Tw79q7`L@WR0n=;72-hjq$V=Xq%uBCd=wM()yNPXvV-i.tDF%=)G.5+YGC@>KY'Bfb]>=w+Dw-IhnAS*TjRZ0J7XM4a7[%gN+k9XP"
+    "P^^C^dnk/#m`6qSM33m'f0cPP/$u0QjS_I;#PXn_ubU[d1q<-,$@ip%$H&u_[*g5kLR#vfMYNw6.F>>/hUXtxp$Kqr)>*[:BbiXf;phl[-oO'&3a2kImpi"
+    "h)E$/$T'X8eO3]f#ZYeWG1Mkg4gl/Q<TU3,WXoXZdB]#bQZyBcdoe.^68>=<GLXkRH:'o08MKs_wBXTH)&UkA3H7[a/X4m61vW)#sjq&*`:=5_$qa;=:;c"
+    "a-cy3x4F2R[T5x)l:R2Q(*6(`SPkQQpr78nn7d%Lyfw<*>AJk/9@Sm8P+y*FYVOR=$3l'NlF0LER6N_YV#Qcj/w><a*rXJjKP&,mvFp9V]omt:w,DbR)VT"
+    "N;QpIclv)X#'@]3MDckZ=(fuVl74rgAw4]o$wtH+Ub1No)x.3npt$(P[x^]p3m0;FNurAPk^NJjsuGF^A-T^XV_sHf][B>>9D`U48UqL&u;p*SIwmIbK2,"
+    "t4<1Pdnl$9BHmBk^2E]7T#5=_6dTU,H]>3-CnYS]_G+p1AC-X$'$L@c(5Ia`AN;3Jc0$o8TS)+7fI&VNRn57I8o#m$*lclnf[j[pPEQ$PKjBhij*l#pY%."
+    "km#mjX:^Xq;jrJ[Q=20d03LyTF8RtSxTQlT6[v7D&nN^TWj@V4MCp.%dqYNcrp(f$vp2'L=K(=*Z)/'OXmiP8(MXR$#YZ`[]que'j_r*0&rLtn8ieoaWwl"
+    "y.[$EnvjIehEk]g:Pu&)'$2Yr61WTnu8W>,Mq@B5S5NAr#e`0)%w^xin/$PaGX;p=;U4$m2vJ:h^vw$urYy2l=c=uvy&<SSN/C]:k.kP[@,ZrV1k%Y.3(o"
+    "j.FTnWF0FTMf:&t9Jw22@1GG[nh6Nb+qa0MrTcZK#(C'tSP2S>cT<F_=q)>V`=Hr,5)AOj4l=GGnqA3U)f:AVv-EDR>o_@Hxh(eS*waR(gQ9=LD:l&^O4v"
+    "twoc,p4X<W1Y%B89`u`(1cI:eVncga'jgV<+.$nNWLfXpUxkIo41tva[$'[NASbk*y`C]Zcwxq40r;G9..Z8wK:6`BMFi/Yc^@By:Sbl2onV*Op([)$CE/"
+    "k8k`r_NRN:UM7rp7WNcYK8EtDB/KE'#q=--HesM;Qu0O&%(unN0DIPlvRE#ys3Wk>W3]G=j.l5,ag[D.LX^Lh+Jjc4>2,O.)vEoM'ZfU1WB$wmb,sEg:7G"
+    "q^lMN(mJvv4(&&6Qv:J,(-P^p3GW&_u0=[5)Gb6YWE:TSOf7[A-&]Y9:JQ;8lC=:acs0cCaK5(@>v)6&+@`qUJ@hY&6+N_rM,)k`P=Gs=D@9QZ@E2NCaJn"
+    "#<_t93H2SGqnJ(>%sMLo`lv#PttA/VQQJL&8))>J.W).]=@;4bZ$v<F9N@2nY1B0PQS^0p]rO8ocG'q5-_-m;U#<j5g69slH_/P]uDOrR$XGmuS*;hBtS."
+    "gG%Ne]`q9^=pv3VC78T+C6Iv>D;e`;UX.;,5$++(ncbK,oeWUriB9IQ7,D&RrDmj'1X2-);_$6aq(q(e/=Honw2L=p;G'1]<MpRy8Wv#J;vl_]eoStn7'I"
+    "hLw%+XP@q:)^&Ny2P1'<8AC$jF0Vo#dfU/hZGdN<'#j-@#@lW[(9T]j-q,IV@/jEZ8+YSo]]uDK:Wc=cFAs;u/pLGI1jv:5gi='.2&=%T@)%%i(kMI9r<S"
+    "M3#l^q>mvlv]0r8f&3;J2gd77<13J620Efg%K/vn:0s/x,-_Qm<I47shf@uJE)R>Zp&BaL_$^^<g$Cr,;MaafX)B)Du<x]=Y%wT+=a9YL4@kWQRSK%a4<("
+    "`.^)EON_<kMc7f$Xhvu6`3L[*[IZSVhL#$56VWTnc_P#njk]#`#QZP9hgZ.rmgXWQw1mo^Av*Bn$mW+C=xQd@_TFKZ/4fnaPSb=(_d,L%s<0LTGrcwFR0h"
+    "SYi>7%7]ZFPeMM3;7ONogG(;2StCeMxfab*,#PF)k<K<gu+'[qta@ovVS15e'9Cm(S;NQ3.4jC+H1%g9:.5+F4YfB-4pOT3l;bft7p]eGZMlmdQf)'B173"
+    "QYG[B<Dh=Dqt5x9ZFOU'#^OVOp+F'DZ7Xv_3JM<NYkJ=nnvBg5C#QOMp<vHqK[k`LSv@3SM6O97c@=qv.51_LN1E6txH9*o0[H*Qp#F>@3EU#r43^D%i.x"
+    "^fx9;ZH+[[:f`ZAaiql6sD#0rtQbjo[n&8]b]UVtTCYgM1r$BjKS%qARkkNZCXZt[8Q7FTm+A*9u:@COV$<Bn1C6'pWud/dQ0Ll94lmd@$u6j]ZU2:`axs"
+    "[eg#,P5p*GhSvpXs84C0&M(F/4L4bV0CZ;-eM^T)4CPAvSsJHHCmTF45l+BeQEN>O'j@74&ELed9Cl+^vifY,qc%0UGR,R;HU(@(iNb`xDpLVMu['r3[9'"
+    "H7`G`4qmt2ZVgOsHjR.B]='_FR0rD+:`Ic#bkKUsJ0PB;B[S2xFe7<^tolPM)c'2CAlR%gaTe'YBr#(*8.=d3f_e75d')I<cL[`o2Ujscqos4])cI'xI,a"
+    "s<XSFPy=F.Z(hV6Oah+i^M;bEAF`y75^%1Fp][RK7M6+BT'ehS@``FV4O7it;V<*P6I<_W>3epY>AEIfy>;QEm$nj9DLEqV*f`lQ,X'L`O;7=Owyon`:iP"
+    "_%sf/w*[e:D>8i6i^x(PL/YeN@*QlS8Mf<+sZ:I^WLJl*+:0(e8<mFXHn0mYBOT=;D8Gi4JuUP&b#.n10Y.y5<te%ZoMbw=]tq:v*Kcsvj)$HP(ujq^5,f"
+    "9(^XQcklN5HWEB)ML6.m^kxN;<wA4.pv]@VF_^eA=c#B]X#;]UdrTN'Qj,aPUA`>+qMn5i_*2rua@AUZU$0b'`8tvuGn=5K*7MQ:DwBI-c8=>bgZ[#8AR8"
+    "F(8Fk>CuI:+]NXDqQ=%V_qd1$,BX#tl@Gv5wZhxBj[D'/B&VBm]UK&vlF*:p(]pBuSgc0U1bP[a%[1&'J=//YeuIiiI-Ac6lyDR@]`Fl_vB)UGQqeQ5L^9"
+    "9nmwE[X^rgeWX#3#@lQq,<k/#fqcJWUP+vqOL/TH.lN-&*8Wn[hC`GpR-8-KGL#js'`;H0jG%U+B;@v,v&Fl7:>AZ$Y=D`<BKKF+@BW`Afm3rDEJ4L-T96"
+    "*Eu=L(I)5:gn/_F-5-Q*SpIfq/$9`EF.,HVp[#OhI4lCe:=J)UC3WmhKmH^t.R22ur414Ruy,jVaje$5km>BZdBt'Z#p,/NYB1^rmv&3wmof'0TC)@OG4b"
+    "ghy/c]cnw]XjH)nc.sA+FLQ@QZ@S)bwg32t>*w;4]]f*@M$CasG64GaB=D.F9F7$Nb&)sI%I'%R=dR<'JQ>10vU+Sg@cwJaI>x8v9Jws32ScDuSl12)(2D"
+    "=;@7GwYv2%W%s0a;yS8;s^j0^.>qJ@[Z:,HudTpl66xTW@(Sm:n$_BQLS(#3mb;b4[bF1q,q&oxF8'pgcG38po34OLCuLnd4vo3sqY4.m[(8X#GQY.+uV*"
+    "bl`OcR/8.6F=6tm7MOyBdsVlmN,IO+w**PqrpT^xfb,4eqFP6lKVOl0L]cxj<[$b>gKGqquJaMPRxmrMt&1vL4W%O7LQt*kU(^%X@+$AP`",
+    "_uO^,<iJ@Ga9DN1xe/3cJUd3ElHlUvX#GeWo>d]+65mepVbH`2kccpM[6LlJ_*cr%=OaSr(cy;AnG]+*//i+wiYI<U2&.`C<d0K=YT@,5R>)]G#+JAn+BZ"
+    "[Z922^#:PY-<DYUnaRl(8j%j1=2&c*p#Gl)BoZt7;r4Bl6d]t5XQ->qS(7,:w([wE[ilf:4XrPF_+iwey*)1u4DU]SjI]wI5Oc,oT87i0mPnS_Vbm)-7j:"
+    "N^oqZ0*8MX^Ih<Dct'Bc>&'v0<Pn+A[<_`Sx,nC'YvvqXbt>$</QiW&LT,vFA.tWpo0y1.qK+8)@P(/Frsqc$;X32[M#deM1Yk#P2%u<mB]/dqdFOf^$:h"
+    "A=pSlLx31x&Q]5=acO96Gb=y#,xC)`f@/keNC.n1,Ab^5'=hnP<]f][IQt6(693elr4^lNIL<>Bcg'Ug,FStLVcT1yQ@R`.GI9a='ohA[3=ue2lj6Un:Zp"
+    "'%s[=_&FgbR-*'#FZ2FjwkuQ38T,mGn&J4>=C4IJj9_A81kWyH_BQOe`rjSp_TkKx9R8VgVf7.m*$7wWa+)#.$B]wLWV>tM^aUy8:+e0OIx<^g7YrryxH+"
+    "]n-tW,/AqI.TD8NvLsl`40+&qjbr10<8(*9^n_'A'C(FlZX26f8j+/<0xW]`$jU.IQ,k#4bNPF^(b7*;gZZA;/6#b9/)jBl)gG1L9lDFdG9[wuxq[dEtG-"
+    "mulv6)ta8GN7MYl,r9cqKag^T.HZ.AKLVvCa3)Y-YQISqp%fr2t7UC-BmR0M4kl6h$EyaMgmd#4:(dkb`1)@S>;Rq#0oCvutP0=i,sC`-%.+$E@p-Yc-m>"
+    "+#Y2sM1%i/V,)1<q/P6Qd/a4.6yGV6XJaep5m:/BgDs)>:eQVR%q-7k;Csn1i-`Vasg%WMG$c'7iFCvbF)u'v:;E#>yO*cigpOK]$)5*5PM>(=5iNef)id"
+    "GYkZR(7ESN>IUZmUDeJTXEupx6CYTQY,yb$Ww1$Bdrm@,fmbG[j_1uS%mqw6F8&NUsp'r*4O+<+DeE]xbD:AV2_-kre$$#Q;e)rqeG[KrIXv5_*.)/X&[k"
+    "J*,QxqE-OaZOWw#]O$[7iDfDt%+(2E;H:D56Ie0xcs3UDRY)E'd(,OqjO'K,QP0-Om6&9d&B@@Hmh7V(NwV/eyw7s,6d-&*xj.Plc>t1xrNiXoL;3i3'9I"
+    "B`-&Ney/7lLk24[%=,@Bh]>9$Mj$S^I%'DW5c.Qju0<lv^A+jc(17-aPstr04ZQQv8L+>jeJT`3K^V#>:_u'(K<wcvHp.`R5)`.d[x*0ScV4lsM2lUrR7R"
+    "dS@_p)<8n<@C.TO&^w-9'ANl='#fS+V=Dn)01o*/>d>RJh839)$6;Ir_^B<Z*VMl_TX$NM^*qCYv>'Kovu0(lmO0QE6D]_v6.@:'vGbdG%dwmNl`1t:yC-"
+    "Xg.gs0;=fiU#;V=L&MKX@4<L[W_2D6XP]8$hs#W<n'jrAb]RLGaq[tg.3s,s@/Vc>f6lNFcm^(.0E50=&.k:O$[)=q2V9MAdOnepMkP[TZ.$OrT;g)omO<"
+    "(H8`bct-Q*RmhkTnj=R%[bbC9R#ou+I&gs5R-i;(Rf3G9N28p`=@oI/4XA`hNor,>_wwCc_:E$-r6m&X(JmJ>N*W.2I5B,7,BpZJ3POpK^/C$Uq)fvW@>v"
+    "qc-9iiH4LD$IM0Z`m=='74B79A[sXSe]c57sAZsd1p(67;Z5CdhB8Pv&Btcs*Y'p*0nSN#DmGby&/o:>@,NPs:wF3as.hQdsS%Jpw^rB2xB74>p$7O_U2Z"
+    ";FKNIMk=HqL9x<Qb@PlvQ5@6avegh@Z>#StX@%pPPm;NY><iB6f.Pa)fvA`)[w3_(;+h0*-Ho,qoi<6I6Qjc(>e]%Q7Tw7W[e2I]#@($^ga4yW^2:v`p:Z"
+    "=thk>DFXO1Vn91elu)4q.gx_>ph@qVePkbU#>pi1.rls>[)VG@nM8+*M(n+p$8fmF>8K7>V69%]jM#oe-GJ':Mfc1I4N>i7/NuY)s*IO:il_CNk3.7=A)R"
+    "T'%'b+VEI:`vO#oJ7*7fS*OR-O@m[qiTO8+^O>[]NVQoP`Xbb_X7FQh5Y6C'flFUeN.,k,0X>b_:c&8JhiU[&f=ppTT+2*2e(LjkkDqKjdIKiZM6n,.[>y"
+    "]H@_[U=9qjLU_DZ:VaBQ(*fJOLrO2x^o<dS',taKY9bC+r/^MKBTRE$`E=.-q5r5>,m(Igt^x0DPqymR%Bl6R0R:LV#<kcZ&`d_pm<tG4vpV+]ZV8Lm)lc"
+    "#=lR*Y$Nn>B3<],rxfw'S$.ehYvIiyT]8pIdF@$%)uH+bSKKqK^(2-audH5NC+4>nuFh.aN4l2Q:2r<hxXVn6MvJi4d;0k2E=4%J=xRL<^KF;sfv'X<0x^"
+    "at`du+vD]drlY&uY2Y7i1m,6sjWp%@g]_'C6p$RafZ^4a*:u00;V)PRCFVMkw6jgbg]UBBSyy,Suy,6h1SH'*YIr)-3PLWf&pfxS9LZgP@wE*>gAj5n+Y/"
+    "ibHq:ia1;s7>h)=8ILFdm'NbTa:n@Z2oJCjOnr,+P8Te][N*yt(#i+by<8iVG8K&_pceW;dIf7@RFl$pvpsa<dVQr#3lX++L.NW9:@Ae6@G)0ZYb0apaZf"
+    "g>qAB=Yh]hA;w)_+Z:>='pGo]3C=q=+^w[]#uZ5;W2nYarYa__%-)e[VAdABCOrV#6=mNt/AZLs1dm]M.9aCfYun%mVnxv%e&PjalXu5Ep)kUA<7$oTr`p"
+    "T2pP#%y`[$#,/9kF:9FWl)@SNsX]J.Xb0x-6*c&=O_cV/'9uQKSP8,:P'pp<vmRND>SM2Y0<&U-=m#`e0n/sns[:YXr+W#w5Pc.5,yv#M0t[te/NN,,<;("
+    "=GjT-yW&S2wWc/`RIn(86du1HuVQpf:XfX*q0cgYZwgRvn5XcHel1I&NoFIg825x1R%H7reTEUk;A+Hjno<&+blT7wQs*GEwgkkWW*Xrjb:;51H:9(vQOB"
+    "ZL*Gt=TVB<1;Y#'C6bu7rFHTe;bxdi+r>[@(1tw_w*Wr1L4byVcLHpIcw)rt6TA=&C7qm$LPK]&&TGH5tA39G2w=_G82[LCE*`e.N$SvW$KeKCGeWX*B3+"
+    "&jv/t-=]g.[bRW>;Pa>1I4W==[nT(.0Si,C%qbaNbkYo5uq+Vt0Pxx#MKI0WeVNN5&]p+2#;&7oj/DNFn&N,jfUiK0;uX6m^HbbQ#3CvN5QpXu:'^@NZoa"
+    ".LqDl&5]Rh]MrDNvNY$C59,HiZ.#8h<`fJE%9VYE;njCKEQ/h%]4C]DFG7#A0BN8+L-)d#<>X#yDe4$ZpMoY6+88CcP]2n%1FnVd*s_*K+nbS+3_t3IvL0"
+    "KY-m'5*utN8WsyG-[SG6hBCY3&5K/3;]A[_k'*eiLg4rI`L;FKkb%C@Vr,;IDUjr[/DYV)cQH53_rw^L</BKJF[FT(Q,%%#>XG3(g$AH@9HcoYIeVQd9i9"
+    "qDfBKmUMXt7U%wn,+9PjL-grZ9q(HZbell,I4V9Ga`.m`)0..OVtGRh@h`C4U<D4_<p)jdLpb]fQ_>F93te($6/>TO(#cTr=]ClrP:w$O:M2)dl+146GQD"
+    "<gL$I2uJM=eY$kWGO&biM/Et$UW*fOS2DtM;27%mvfwR5uU7Wax32Pmb>2)%CfG_gKd&0td4U-Z+TA:U6+a[sT@_f_-@O9[cAFfU1A=LGt#w>_3twPsFm@"
+    "_G&yg]+xViIu*#W-i.Y=#TQBS1EGctfXh3P^Q/A84LIP+%OZdja'$9GCQQsd>CGR&G,#rS8=3fy9EIjaq_G%8RbuAix:@I1'AL]u>CcqaX-HOE+0L_CHq1"
+    "akR8@`Jc:NBjhP3P&vf=YZy=$GbUH4Uw%kD3nT8O;%CJy29KKae]Ile2^sV^)4iIfI)r<4Cgw@%y%']o%GS@c;qd6-bSBhN>LU(T/svjcnqbFPa3)c][*t"
+    "_o)jWDK65^5SXUBu<>_.<4(ZJ5.e,3FRt0:KHuZbN;<Y9T4v@P_LS^^s7yKm39h/RJJGrCI$oSadpb<1STCDl@505t&:=CD9v1*AIZwR,h",
+    "vSvA;+de]]Vdm;%%<h)bdpHD9_1Zd$WrZy=Vp7y51iK>1DRn_D3nIXMA1xEX6gbQk&LW`KYoLtXy,,Eapkmp+7'stvROie8t,;^IxOD]b:4ZeLR660(E[7"
+    ",hUie3;blyGY<FTJIFF>KRnba=SOGG;&/r6+D'++i9leBFO1MgEeEcP1>wk%W=Kav)v6S%l5oNp3B(bwW^/q&F5QXhdZ#7(&02m6>qpIQ,[1/8hV%vsuF*"
+    "i8reP(:iOMyK-CigpgaSoC@0`h6X3Rpb5oReD-%VxCy5y-_GvVVVl7'qnfTJc]NRh4piCEc2q#<Gpe#WSV^=F_Q^nRjSmIMw-G20.o:F5/c@Z37,w]0>*_"
+    "me[+$`m'tRrGIyo.SMR5qaYDRf4j+94bfp@>gh[DR&9;27XU'QVpy:)%c1pEuHt<#+j(an-W6pS&y=h`Mn1FMqJ'HYto*WK0&B9xQA1GQJFHG9_adCrGDL"
+    "t/(>JB)5dGlV0UAmhRQ8IpJ3A8#^^K#8rh5@`X/5$ce6yUj1b0QSaM]g2(@g'`F^gPmG_N@(7=s#R/)4dZu#rtVPVdTK>usexXx5pkfN<6BRbl%U@yjiE^"
+    "2lt2e&G,(]aWGxS@Zm:f),kh(bCcpgXLA1@qhVsH67$XYrmn<Bn9f_]R]xhiM&uZla<F<mGdC$]bRLEm8`5Wg`la#(GG3tOp_(JPr#TXc_0i.M`>T:dRdn"
+    "O)]H5Lt;@@Xo3^@Zk9n/FhRcrkZuloetc%;C&vG]mc.c>R+#*oQ#mTd<%Z']OpE+(6<$nk>h%4l#JMIs`5E7H(8[_.(`VahHFIH45;+QsojhHIJ&;9qMbi"
+    "BaeT%/#g:X<K1d93BXdXhSs4F;G14-irVGuk#8p)ZuB3V<mn/<dO6:R-uJI]Sujl9)q8=#>W>e*6IB%=Q2r>2n4b]=qWdluIotf[k5Gn@xahiuKTolM;2i"
+    "WDDT7wUndUOxFj<(Cs%aq3Kjg3R2r++9gSZo'6BN;jK'hPri5^RbQ0j0ur=_[afYIEFWmKg:WX[1pG9uO-7I6eX*2B(XV``0Ut#jYj4RjickUj;RJMTI7y"
+    "j1:5mbd&+6'2KmB73bXJ.W,tH]Rfl_gC]@CsX9qG*h0]/:Xadle$RxqQR3fO5mXK6C#Tc$xB/UM]h_]`[/lw;+UG1F%Q+Iv/(9J>062dOkj;dJn>qDcv)i"
+    "_#.wXrH8y1a4dPCG%%@G8HGU6'PCLu=0+VI=RxQC63'JTFk::J3IKi`^,`0^UR,Pk/FfbM%;qnvC@X]IUG*<I>KKt1tRa1v+%eBFpqx^LGu`:&:w)Afp%:"
+    "uXstS;+bFUoF<99gQP[9(]u9#rN:KY1jw<M7>mJ>UG7G):2.Mjt/Ac=+LkMFbgPiQAEo9h*TLt%9b-.Z1]IyZ08.GjR2B#EGdl2^cB;1.@f_O_`b%pwXT/"
+    "3k&I'%M.InyD_li2)tH@^&k:m5/5O$1X%*N/*$F8T7e5.1/C#2b)ls#+N/^B[DGWwql7GD7Qb9a:HapC)BFFTlcu17HDi)9`Ir+vse8D1:dp'/B/XgOrhh"
+    "$8/274G]jL;wKnx0/qu'+mg2[&[;`Q)'t]cN2.rTrwlxP.R95lLvHT1HmY#qOSnHBcXRcD`w6vYKFWsk_*Pe12,ye`4=qcZ/w=NK[N9&yhEemb3LoMu7@x"
+    "*9aqODH#1^@TQyT@QjxY3#fK*2RMu_[m;I@Gl%=JAr2PFF#Tb6tYCm.52#iX=Y<t$,^Mcqi2QZ`:Qh@HrV)HH#yUe$t,P<<]GY1U]sm2%BRMDQ#m-bhqd'"
+    "CgvB#jcZgq_JHp#=Ogf[Kd6<g)H6<:_'7-f;%J7anZ)R3f&KmEM)ZhWmT3g,iDrhk:9IGDpi^;/TO`RkgIJ<cv-&YfuCRk3f;(oG=@s_fNQ@]#AA#LVU`;"
+    "e-'I#+C53)1-wxV)BCoI-*Lbj^JK#h$l'v2ZLv1L9h7Kk7^nM;Cn$@DFU*h4T+]]C3<ZZH,R$]d-.(Nj;3]I)A:dis]dD3tgd]-V3SwE^a/f8suILV4%cy"
+    "SlDctq#l@$q<*qPGeaao%###",
     0};
-#define DITI_SPIRV_SIZES_gemm_broadcast 8508u, 16593u
+#define DITI_SPIRV_SIZES_gemm_broadcast 8725u, 17030u
 static const char *const diti_spirv_text_attention_cpu[] = {
     "n0C9%1VZI/UsW=HltPuaVeeNn1OIVApXqL@GJ,(>e%JQtOt'R37(nAbZWH3<l2]$NHgHgp_)T(RDHjJaC9+%`YQ0,UXr9$gmRp]c`/)2R/Vjg+LcMEQLO^"
     "[W7CaBUf)X8dBMT_RuYI7KSEfj3U=Zn*iQ_6gf)BWCH&ik^BKhi-x6ic%P@#]`i>%%iqnKS>)rP:_H$pfSX,>[`F9hoLvK83sk*ym14e`U;=7:^oEp)<M_"
@@ -72085,66 +71452,66 @@ static const char *const diti_spirv_text_attention_broadcast[] = {
     0};
 #define DITI_SPIRV_SIZES_attention_broadcast 4813u, 9292u
 static const char *const diti_spirv_text_norm[] = {
-    "n0C9%1VZI/'2LMqd^5>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWHRK,pYx)A@UO]lKv]:M'a6Ph5IG#d]7-KUo[AjVL^C%ODKNd_9J:=GDiX^*uc*,"
-    "3)OwicIh6JA<flb=aV(Kf3[ZR@oEZyBG8Y@+.k)Q%J0c0+0s:6+F%>Atoj_r@h@ymejCA8F`8T+Upu45;jmqpw(gF(TWRNT:-rvkrs>g%Rt)o1K>w@mDj*"
-    "umG83V[+hkWkB-'-qtb'`$A4dxhV%l'rZ0E.TYrg,@2k%4rWQ8_YE;d;faL=7y>aItgO]c6<CiJD@_YiKgBccA'VGMf&d@=6nl&=T1s)s+]+>p7]%[6ux1"
-    "q:xC`o5R:INy5r9A@U]rnfj/1qGFe@K7uV^D$VvcJJ)t`^=>f2Q9G>>-]ET-=2Y(g5H/Kdqnh5Gfbl=_<%P:IMe'F)]d[G1rmg=g0SFf&'^mhDiBT%4,pr"
-    "4Gm=wAL`oFYy9Myg0d_CHE.dR4=i&X0cbA[1H4*.0HMyPP$#jqJ%`$EtJ=NQQh*DVxsvCVe8Ch1c2V7'ePfoDWO1hZ2t3])jOHq$Rc5f9Za(:,o^P0Jq1)"
-    "dn;$4R0THn:YX^,x>Z]-cQO#NTF,r:YRcp)O&N0S<s(;Kg>@`pg:k[_j.WSF62[FM'WdGZlwrZ@aEm7wgjKn&Nk(eu7S,,Gc>cp7yW/6YIu<ylUBo%Ze1h"
-    "`t9sSk)]8PnB:6d@mD0]YaBA0VXFHP52yTFLOcV^)H%EM7hm]kkoc5vMlfaa9+'+'HQNF^Y9KFet-/kV6pG*5XfNR^OovYi1e&D-ZXFjx>GXGY2Kbf#IuN"
-    "&P@b77uR<KKo'CGI+LCR_cL7X=n;H(bnQd9ryjSneREp)vVXljbD[(Q17V*'co0DC0WRTAJSBsI:QU*-)Y.L1$7rc7AUAj5b%o4d79W<qEyaW/.;XA*[[H"
-    ";KGq2W0ni4'/vE#KYQ2SF$>;ZoMEr#N[&9_(IJKkfyW7EbPQ`gak$X2erB_t'EcwP]_);pEYQ8*U_6i_=+4Km]l/+a`Hwh)%Gx@lWk3@+Z8.5MX=ut%=lv"
-    "u7U.T.Pq5,:n2/94wvsXfYtQPfC/>kPXf1moik)nWVG/3PHk08eZ(5E`-@s0;-dU9@0_p42(e#_nC'1(Jq4Q$FXc[u,Rk#h7t.PJWIaVSBfF;HT%U:hka-"
-    "$Z=fR/v3Y>7Owv+_q/SH^^%G<).l:5GTsLL2YC,Jr@`7VE=[AKTqqHN$[%y7:TxF(.%S8lxjC)2hVnnb:[J>^#TME0@<3v3w78_DZ((`S3sx,LQ9cJsA@R"
-    "h^=[^$/kqI:ZTN'^i$YBNQKKH:4PPf5gSvIu=Or#r88xm[[hfWw*jI:@_;@#w*g%M8%7mnIWo+K*<i;v*):@7EX4B*^*VaEZ_m>oK2Wp%M0iR&$ccbZfgA"
-    "wke`'<;I&0@i2NNq7Mow,MkJ',I4uC$=:dDw:3*x%hw>Q8,aRc]R2.Nekx>7lnZUXoJ.),CrtifA`^:VF+&j]*&US#j>*^k$nXFi$Fl1,#DHM=@xEWKIxr"
-    "W#O%bEVhcR:t6+%LM$78Lb]bg0BNA(;N(wCN`A&@IDDR6<#EPsCt'6JfX(L6WHjYXhVCS'KB9M8+C^yZP%IZB:qo&8&_vKs^3[7VIC_O7&R6FH5l#M48Ki"
-    "4Bs3<JN1AL]PCmV8_3sVBSM@AIsd#s&bnMS:H]Bwvn-&xiU'c.L8t[xR*-MD,Z=1K28r'J2(hAN)%dsdfr#Z8xBH[ws2P9g$r/Ye9Vkt5L^ej<JW.q0cA^"
-    "oUqKj9E+aZn]pcdwL9W6]yH*gG`@K.^(OdLSr9)1uu:KqeTHxrOTJi;-JNKXgtiW[FN+[Rxmss0pD%cJo<MfoLO6HL'Oj';PbppYI_6CFPH9@9PAEEY(Rl"
-    "&Z4^>Qa(e9-P&Jc2gR'DWg&Bdh>K_k%R<>q[fa`,jFUY<<P5@'6whx4VD=_<<>sN[$DYBb^.9%oS^y>-Z8kFO5e4X;E8Imn;6d[*MWZ+jKBHd+dp](fy9P"
-    "ZR/ZO4knOD6nc;T1e9Ip%79gYLi#$/A$Pe#hiVo[_eSDkDKmCZEXc_f3:nM9@b3=C6bk<C7bZcyOl5by0@c^O_mJ`undSNfTxs54K*Z#(sX@,3@S%7+%$;"
-    "T8]/qG26J#lfX)1*OeX_N<Zav%=3ep$MlAD6m1FjQ3_%W(:/0WrX'A/GZXv/JC*AM0(G-a.FG3(o1-x>b0FQ/e1Ul&3wd-niAamMf,6L[#nyM(jvyhKo7E"
-    "E6LMH8Xl=YKl)eu@6Se8`boqM5_fIuwT(uqyLm6omL0HoPpPRUboua.Kil#vMkkOwD:5oTiuJs&uYCO2Sr2UQ0B'+wt/GF5t[2a4ibbYJc*3FM9NdYC2E/"
-    "alyC8C)E<t&A[mY_V-FO'hkRXexNu/x51GW:s6-%b]Iu:Olo6:3VZsk@EO4Q*'#VU0Iv&M&SF:85[WM52eWn%Rt7O-`M2y=dG,RQlSvl[A>IlddF,(tb%7"
-    "M)xIY_k`3a;3Vhy9_Y&'&*6SiI/j1tJPZ-RT^i@t=,;2hI5;2Vi&hp_x*]Gn+ZOGaEnH$C]eG9KB,c-8o<9Fb-[4%DhLh/+xn8J:B:TQHoi2w99#Y`ZD.Y"
-    "_0$io:Y)A7Pjcgo9Z/NvhYGnj*u]eQcW8'<#&0O6<c+;7pY:($c]6EgyTh9%I'p1SC_=1G5'A'8H7*_=%Gj:]H;g,t]kQp;Bm,N44G:C+[Xq%.3;qVl_mi"
-    "SuelXnkhl>5<NcTta--5W<>`,Kf*=pX0>V:IO4Oy%]X7VuQrP#bR`w#/PZ7G+SdoOS%@XkTV9X-GMqMQb$B.Tb+#ciIOX&.hsK5I%mOsQ%Z2fndj&9_-i="
-    "d4NfW1NkY<w,7)9y@Z:GZ]XHnM&HChcNb-mBNi^(A^+Pw5D#S%ZG2XgC&i7=uQh.QXjvuEtlY[TSLTNaU4ZZN4%)y>U;Yhe>CQF2P7:>JKav$qps,_CQNf"
-    "U)],<K@b#Bam8-RjpH6(7Ggx3$MA4/9^icZG57eKZG4<pLcfM:2mxftn+^['A2$X#9#a`AOk.G)&XT.IAOvVClW%BX*1f._0P+7S(JpN8r$^60/A^UD]-g"
-    "2Ck.h3ktR`8G,EpXc`rp$$tX,.l]G_d:mauxRgK8DAG=.==m&sI(#9UtK3q/.pptEOPuNH7s+E(l-PDj4XCDPL8icufE=uUZ^4qInJP%rOm<@gg>k[@RdA"
-    ")3bF*0E/<`@7J4Aq5,S`v7_2OoFiobAw(7iTkE&>r`*8#[5Zl;sP^$j6Z%n_++@.g`M3[I35=((/ZLC4WZpkD(A677mRf3<A9XX`GfiZf)Q)0g,HDL8)s("
-    "Z2<i8#Xm@I+iGp:5R%lqJ$`GR3m>1'L#HDpD4&L%URx'T5cc2Q,H;:A4wWki0&>pV2oXv%'kW43:dac_^t_Bve*73wmUGDn;v,o2H7Yoit<V(pUiQlt>8n"
-    ".iu:UhgpmClwqXZ-n=KWmr,K$2ytr7u(.FJX.vZq992Q@d(se-,SlLJR0&*)lvk/j8[i6_B#rC:+d'83]&EAyoNCkgb;8]A&e)RlR<Esx5D#K69)Su7a:2"
-    "C_+V[*)r&I9o,R],L6v.%D*e5E<giO`Y^CD:,Z`mQuD1h^*.dn%Q3M=:d(d=o6R1tP+9$tivT`GEgiV]XCo3g@OaDrx(depoH:OUYr2$>t/y2(^beqRtN1"
-    "K[8W5;f3%(.QwpoVcs^kA'fMj:/XPCW/tsDovPNn6JFp:(M$8>pK>mSDMP0/S(YXtC:_bfBcPmtm(T:UmAZdTaBo.;Rg-D(%DR=HvQ]YcMV1<KRE_ibxnv"
-    "P^2rk6gW;tB$kIKq,qTtBRB>Q`5x=t@T$[$/Pk<PJ:QE4$21e0wgJ)`6'6EJ$X^#:mxqL+kHX%#v7,C.)oe-7a,vq%Ibra$38eFZIgP.*>T_lsc2@&=40T"
-    "WDW5s7*Bd(Ji+`B.'r(WA(AIS/BoqrsJ+KYi`P7)bbrCvW`2ab0^2a5J3Jbi^oK:Q+]mxAucVp;eR2aSY-=wS_YN^A&_%F/522NpBj9ck6",
-    "<8p[YkQX_-@u/jqW3>alKHbYJ<''K5EdQH:5qHCWUv3tj=*/r5'-kcDV<:I-_3gV7V)5NYdMOjhxMqlW.iOT[eJR'DdlHZN2.S+8X%_H-x1cc`X^hWsjQ]"
-    "BteWgymnU=vVLH25VtY]0=:Uk_9xgX4)uOe:=so^hkL#vuo;SEJ.Wb4jrF4acvl%YZY7Yj;D9[gyERYx98/Y_A*pbC]$JKT%A^)f`.3YR&mi4pYSB0K;$*"
-    "Ec3^C>_Cn*En[U82;rgreHu9%vBb>]AFhZ=a8anVo=Em%2n&fqpKm66d#*)C%],ER8jVJOB2w/3M1t>[OBQD6T'`Ia+PcSQ)Yr.WCwB-Nd9X2Y>7Sr'#KR"
-    "9PpXev8&xBt3mdsVNiUArP-v.&q294dCiR7Jc6&m*+Wri,(wm5MW#a6C':tYl)D(E2>-uuR<B'R8^)_X8i.lC&-;dSu2,QEUSTqHpUAaGT=Jy4s834kW0B"
-    "LZHkIqJjU1Na'W8q=Y[Ttq8$xKj9sEY[[3EjqA;&o05]09nMk,Y(h@ZlV`dWkV2g`MHdZNKg;=Vx>k5UcqA<jJFhmsIOUvjZiJwWh0.'n0bs#8dc,Z1v4S"
-    "ejyJsXJP3nyW8OqvygffPUFAZ3r$XWlca1^5.ZZ`9aO'w7lEtV1I$O.8oW[ZiMLZsx5QB@6/^K5(X&%fkJ).IL-P9G$MZ)HqgW;Y;1b21qr0I)<],:3Kn<"
-    "eLf-2eXDjADLbCnd%>9#SdYmpCsJ3QX-lv<JS(u[f_,fyCH:w;+TivBUg4[N4X&6VfJM=(CI.P%j@AfQVU.*6Aug5l`,TLGT`qW>CZ$]-ObA/S$F@Pjsd/"
-    "pN'hu3H$Y3E5Fvs8+U)T+r9+&t/GjG'6r*t,)E<,kh,F`kgOrn8&(rkR[l:qu1cLEFdd^$tA14>]pKLobKIYrLiQ_U5^MSVHS/q%isGSCB4GCp7/=bG_V7"
-    "Fo&w%HElxQGg1M02q)eN1ES3.$lFhCm$Tw=>HeLakrf/'A^%-y0myC*CdJ^=#,f_c65RxqMffI)Y>gAF]U7`e[yr_x`'oJL$x7[u.e4W9Z:Fmj;KhL.1s1"
-    "dt;=+A>dt)%dOQDxf6::)]GA%yBBpUx;%wkr=4`&&5IRrKBQ_fIj`dsbj*>_ym&bd8B%_Dq#D>/B]p:98,6SJ>E/ssU4)3U&$:*v5W3oKOdSSMWX@Tvd>."
-    "ih[sTeZHKYC<'Fd#$)Vb_<EwF,L5jsrJZ/Ugq0y)rst1_P#f-#CE),_=H9DJ>Ixo_`vv_f4bp6uisbI^&Byy/7]=yUEA^9u3L2.B&dnlF36h+*9O0gs;Xx"
-    ";&kdpHoXkb'sB>7-2]4(adY/A.pTtm]]EGqV0JnengIyx(_mH3)oj#s4T[/I0r+VD#EX;e)f<;>nMUo.=s@;YxcuV)&<37P/1@**9gt4dO_AyK^&h3/Soj"
-    "HsTK[mX$F.UG#,-M>@v2GER%6C3<5OQdt,`rSY5/qoZ%5OGtG.9JKN(RVq2=nKOorg`hc83Ct8Ev>#%p0x:ni13KJW,jwYfMJ43]SoumUT_C>g8QoOV$XI"
-    "1Kp^qJdN3n6nS.;P=`PFEvM/,m5<e*CWQ`DF`V*.T1ON0mZGvKbyH_`V+Q>rdr+4f9H'gj&b7ntN-0mt2Jixhu/T9ldrp`)GF+'5itX(2.4_h7/902fFJd"
-    ">8tG.LA25TRsgQ@U^kL0<mM.7^V+b[OBBG#wObfb50%DDnK)0&8LXy=C:/=mWX;n]bkO&BjuYwTE`b$J$A7j'&^JNhjT7:4<G:_,:*:X+9-R64oA[N*pS5"
-    "OBUp.c3v<`89(`BVm04.6>uq%Al;n[@s%Ws.;G(:BktCInoDEXWg+>a)_cnI#VJ(43Xc9^jpVx-C&(Z-_7dD+^;2YYq2Z#-1^+#%j03pg&9SGY,6:pUl2&"
-    "suG2ST],Xovi]kfeI3^N79hGBJ4OY>IOj6a0HF9BTf.f@(_0FR],j6TuOXgEY:/Jrb6IE=>L,kMfDl164)9oa'I6nSi;deW[*u66c3-2I>7_R1`b7c<T,^"
-    "t#%(1rNJ-jT85^gY<P2dkn(%ea+$0nw_,pvpYPWxAw6;#fvG(G;VY5=/)70ZcHR(vY=Zv%@CstJ7qQZNL)+$1=sYW&y[J3SrGuW+YlN%D&JS]QZ+s7K;1n"
-    "m:eu_f4M:UutQG;1u&U4&YfPq`Dpevg+Aqbct$m+v;7ATCw8c2hqHwiMLu,lTce-d-^v;rS:oiuA,&-F5sRW27U)W-h7gRkt]F;=#1=%hOIiILF3#iypY4"
-    "xkiqt+$4%'W<P6267Mi%in+`R-+p^^IqYvPkPTjm.o&sE+;)[0#QWNUyXDl$i`ipdn8cvB^1(GQ3Qi#cs*wn%a6hB*&HI.Gu6_hrq#IY,[eGy3lkv5y4uZ"
-    "JGB_c8J_8`&*EJ2Z4@QYyXq_O;owWBZfEuj>/Z2S.5)3[7'rqJbX5J+W<0J.VnbG;uvn@*7diSh`ZtNEtaaZYtRLut2PHm;nfSD1r+RBD$M=#1my<uET;`"
-    "e=:t[L@_g^(b.5]:Ve>IKcu+pyIf'R<iqQhIoCk#F8>B2mDPl^4Dv';1BwgJ>CBfdR=36Rc;h%)0V&/Rw-[Vy[CYWwy%Ifs;<2G[=V9;b0'OT`5D*,wo05"
-    "T:BQpArD<h4P,eB;'phC)h3#KO(9YsZcH9rn6^>FDTx9,o^Bg&2(o.yEdsOVnZm=8eF7OU-sjXZC6/paPUuP<bL87Fv92BB%hc%3*l[(h2+a@wG$e-A[N'"
-    "uat/'A0x)4'@F=59wjk2VPKhqF[CNx5b)/JCQ2uIbXTVI#;MensjKb*#",
+    "n0C9%1VZI/0.ADt:L:>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWHRK,p]./4i#bIV(/ynC$^gLvF%+;c,5H*xXyU)Z@uYnHFE*C`U-/8f#`:EH%Kpu"
+    "_&$x-&E<Dpk`4[edH6bM<q2EIt3-ygc$-ft+(R9xAtKV8oa&%'C`yUH/4YXO/*;M&$qot#sKm(x/v3O2XkbPWbe2p'o7@57uLbtu-h;m5/V2'7'fi0m90Y"
+    "r.XA$H#eDQlT*3F25f10_aMUYGwd[q+(gSNcbl%#Yr^J^yyj[Y3JPr524cbSlskFb`3%^Y=EHW^s<T,_)j_Xnc&]DBcv^_a3+/w<RTPm&7>+;;Cqlr8=d3"
+    "W2iS-Y7d9q7_t8@]fx&;v7MaDGV/_aZ]/fe%#@D,2I6PG72F5,K]Mcg`4t+D<4>fA,.Kj]'R^6N5HQau&&@O0Qi4K#%,`mKq4+$DQarce1cE2%Nd)x0bTe"
+    "x)WBDNhoC#H/+9#+v*X%YqOY^3m89;Y-lww0048`,SSsvAbI3U[,k5$q4^Z_ymTwbwV^tx[TQLa#K3tqy3D0-CdL=qQ/]og$T6&WyW]13v1S7h5d;5R@#0"
+    "<=ImDj,wJs_A6,d_*(/>b5sw-$vrKRsFi*D=i9uoGVCWWhf%E+gC1K:+pQ*jxGrPHsivdf0KN,HNX6yWKm+-jAdR4D'27G%u2eqY92FF;G@boI`q]Z[&)s"
+    "xG:<+XhDvJu]IVw/bu5Dx0lpj+N5Rdo'IBM59_B:(#'UqX``OjhV/%G:b;Eg:(2JRJ_EJA;KfM@*@4u76art6J+B0y<e.PU6-($,d&ZH=EI&:vPgQ-_TXj"
+    "k^HfWPH,Ha/v3iOj:[dwvjC3nVna,KnF`$LU8#j6;]N0.%>O3(/'b+F8c<-SHykrG`2aZ$vcyfW@v'wBOgEjp2Tv#>/Yd^2GP^]o[uw]1u=[jeM@p#xOGK"
+    "%9wI%q9:J.vbnxo-%5Vt*)Yk,#o2o5e,,$C=uP_R1kIOcf6F)[qPUyWm(8='/Hqg+VyGP'.KEF97l1pLJ_)J&95F7uWBoiN-udY&[y',5qVm;FK[>Aa]TO"
+    "8y*:%<psR/PoREOQHSUD`>(%&U+Y[+'%'ZJq^V#6fQ+rfewrB+[Fqd7'bi&7JW(^DMxCEtMPHV@M7<'9/+r/-0%wrT'gS#V_S6[[#JNo>IX_Ltc(%7cw3$"
+    "dsR'>P'Bbr%>&jGJ&.6@i[Z7FLRdKYL7[$H3MPA43S'F,<7H$d=e[/G8%:Tul[9v*lBVCb*a0bnd6lqVbvWkGVmBC7%)hWBDEr0]`=042E-vpekFutInBV"
+    "lZoDxJ(bS9u9<#=L^6M_v^^6<8:tW::%d;=X/l[L4^iVL%0LYnpB)FInYN:]ett`wqApo8v&gME.s*rQd&xt09ow[EKoUI6VuSe%`D4tR)$<BE'qUyt7K."
+    "mgvBHs1H`xf7TZoS`PX['];RkRJ&XTmN1MVT'XcoSIJABH+Y^9#QlHgrl_Br5>6(oQQ*NOB+4$v]S<P']G15-,s1P[n,e*;&VbQv68[g&40+pQ;W6QJn-f"
+    "T$cFYbT^36D$A3OBSR/H3O.[38/&*lpw*JJ(*RT#Q3.`J[b@ukkWmD[v.(_TkZScFbjU4K$O;/9KCc#VZE=-(fU#%Xpn3'Pjk:5_`U_,tLCv>^[,jf>3LS"
+    "c3*%*$K3:L[_aIOP-51UdL_I)UU4$ys1I5kB$H24Ak'4RAeAryZ4ZT%lThIcMJ5RE9^Q*2#VITR/k(2G.@Q+(C&VX^XB5dDOiiyX@*]KAUL;dCIhLP'$_7"
+    "_asn^fJ][BS_Q=94JVZU7AL<,kS2gh<8xVR(wrx'Z(WU,>4cMLLU^16kS&j]g(qe`C'[7@U8p2Dnbs0B>#y#*6^^=:[UStJl/&oqc;.eMU]byvWEew^$sZ"
+    "ega_6,CDwA45YE7&pR5/[G@PgcK$:/K&b:[&Yre)d.lXYpL];Mc1Pk3_IwxycE(x+;O&wqMDT7F#,Fx@oW7vO'q2@Sy9DiK4[]kTL$ljPc.+l@9IH0=lKM"
+    "#[&(YnWI_6s3m<Gk;s+CD;GQ1$.<Gch7aS92>,)MnFkFS`K<Y1-jntpT7,'A'aFi0b6I5YQdZukK/_6]93YE>Ct,^0>KnmGAX>4=vx)ihg`6#xxeSqf'O*"
+    "Z1hP$4BaIcZ7EOmLp@1s&o=On2OB4>j%ZaAMVHtkNyJ9Lv<^X5_6Dqn,XX,1t6#,;rq^0)6d^#/e5iSLv9V0ZZ/%b9p`-3(3lLvT->[BeeE/9BrwKYYDwu"
+    "R[hU=#QcggD6XAT)/*H7Pc#)78;3*iL1pu`;DS%]TqM,$abSP#./HhSI_DDe#CC=D1`o-1DV*xOk,XKVVV<b*D]fxV4qe-y`Zf13kF$.v/1aSy&7OyG'nS"
+    "hN9OUahbR)).t^%qfl+e.OBYFAo7tv._8(mOS^7#P2aPeD#uXM]g+iG0rbNq+aiDV._u/K_]owCnCsJPVSJyR$I04SyIbrpdKqvZQ2[BLw78o_u+c&fDK7"
+    "DOPvf=pw1[)iqiUWrn;b;'*[6uL(q$O&PAvcc-WRJ8&=TEK=0_Ef9:0:lw,wv)81wRGWp[j(*/Xud/;hx375wRm_%;nS]ygtr<6'7a*l;A'LaJRqg+<$UY"
+    "+yZ^r^*D+okkrqY$V'SYs-]fN:[CC(NC+NAkM_I:D2iQ1jCJD)vV*&6Zd<@W[.fsa#12(lDoFHnBmB2)2W+pr,5&]QdHJIaQ1dnD_:@*uA-7a5tb]_iuI;"
+    "c3PEb)&2XO>%,1R/(tao#cET+Xn2HGlFI`>N4[pvi]co#vs.$eqAPvKDA49x&C%r['Ft.Z$3Ty>=hT/bWmB6Au2$ev`=Zq$CeMS,%l/Q]v7Znyo(<LN$QS"
+    "_wA+qWu]=WW@`ZJtRuIQVf2VH65@Fu1dvDJ5PLW<qan'4-7aLmM]Fsk:$B10j374ca;Ad#8A4o^jvE4wRf-2T&hB0xZrthfAHpjLZ_Z*EnC#v;#1*hq(/b"
+    "42(*C3ppjl_vj1u[-&N&SM5xQwc`2m0WbDO=h3dmhYgN,Nr<IM;8hZ_']aj/`A12cUyU+Hbmb:RL_8<:V/vs,T0Jf],Ve.]8M4`7IglkEwomG&>',.)t,@"
+    "IhGT'*_4hdE_7X&fp&TwgokW5H:n`)'20(6d(NOlKuA#ne>Bc,yH`5r07KfhSs'r]1_GREg*'#Ulv0c:^#OS`+T+,[(,PgeVHZ7Txs&kWy0K3l.A>ma*7+"
+    "#UZ9GJU$l/WKoFmUr$K-QxlQ/*3yEfsSAo^ufa<0k`WWY%uj#7uB)'-XTU9$5(:$9jV^hy7n^H[QARiyij99;is'$:1FGn2(;e_:GBkmklbY&vq@:9$y#u"
+    "#yO'$4q1I5Z-[/RW;Bpb6/t%wL6Uiu&V)X>Bo)5q)b:)Qhf-ybF:@[N>wI>x&je$tCt]u_$S4lu+p/3#L8ejIB4Bp*rN)3<svxjpG)HS4JEGHLSoU;)C@-"
+    "TdV9#PYTlv$aLFiOUh,$JyMbMSb7T,3*)7D8YQ@15FJKATor30'K*:XtDN.]pIT1w9%,q3o17d,/#PE%x(4R$ibr<f@f<s:txM9L6Q7p:ZF*,G3[_6fB;Q"
+    "C9fP'0jN.4[Dtdseh#8Vf:aY#S@5`(udE;&]IsBWAhr7Z.Q@BToXOpB8/0/FF3aqkY$hRJ:2ZjV)G27=&j>rT74Yu<56O`>]jX='r$56fS;kJc5v/.k2)8"
+    "iDKDCW8Q0fJc-NmW&[wO+)^YY/*:-'3es@J8u0#,B4An=bQ.y%fZ.cik(VvuPr;-IPnm;ADmE&HF8;PvnF/n>uCLkr9,,3=L1X.*&ntOfi:0:#H>S(]:<U"
+    "8ZpckMY&am5Y)C`%ycfN^SfLnM&(8yj;Wlx=Z3nh55DGx`c#tCJ$+CC[%A3TkR&E*lQ`)$`iSb99i(2M,MN_8]'J+`y`5r/]:UqGVrj+pxLrm,N;$u+pMZ"
+    "8[Wk>k^YeVSt_/V[*,d--5-;u*Y)YcF/JlMS%'kh2:,M;g,+G>Zxt,b[`yP24q3+%/.3g9wfddeBLam6dtLRDb,#)t(:E%kF&4b.ai]y8j",
+    "I+JLei&,n1*`4r)SgUD&^>UUjVcgO%fh2.pKA<kI6oR2GNev`lNbD;;SgfJR_7b:pnX_DR^A65SnaLDjaa;m,*e[gcwASkV:SjU'TMN===K0s'p4ILPLy5"
+    "D[hsr&V^WZPP4uA)Fs#KQXy$GZfZ_Z+'o##Im%j3tN*S$k2k@Jss,3WJi7-v40sCVI99WL99v6a/>Bw#2N%2qPH-w0p`:s4DJT`ONXQo)l9:0Fq]`p-kNl"
+    "<Vj4*]@>(76T4S99.3Xr=*vsM=60F9+2p)I:B]A8v+eIO_)8V9c'A;_JN5a'l2AurWTwD-.=:suH$FKsy9'B5yH8(B+1lcTt1P1b(.k^1`yjg)24L,ayI>"
+    "FP5U@e+`XCo$e+$dM8%vZ/.od22gZ'SAgEp<6Z1+KlpZ*H8e9Jam+=2Wam/Z2PTXm[6nm#;J@@4LOT66T6W-aREi`pexcHv)N.#'m8@r/^^f`oPv%E,Q6'"
+    "e(^TK;pN.&o6CW+PYcxNP(j589sGtJu*0[q:c]IJtpGla3cP;.X1uD(1dsD$Pt.(ymNV(^(/2ga;pvE88;vEeerZL1/C;/-V'VN_1.mCLKrNw@+I8KIee&"
+    "x5rG4C`NLY^UXd>Okc&>Geg5,ha/JWY:e73/MP4m-K7K54PvoEiga,bk&SPi[vH##G)eJD'#B`gmSPk.&3JgFo(V-N@N[kNA@a5_K>1-/[%BLKc]WUeT]6"
+    "-IH[7`W:1wlY1lOtI;+;<CY+qcPGuM4g51KFQ9)&bsq=[a(/S+h)I99L0$piT<cL=%bb:71ka<(M$C]R;_R6=)9XAbrUrxphvPZ]_(9M0Ei/g3W@'x9nT/"
+    "N6U.3I<qA^0oED5FL@M.Y<qTDvi%Y2aI%n5%l%l1$I75;UsoGO6h<i27vw<ppi5)4]T]8Us:D19Ys=]cBKed@7$EAAlheE_p]2,4GBsNB9_mcQ$#fYb[Go"
+    "=qcJfZO812S5gRR.#L=cbiVZ^5HOG>+<3NLM%'6#=P1/[u%1#J33uqL+S1jwPerK)R<q0C8sMJqWhU(%.7D^(dvX$Klqp=]ZRIoTY%n5;g1rgigkt.ynL;"
+    "e5r@*Zj3Hvre8[`3ssY07G[jNd;7P<2RQXv4fCVP$*+E,OJN[C5<Lr-h1jDV(5$a^GOU%Z01Zl:<NT`/1IUUJpp^apwVm4R>9=/:,2@A^eyT`nNY/.7-A@"
+    "bykoilddNDY)xRZ$43G<U8;ZTK3bO%g4vqNn'W@.1bMd0RR7#LSc0mMc1sp3AIpm1XnUVKRZbW1(yI4Y:#-dEX.f*_ldM+N25/2ZB/wU`Y7g8h-2'xJwmZ"
+    "aL=F8lY4K50Xq,[-O$u=6<;2b[9tmy;B.rN.Gf#F2JXvy&Ji#F$L`2K(_)37)n&Y;h=og:=Op_t=g*dMw;:GyfJ_fD*^s[@f2F`kO:_vfG^8J);ISToc=y"
+    "[8))3nDW40df+T'w5D(y$._tC*A]$t].HAcGXS6jwQ^#aKf>&+Wlnv0x&e)urHkgxYL*:C1EJ[FVs#lEa*duBqUD[sW2VjmS_S8^Bt5WUIhdegoj/p0qw1"
+    "]lXg%-;`+i=SLP^Q4M:A,.`[x$]Ni-DP&_lg^2;d%BZdQCljKj)Q^,I%OYm)jXKyDhpybNPFslc@v[]Dc#15.6VBiEZi]Cvr:Fw`#>%RHI*>v*-l_L#;&("
+    "4l#giFlAxW4/Fkp[.jkW-7vVm#L+3Db4NKG(h5<.y%$b/8#ghnS[JK5p+m>[#79d:P1UX+`m/O(H_Jdc`Lgnoa^DtJ4eZbFS>+JcN&c6U#)Y/^]-(np)D4"
+    "YnPu5Z36ZW0.W_bcQ%/>tyrCd4PxK30gO$Ua3,m%IwhV,97wgZCfwn#TQ=B$Cj[2`XX*h4WZ2+t`6tD=-m,OOAwuq(J2(,Rl[nY,Ea_2Lq/QDc($Q$76L]"
+    "(`%i.e'w&y$p3)d1]<m<ua_Toj`d&bi@xA4DGoh7]mcTY+]c3Ypc5nHl#0c+g%+NF[*PP3A3vCopl/gxI(.#4,khoZ:g/fDDQtrc==Xu>2N2N#rZ;6Utp`"
+    "KYxT;:pu8EV,:-#:_'%Y2Di#ai'/<yQSY@E6k:QICeH<4cI$Dx(e';%fN=Gmb5p,nV=W>bfyeM>9VR,P`Ej^wS;9/dkirb-_Nlm>D6O:OHP`v'm$J&sTfs"
+    "B9201Sk<$c&P=D`&_h_5Q$&LQP51cdnB$No5'e^R<7a)*6`qrDLu,MoFlEI[H]i[S[>X57&1_tri.t;4jmp)<LWC-+hI[xf+w_iiW1Wx,$]Am+mG>Aq+n7"
+    "C,eh(bdT0aH*5QWK_(.+J<E2iIt-K`W40,WS*arL4x^0LSXrg)r*`^rx](Mn3NZ-a1mJid&VLPtH9=roqL(T2C[4Tei4_hA0APq=^pcw6_uQ@j-s]`D%K("
+    "gJbd]#_&0-_8rc`P6)`%aEc95a+)/>7^>ca*<gh.--A+KD7n_Pl(keW2e5H;)-,cn*u+#ZnEa+Wo=$KJw4CVq^.K.3/W)#O$>M.Q;.$:i;rbZAd4fiFO/G"
+    "]T*d9/=Dai0M^+l:PG6l>Veq9I0ec<nLWD=oW_WUO*Yky>H%Jy#L_pZvdl9fqjrd;&eih]H.]5WKGpB-Ts.(<,eXov[Yn5C/V2<=sd8<3HiSJyZ^G&OGu5"
+    "$==bb7KoGg_$ia=fXiVx_g0N]r*PK14s,==#BElA5^&mvt(l&1mR_$k`_+<xG)0nEL=(7_#$1f:mc2uHYf$;-sQ%r5S>*+Y=^KakhCMqiHB^bL@gIbp/Ux"
+    "HZe;wP$$l3%Oda<okVL5][yKWYDs.&hoFdud,7kL[w<>'2aiq#Bm9.4p9N1m)n`5`h-fu-c/O*##",
     0};
-#define DITI_SPIRV_SIZES_norm 5752u, 11125u
+#define DITI_SPIRV_SIZES_norm 5779u, 11176u
 static const char *const diti_spirv_text_qkv_post[] = {
     "n0C9%1VZI/^f0pJmYRua*79#a5tl2;23L/nRbWikPTHfmv'pUl6@9kK_A8QNJV0pt4>O,)sYY)7-fJ`NG]e3ClboXK[M<K*UqBBvOCQkMRX(P.uwXxnbLq"
     ";#+.^mM#caZ;86V5QKRI5IvL-Ufq#Ct;sO>Ek+sUe2BR/rJldmoH#o[kJemR^Z']C7.65JPBU6iH^]::tHZ)Xpm3^C8Dh.<(,jqV-;WZa`@4dKr8'/$M*["
@@ -72196,51 +71563,53 @@ static const char *const diti_spirv_text_qkv_post[] = {
     0};
 #define DITI_SPIRV_SIZES_qkv_post 4498u, 8520u
 static const char *const diti_spirv_text_expand[] = {
-    "n0C9%1VZI/<DvV@aSW=M@f*7e0[p@8^KL'A2)gyj'b>DK]f'`r`YKk-/yFGl1[@[t^TQC/9USPpek6PRPb,$/B3Ebcq*o>TCBSYjt)1_Ngmh_ntDLiVCDN"
-    "dg]E4ra:k5P-DiX1vFcxnl4Kk/jlE$T5;(ByiV1*nTwc]XZPS5#<gm/bT;8b=$f7cfgD:nE#l0'SLEafX*sc6Es8w)>QMr<@>T*F*%`.Md(wb7/YdKx-N3"
-    "/sJ(fUZ=C=JP<*6<XSlHP+#NMv%tXh*+&$0gE0;Bs/0a>T,N2a98lnibHn*rWygj9EE#jr^mR,SJh-um&_bVL'pfDwrxqR:W6lBtfi7(h-As.jubB<^-@q"
-    "Z]Rr+ER,qL^aw:e=#&a3IGxuNljE)K*Bu^-Z7qs(-'Kp:iJQjL^NNW-F0tHT6$0j8>33YA#98i*wm0S[)lBG9v)k7J%+.cVgppj>]=6aZOL^U/D2_X1-,7"
-    "c5a6J$vF/H1mCLr7wVGYQM_d8rkOtU90:9VX#Zj6-NaJ+xF837Eq>6V-$(yP;3=hg.Afk]457Lna`KO'/J/@5DsQ'v6<3Q:mChWW17,Wfr9ocQAY@ciKgA"
-    "f2B56h3r:HyUEV.Vbdq%(y7&_m[mUZ^wvIDdl$+3<nt(3S:VIW+UZ/vkkpep>n5t12o#$:fUn2)DUvTr%8-5er_8#vXpxyeho_2@B%2*QNHDEbgOL*>/e>"
-    "3`rneB*Lj1DG'h8P&T.:Ah`P>y'N($.Cy=a)S/R4khfGbnO8a4M@2PY1hU)Gsd;^1CA/VMLs]KO8GYiJQ4-h7YS=9'9;A/hQl[-xXWZirCa43eLG6g01H<"
-    "uKoZ0,%0X=5*E-Xj'eT1V2fBW#T`1'reK5ECQ9rHFv#-Q`SPd>lO9sRJlZo,WBZh/kR]tSOl+77@CIvZ8pH&I6Mm21<6qVE8F:o`7DCk%5q_R:[vYTd&vZ"
-    "$kkyS'9MI#IQ,jnrVpOw[;1D6X/AD4;+&y&jFus6)B'RjW^7ydr-gTuv5Iux=j_vfqS3nbTo'`gB;_l*@U@1Z/v=IiV#gDh,7e8QA/ZFuF<e.g*C-L810O"
-    "mHb_h9AKGsoT]q'Jm`O$:&QD7^81`Bc4oH#S5nE]U>WWSwZadv7>HZ5Ij$,R%h(y+E6/mRv6hG[G9:9O1%_[<s$&=JB8FHn6^Kh=g#[dP,)d)L][@SWwmp"
-    "+&5.w>v-2a#,-8^S)W7UmAPr#@gVl<@:g,Vr%9`=N)S*eNaWUmpUe^m]334%(rc,uZnJ>OS8*-gLon32<Sm%MV+_LCZER>%19@7R,Q;KLUq/:W<0:XmFq$"
-    "mEePP4lH<ra#KDs/5/GYZ@K,T[`75226m:0-L.RLXi:avfPhHkS-,xkhXnB/s5mk-yUEy:Ir9cBY8VYC/A*(gRT,YT+Cp=@dXFVpM]ro1i.LCKkP<jRg,b"
-    "@wP^*LLaTAHsOXZBy<:4v;g.7mhniB9SS9<B)>&3MIXpKQ]V.iWd8:B8F=tya+AVnfORmp^YV$@kTd.$7u[[^o6&KK&R8--Z6M3q=maYYm]UYwUbtf8-&K"
-    "Yb:ocf^E:_3/[>p'Z2$'5P0KPYt$C>rLm>T7kUDK532aHCjAfctY_8k82GWfohvCt_9rRvYsugBXarV6chLT1+UD(%n#wPK3Tg[)2**CP)wNDCOeb1kuv["
-    ")yHu)'p#Vth$HT3%l[@NQj:88Ks7nM]$kXAmiWw>JdvW>/3WSGd^as#eH&QB=LutygfCZ1c#Ux/o9(HkYA>rQ/7KRP]=;kZR.7@Crd5&HF,hK@KE<f]DrB"
-    "tI_W=V*vr.y5+0]B^:I#<kFY@@672ZT&,(w<[G#IK'A2rQ#v[q:RMM^I&'knY'xO5x$QNfA)gOGe/vTSs$CoJ[uvMg]s0wFIie:G*57u%cvhX/Rj*QIiIa"
-    "86U9MZd9KQ.nx*]QnMj0&'cEd`JP&<+qraIgB+4/[CBIvx][&]8IG*$L_<kSwf&aO87HQ<+ZUFCG#BR_i[W7frPI4pxL2]oW02m$*98)Au#G]o;;yR0@pZ"
-    "J3pni@0SH+8o=mc(M:8i.uQRaphs-j2SwpZ8kWNi(lGQ:oI<Owr%JjmR`JWv_u#djibm&:(L$LfBA^rqJGGuq$:sBGYLw6qZxh:7r0CNlL@(bRe*2RBV:g"
-    ")t.aS/U10aTH8KPsu`,^(0)Z-[fD--0;I%4nRf'45q4'Mom9wW;^^91,dUw@VZJ4%]^^6DZK=gGkOvWSVoR'ZoYJORoO<QUp]E+qTDa:QRLnUp`8#o:1U$"
-    ">SinY@ncC<uvB><m+im4SDv-kL+$[RL,Wn1xnQU-dv`4b>kP/Tcf1o'RxDNfmSooApNk2MhR8X$,sawr4baHi*io&GyXX',g+T:TPL(I8w(g<g5GC-Si(D"
-    "<<K1lguyPI;cD+Jw7L7;%J^Gs]];9Ac[N0Hh#MTa-XNTND[x2ZYSQ4MD-7X#Fk#(:Y$-W_1O,/.Csji>L;il1,0oqW+QC->PYwn2i_J/`)mE>U,=CT0RDF"
-    "[8B:yH*4$1n7I2'LOtrOrf>eeQZDs&F#>.i83;X8J_hof4L%_-')o8Hra[I*)MHy]ucCwxe:>bNcFtyS%8G3jJ](8_FYtUbh)_ET&%8:cTuIrLs[mjyqRo"
-    ",t4/sR*6t)E-eWhRRiQi;VPmOiHH%ed$t6]UNQt3^6+V_k3fY*MKF7d;m86-%Hf1bwdg-tx)W+l'oIcJ3<e8OHH>@B*)MpsU4j:#')`rw<CvS3tD9d$CmZ"
-    "2oH'TB+5C8[vAS4YGSy:(8#ZIUF94s*O.e]:Ic$9;DiXCOIa0,(=R@lb>a6H%wl9D8fq0TfW+iAG8L[[UUIM+2aO-C<scet[>L_8P7xfh<l;UKd4FN]Hm("
-    "w0j@jrBcN6PiG+,(1d4y@[nnAq9.>[<;8D%SDJEBQ`2WZZZ%'[1GfOIE0UsPW&4ZK(8AO%gS#C4bGmB9w_(6r(SSykCN,yb-Toq70#&+]bvJ:/hhpym4x>"
-    "/ZV/`6v8wa)'L0=,7L849'pCcJT1Go.4rn8eNbwLq$fdd^Gt0-fY6BLJe=B^NcYa.ES7&2(4d+(<]c[m@2G>t8U#ZGAupF/&wsxV7twa.;mLm+2f]`rM.V"
-    "1$QJSZSy^Ie76Iv_PR-=xov<p3-v)7HYLSbbj*,s>tRw69va/<1#/F==mAL2Y[X_AZ78yIX]N4k`:O5.4*e-ZhqcwwAR3*XUe$saWLPgoykqomf@l.Fu`r"
-    "T<rfr)XiD9V>0;IH-nXR>)d@Gh`>pAqFZ:5m)b<6e)MuNq>]s`*K7(+EEk_HLL_8aw_V0*B`>htqRH*q=h'-(KX,Br5doe$d]qX*wv#^Z$jlFRWf[LB@nO"
-    "5G46PW&Eadb@o'op[Ya-E8m&-rPodDWa97t3N+FyCUW`NH^qHFts8hPI><48P*TGHfm(uosrGO&O$VPMlntRb2ngTD,[&76q:_GaUwXRm&Z`TMSk.EY[fO"
-    "u8$yxZhQI^:;R=f%P]S&c*Lu9uvFeV#4@T-H^t)-7(g)P^8cP;(15F*<B>Te5lhfbQ+aFS0bhTN3%=d3LH4$jxDo+KYMA7A9Dv,w8L_O_hIq=M5mLowrSJ"
-    "E<J`f+@tV)446HRO+nkoiL30bPx&`$NnHnQ]/3liMTbDhYqR/ZSGd8jm&b.DZqdh='7F0mw5y9e,r%vG1AT5`y(RIGagolg3dKmCmyahlQ'9@i[>TcPEq*"
-    "K:m0g@kK-(j[u]#[3#E*FkJ5t^#0(02b,1rU6BvPDW>)^=.mbH,ILMG0$[U9)+G=.,vlN$[N[XD)8@>:Vnx<bPLkl%U-9:LivG72#9mG`bu-OfYU8ZT_W:"
-    "2DJsj5+Kc#e#JTB17N^N-tN'A49vcYfAXs.=GdR[eb*Up*G`S4.s_h11o@*Tn]#.[d]+kXN-Z`,fa2@F<qwTrhqhdj&%^&^RZL+2J1M95LXko0&t`<fq4-"
-    "fEu0+X(%xa8/6/$^mQ3w#;uR.<NVJE1K0Eb]dtJ>-QfKcu>]FtGNpQE,sj$xUob(v5DxQBjQ7g;4@kRefk@nSP3^;o15QdcuMgs'gJa<gi",
-    "6VsdIsnwco)UXJO5XY,=8m9$q3UpnOcvC9PC2nEu@VT*[An7DbXn<w]xi<V5$MlUh7cTDCA]*BucLm(A,^=#`k#Rlf0U<msc>5IS('%to^=rK3+^f[G8XR"
-    "8Nec80Ht<h0w'm*[D6pf[%9XBTvUx2Q1*9;D^@t0-asvFCt0M4hetlv_sds#dR6Ch3@])tdsJj6c+(ox&maw/35'EX3Kq*8IO+W+S6SDv;T*O(&)ry0tJv"
-    "20@OoBgq-$QijNkR@YD=u]`iGQ`<mdtwjI#RxiZp:qYdAT%M217HLMD/vN_/f5-Z^KF[-YN-p35/isCUZcrZmF9CH.xkWuc6-HSg+](vZog-8wYVZM,>#k"
-    "5*kb`#rdo>oJ>Cx%@3ZM3Fy'TPa.#D5Nmq`[`bBOVyTJ]$0Z@lr.%>2p2g(@C-MbtN%$VQ(.%RjJC&/#IVL0%0]D/C5rZTtS+9P`mQ$5rlvL(9v&tDdmWs"
-    ",7i''h-lku;ki(V=3#c6%%p0LIdQ@.;B`]]Zc22GK'fgx7hPL4R30aIJx*9-^qe1&=8&i%F>f15v<3,WRPbg]bEumO8JPFk39&tZ;.VH]vQUR-g=stYuts"
-    "E(f[8oMms(r35Z'D87vd30euf[Kp9vdUGj]N@W%$s2b5MTPN4KF+*TsG97R0n[>i0UPt,$.o]p*_/G$MNV78.B&%=2fds6v:4SMR%l%fC.mNc-,;deS($]"
-    ".Z/Q(;.cnr9J3r2c$'.cZEj<,qbT/c]byAjRaTTYB;kcCXW8gWO_I>HGE.MbeGI5PU@bL[WIjoh<$>$wu#]fYV7TP-&r)t[C<;Ma@AIq0_hKwMhgnYY^<r"
-    "hV%=(*BG:2)(W#dQ*'F=PF4Rv9rDIRVXnCZ/WKtp1eko^_2+)A+3Vprm7ZF)-;47io7Gr,0NVYvS1EW=c#]bU=Li2C)LWob)j/pj0^1gJto[P_ZaA=5BuP"
-    "iH^u0KNwsc1:TGRf0-h#)Ei`Y9G<5hWNWcC)m([1q^/jGl8y)##",
+    "n0C9%1VZI/,`vfVpGjl``Rtrp$RLQ5f[xvp(d'VV$oGY.4d.<AgpkG&<4&@fr,r/l#]UB8=t0S/wo%SK:D60`Y/*1<UL*.PV9E0`N2Yd&*xau&gSc9w8IC"
+    "A99G,T=_L#VC1O&qc*Kt)DVmH2turTr2XD8#0AbZ5PA7+S8.37XG='UWG_hE>lwDEqmV-f=rBb3y1T)_U8>v,[g[D5AI=7Kichj7xES$G/BtXU<TpY[)Wj"
+    "5&vZB,d0a.gKmOmM3E/afHxO#1+GQ_&Q:>7WLlXt$5>U(IX=027w$kGhd;9niWhd/AZ68E]&@,BQ9y%r=bD+N&iV40e3X3Z9`Db4d=NVeuvoq]8Gte&d[="
+    "Tmt4UF4NG00hS/]VCkq$J=D:9<YrN'@I^g*C[<TAg8pHQ-U3)2qjmuXS$WTC@D[9h=_HF,v,H4EcO:5k9pbwo.`dtbH0lss,HVu8,[PpI*1)uq^ruBjMQO"
+    "Jpv%jGprA_[)TT>ZPnM_0QRi$%)e(AvZbOiU,DLlS@B-erdb'pA&O)l:rK=Do$mevZIma78<ACRrge_`@9o;6QN4bCw62c2-Bn*fmbE(t]NcC<^Rj7KeuO"
+    "*#:G=^3g=T5NTrp3j,aiJcwbLSeQBHByU1Aj1%y,aSU7GiS)-B/NKk02DDs*M.NmUd)@UojoW@;K>X5`Zl3TcfwJG>Fp'&)<McD>u0x<-liLmDE,Htah:j"
+    "WG/>Z%>)=C;7gQN,4bdPWZ_lN6_.Cg1(N8)JDOSt4]TIdg93N$QWRvQ]p..psebAW+2_BeU7k2@b]g[6@)uF2J+x_KS;B9>%=Ar+xDij-<.Ki-mdK]4sNI"
+    "o`8&7Y]Rtg1jp<[I;NDV._iIpokmO519IXWH1'gT[(do-1Pet9W_Tmb;uMMx9#9W1&:Ed0$n^)540YYYe9tBTeaX2ebf0>UW-%`FeN).;T:NOytv]R6HTM"
+    "Lc,y85jcWVo>`/*#Bo8'[2-sIc1#]43`SX,@Ow.W(ek$R8wmad+W4Jvc6`XJe4wCC0KGXV56Wau,yAY0opS+33f`M()1^TZaCA^DEP:fM:VaV8ZZ$visVt"
+    "tihs<uOd^[TRbvMyanDWD1isEJ[$]6@I8/=K]4aId]MOJ<spD7<&JBv1^B3O^dMUwR[-h0hbj'UFLTqqlnNrETK[VTWSvJ1Piub#v>2`gZP=+tG&(5A`9U"
+    "6hfZGLi:_EIr00-]fksEIvRsUD8#W6Qnqxb+-IgM4<0283oe#$.+m9:'sFkJtq:p;F$&7ME'k[....m#r*q$ZZ[OhG[K10Z`iYf_<h'aPSYr)jkF'A.#c`"
+    "_-H[joD:/%V'%nLR7P*A<lZlCwvsVhA/P]4,d<V8kjHJIq`6SFkSaLvFj0qhKvW(n_FR5Qd/I2l97Jm0wR38h`4$wHT'.R9L&+lD+6g7]ZT7FLoi8r9P>I"
+    "Uxh/c&/Cb'o<eVw8H%'*IEFapP^=`n*ib4bk[,Yon2jDnvWbi_T,3_3w)On$vG9Y3J7NKN0CI^Nk9/w2bJ<-XdquZi1IWIv#Z80<#3+hpfFK(p%^QvRls,"
+    "r1m7^OlN>YBS)#j4HGJh@#fA$GUICW7Lak[Y%b$Z0>#Ia/-'_yXZx=X+=i,=;1l(i.1T3<7sB)Z/g6,;Te<mE0<C3HG3nX$4cdbuAV)V,cs-#]g,=R^t)*"
+    "Semy2lMU0&N0d#8:*d]3MKBR=3C]O4]O$)8VA]X#duYK:GB#xY`^H4K67W:7B^>8qB:0mLAQ-8L:n,OnCU]bH1=MZiwVSx$O8F&&*w6AyEg=5J,%(hPw#A"
+    "(:)5h=fKiUR<mQBSWsHmfN7[5Bv0=VF[XfEjZdgXusTEQ0d;BJNCZ+.+==:3c9IH27<7%mepr3f&jMX:LX]'0Q-eP2S]&]67U>&Rw*;MMZZXSWt*x)Kcs&"
+    "N9sB2(O))i'kF_.P_QXVH[)eNQL-6lO^h,v&ND.mXXP9+IbjsQND+YBDq/_sK5_3F*Dtt46YfPGDK1-Cxb8Kte4>Ypaa&tDcIJH2j+:l01r$Zs,nqNUaBA"
+    "r,K9'2K-WD7*mkW9$=EaAb,%<Trq-yY.apv-#lMsgs*1CS)U%iLw)rV$Ri<a9J>41fs/=O1FBg[(@p'HHy3Elgf1ukj1Af]Jb;R$V8xDmt$e$r]Tjgry^$"
+    "]L.tR*g3HHR.XpT_wwNwY4d/xoP@^D+O`v2Uw5oA#i2e.W2yc)Z4pT'>=s5khMo$PR,Wd2Ho]$h.^S1<](m:5=JD7$j%,gyU`Z2f[.2[r#-M6XqPVi<Wy;"
+    "HGLH5DT^T)I=CdKVSB^m0F]Lc.QnJvPM*7lqA,,D]s(@Qd/53wW*='L.R#VKyyBqsqtsL6XDFWo@7j$xGVqjeIuBb-$7s$`76.G(9u+#G&mnn:#PSS<g-g"
+    "cw.%Q%&k_'P(X9D3y:4p.sU5:sH<v'GE=Ue%=aNVdMF.D7NgF_FMW.Qq>F4CA)YUNtHTZO%SD,2)@b&UAglda0DELY1/1.seQrQ2P)$[+>p&Chqm)]Wd58"
+    "5iokJa`D`PWpGcaYd+)Yt>qJvLeygyO22=aLZkXG**`6,2O7t%9D9Rs)%7qK=`'R*_NZyhP5n@cdK$xp9GnH8;40Go4;MoB8hO2EiJ*F3N'MRoZdna:D^n"
+    "6g3pD'sYE`Y[8Qsg`Cb*8:61%UZ_5%uZA%l]N@F=Su[rDp=VT_ivoVP5;iOKOXA8(WiZuFoBy__;.cuA+/4VV)(>gsO`ND)QP,4a6<*LFg<Qp$))uqOEs."
+    "3Gse=`K@XYoc-/b(l*>[:h_m4F'Of-]^Y,'G4aCwEyTn&AFKRfcNkwo69T0xYm$@2+=7IW1_IPLW^3UZ*<jgGi,vEcl@s%FbJWQPc'8ELb_mp==$Jub.S5"
+    "TL3_a=i;3aFdiKiYa&G,k2m>[6Vjh&ve/YQUAY_43Y`wf*IP-T0Sb09Lv4Jmja)%,O]9i4YR7:H=nLuaFw-#9fF[R16I7]c9K`NYF%/*SeX6=I_-Do*y%M"
+    "#C=ep3NRg^(a(6;_#eyFF4Fxt,aD/Zp/FS7`SXX-='4BQI;sO)Db.ZcX3EE3)H`wK(w*qdp5R$ZE4%rkjNdnDd3DA92f>r[:P,.IHt@#WZKq)PXgSw2_E@"
+    "=89H6wcQCHsrG_DbN5&SweulU&f&`JR-bKQ8G*sA@RqO2H%'VcZ=cY*#Y2'Za4U)L:G,AK74$'I@I.>b1C*_:FCPXgCMop,0DuX'B8PL285Uf@^g(N3NiS"
+    "1yXM(Z[Nmu>VJDYHw[&F.Vk;H0,w5]-[giRM^(cnyY.Ijpy<k1<pBli02_%SYNy3'IXbZ,aIuKZM7m'5wuh6CR96kdVpc'6$wXqTS$Quh^s),^rOT1PI8F"
+    "Wq,@NJ=p'j=ITp[E_noZmfw[^&rE9v`hIu<ZP`EAGb$lvC:mTR4^a2aMP7-/Q5yr`#2MQTevV[fMxgE@mFjT,`tNx$ITqZjDT>>fGKPh892,>mJQPn5@n="
+    "FP=pk9K]4+v]p50b.13>Y3wI'=C^^(><:,NxYpYVgZK4QmU2,oC%K[Q5p,VTEqhbG;62>+P7;SdQQu_p90X**N)MV7]MK]u.(GGaa_W$sA>0SWq$`=Mrvq"
+    "SdXVA9r<0XLh<8GYe.Xogw;7W8Zw*H-R`@.8Awd/yxWVe5'j1_,RUNc7wHT+==ch[1t%xj-b2eSyU>,=[t4kH((ahV>vYkIU$8w:FLahNv>+-Ydu+Q>`)]"
+    "(A/bDK7R>HYrOa/Wnji3;/J-mMBDtmP6WMV=`+0Cca9^7:lxm9TcP+Kd6ItG+3@lZ8Uaj)OA`T,6a1meM`Pa@e+m5e*^'/C%pexfhK,R/q3_XVZWmxxaOl"
+    "I`cLsFucF*W;w:]f,;-Y;&^^-NQWkSj,#mUWuRXCK7dsyIQtNNN5AR`T*^Ej-^VW157<[MN%C3)YWneNAwn@h4rn>l>WPT[q#T)xs*_O.UOXLLT3U&'Z%f"
+    "260%j.2IxS]y2,-=a5+Ac_c>IsT@V$=b.B$hlp)q(_[7X1T^F7>b[3w(d1BVUo[rja-#7AliYlpS2PDSs5q)3[43BbK4=._$PrlX/d)cnL",
+    "#C<,T/p<wS';1tvjt#Cv(4:;SRBO/_:ym,K3sToF%iw>7'NtrXM+=d7`#QJXfPpDNBm2`<CAeNf*:@_j0qda3cW'Q/MkG2;6H2Bk,a.9>LL;Fe&c-`fND]"
+    "dAZ]$I1Y=crh(E-4sm4I8sY<@R/dA`BUvFuOBolRrZVguI1FDR[HTC=K>^LHY/CUB/TG5cK`KZHk$eP;$S2/%a$5+>j4rY[B7q88u:Q'vU`_0o[U(]@1lF"
+    "J8J<of_M&,>`d>@a'h8Kii295%l`.,9#72B1]@E1T^64Kpp+AB02:l#K%:V/n&CGvX;%m[Y-4W'=88Vkj@;1_%OTOMS],QF9tMN(n2w.P[c6f`@3hJkPiU"
+    "c6]0JHqu=kgP>T6t&&ff=%P7R)FyX>WPoW@fIMVju^MOj2,8-%W`]@7XCgs^GauHmg'2uD0]B3H>/iM@$H9-SEQ-:lZZ(]2HSCqu0d+v3qdp=%>U_Xr0#Q"
+    ",/06'bMoK)u9m5sAxFlcSukW%oT@[&004hZfMII*FN=VAOvLPo.%,KBOo:IX%mPJ1.V_btS5U5xsc9udn=c(Ad;jY`gF3V3y7(TQmV5bvRyWR9yLM</QAC"
+    "<n7X<C@G_4qbu>U]V6mfptlU5J>hTJxqY%p-:=7L^Ic#tWX@Sh,a;[ps>V#H4Eq`f,7Mnp2`]KDgnFI]wIhHK''hh'18q]'/*H4TP8Y8'8ZFoGDBVF8M<C"
+    "v&8v[r(u&@#%I(lscEgTtma:Pi4<:WIeZ+ne8Me]`@O4f>_s%DFahT/8c;AF(gPrg4d-;WHu%ZkB5i:$:WcT0LcQV2b@8LH48B$oQo_1p1CANZ@m<Z5Y8S"
+    "[or3[%vl>.iVtbUn(6aX`MWG;c%HX3M.3lQoUBjQIT;A'Kn7W'W@N3xD$H8<>Op,0jGiR]4+(#V@G+GnLxa&s^K$>-/5fIQZpZ>Zvm^/qww9+w2-Fa5X1("
+    "MKB=ZOAP&LLCb37+o)9W^`P:b,]f)6Z8ixhN[Rv*W15s(.,Rn]O=PRmPD9JQiS@-la0']<FDI,-RT=.[nee'IuFVhCv^T9..yq6bMPQQ3KJ>V=%iKJ=+H%"
+    "L1(n>MTHgy%v*v9BusU-+p+6Rl9S4[Hxp&4ATM-=cG]GL*O.N%ikC:9g^M.w<F0m`ZRSp_.e_#%8wrpg7_H<QW*bq/vAm_uwFZ3C6ouY,'7p*%MeP'q>j["
+    "&Qv@44=Aksu7VI^)Mi%c.%@-:h9(##",
     0};
-#define DITI_SPIRV_SIZES_expand 4278u, 8195u
+#define DITI_SPIRV_SIZES_expand 4462u, 8554u
 static const char *const diti_spirv_text_map[] = {
     "n0C9%1VZI/,a(+sn;DOaFrODXK^hSZIIvbK.y<LByeNMSal_y@Z*B84Mmk=hC#YEOpUQZErd#cdX&R9XA,E5pH)NT2`Yyd%_+;3r_qjwS6GsYgMAR;$XAw"
     "ko-@)CKOm0SIv2.oo(f1*rLwIPHnbLoO3$5[=-_F+<Y[v-mV%WKITe&/XW;%X_->hZQX6Q.f]d[s6OVtYnOeo%ZpY@#'S/%-$1e=^Nt<SRj32(f,kOW^N#"
@@ -72360,48 +71729,47 @@ static const char *const diti_spirv_text_weigh[] = {
     0};
 #define DITI_SPIRV_SIZES_weigh 934u, 1508u
 static const char *const diti_spirv_text_pixels[] = {
-    "n0C9%1VZI/C%xl^BmnjZ_+:q,uSG,Y`l`'2+2$2i>No#6Em>NB`%la9:8223^<4yASbcTShh8Re&Ox6I@'8m7Ckji`#+Myd^dSF1>>rJAy*rP>9iTE9GPT"
-    "8NQyaLg0#Keu4f%X@B]W7`B*l*LYZdnGmC*]UWYJ[YOw2LjmN3:6&Kaf:H%-@'R-RFfbLkH_R5_dGS38AGJ@9M^m++&#Enmd-bQZGKwHCb(mKXg8*/hAOK"
-    "QR8g3'd(cK,9Ct'Nf;3.4ZMDJ4,-WMH[_u$2/o*.kP(a@Lfqi%b7keX6*6PW&fGUuSL.I/wb[gtLxHfXac,XcU%b#oE9lRNg(SEPJra9P&AyZ_f44Y$-fq"
-    "$#<BxgV8,#XSc^Ad6YKZuB,xKmtr^[%V,xK`4O%AX+P/-5u*a7s<&Ic;>y47s%&FkEAy%ppu-Y2',qkIa_^gVc.K@a1E:BhMhwU_+[P5ei_KoLqS%gHul@"
-    "#MfVu#Nd0a.o,ujekmJ;@y[o)ljC.oj#-fh#TF*Lg$4.ajBlNvE0j6m$$&Qu05'%7GRFGJ-.j_xw6t)/u%6aQd+4>rF#N6t:L2Tce+wvrf'su[(Wa1AjBB"
-    "nQB+(`E$7<;-OGpEOGROy4S_jKpv]W#AQemMY7ms2CEK/&dE&U*rtHH-d8cmJ#Q=i8Xo()HA`B/,+K'OxlZ`uo(E;eNlb+,xfe4#W5sDXd@;$Q_XZP(`dv"
-    "hk040pQ/qfG[m&AeWkU_NF[CjRQ;ov8>$&j-aceEaTB4Wr0n8k@K)PSv7qpH$dZr@jg5A=;)KV`I*&N;X%w0S,;vIhNclDqKr<,*'r4:s:NH:oACQsj4iW"
-    "f]s*8]BnC(Qq/`md)Ns9tOeveRn+6tj4b6:Z&ghhpw:9>yH.s7Gdk`;FLm3[/.LrI]@G:'$PJPS@&c-.Ld^S@5jRSpjin.EMD7q4icF(N)FLGV$-8j#G%0"
-    "D9+i_VGhbEI]W@65>`^oTRlK3GDrF#DXLE,K8Hw/@IZgi%O[2=*E+tS^K%Io&tsA3F.d*;<;xwJ#YfXRue.]qq_[/DL/G$t6GrX`1TG_En,-TuD/nn_h7W"
-    "2+IuA(0g7B34H^]4^pjxg,dI)U]ZJ00r@]Oph345D:,Z$kg]%6y':gi0%,N&&(pRbuK73H5:&k(9,&a^$JYAqYh6CPejd,$r.=4'T.`62]lc_UgxGb*Xc2"
-    "c]i=ksvb656Pg>KJv,7O_TUPSjiZHQx`N$Hf6HKo7I-`Q_gDh>kyWXM>&G)RgQ`sbbfco^PgEL'DkV593S8m=rE;,''hhdK87JfrPj':@Cj%(kPr8qIu5S"
-    "YgD;v+`nmU8P#G0]2Qbc>d)HxUj0mw`76)35Ee.-][//vKSFAq4wRq&;i+*L6dq&,G7Y;y;dYN)-2E(Ua$lO'(7NTBp.FRm0suU3dILjRQ'F@/_AbktI;u"
-    "-/Qjo)+rB>$k`XW>ot.gT<[5J`P4^H:o'dFCxvmMt-&H<)3uPs4T_=<mo`SU:(W1umT`FyLSkYBS6yMu:UsiaJ%LAF9wu]3gpLbHBK,ZsJD33)D&*HikAb"
-    "rJ9@USEakmiiQoJKMv2D/gsBa^EZq.b5dg9A)s,w/r[GcnjR./s@GF&py=kh'f0cGB'WfDQIECfVubZbVstJ*TY[.Mk`3eV*wmu/HTY$yKr5l&sx7s<Ltk"
-    "p6'MBoSSi>;bcOqD0fqYR(EDcS^#ghDpf=r^6ni^B+rPdGLHOKVg857O`qJyEym4lap*%VTF8YAQe$IiNdjcCL>;SRv4DX/Na.b;PXNhx44v>IkA&hAuC3"
-    "7Dx2H4IJ4Akpkkt@g>W>W(5.k#,P<T92EtRoQkEK4K70^vco2WQV`d>vB&9l_jgQKyX`0*YieX</g)S&jx*,'_J_Q6LVcwiqEPmWVQYJl]SlL+7A:]hQ^("
-    "aV05c03%.@UT>;8(&-IX*>DcTK_M]g3c89r9$SmB`k^Q0i0QM3LT:(&f`p'DQ])R[>,G60ed<pT:VX+HK3]:%lL19]c`_Y6.m[ui9lOhVR3txK8B=[mr)P"
-    "_ct9JQ6MTKZ-=T6jhchAba@_GC+;[/5:X)Urn+->.4+vmUsWW0:'B>WT<6b<6(J;x1fpjx/5wg4X'>_Lq'dT;igf$x_B%5Mggx)gq*;d[/CaK].1J'IZ46"
-    "v>:/<fm[W:J&w-t<#]m626Fc>maJ<R%/Qwsmx8Nj*_3+beZOCr15NSa:o@X11>bfmo48^cju$OS2V5ZHn#^q'R>m=n`[ZmrZ/-o_Nvj6vcm`:[+ke.T(,-"
-    "@UEwvyI,&d=WpB$<E>'C5k6is6Rr9/Krm*2h$GQ=K[.tH[fn0;SnjeQ:9kj:'1.lSb$($4<7OD)u``P^$IJJ(NZSHt2Xm=YR6t@t&hJnQ[e]3Vm:Ufl#@p"
-    "9aHK(^B,ks`3f'3M932CLQD,SY%e2d5Q/7=ucXeXOf(64#;9g5LT@o:(gNsN0Go++Hcu,MxY4$&y>ZGFG=6I`sx^,k@#S*]`L1Q:E&>No+4kRZq$x%r)>b"
-    "r(5$.vc#+kpZGQ^1+FOiR+0]6fFC)&Z>x&J/]q<a4=ZE;tWNx`-jp.S+0KFs+dm7U5_m0v^@-pP[fq9jJLI*7G=B8Z]0`AtG8V(DO)x*nmgR>RC.+f9V2W"
-    ".W)#[SyN2FuxN0$E*#AfA_s3i[v%7d__/kqUIps.WpL)1hjwq/V+P``X=mHi@YtJHv6ybM0NK2$t;U8RaY+L-UwC6n$s7NASwU$Nk9HfeY@yc-GiWc8)D-"
-    "<iJ'P-4w9+&7yCMdl4wD/uT:W8.C94NaTlDOg@_TPYc=$@YI.Bn056h5hQ:#`=#GB;Hnlfgr$B@'8mb]p<+Q.M@$-A9DbIHu#;ZnRmf0(Kj81DD=:sJT0R"
-    "s@EhOI,pV266wgh.`&O.nfAsMueme@2Dud=`*Rq4rLN'*]l^my-F-jEO*/IjwI2WLc-vK5Hqj$jI[ou#uKZ>2nJ(CjLlc8Pr5(&;gC@H=W&&BR/;tGyd(:"
-    "Y#0pL7SgJB]>I&v07r)CpVl%a8$%`2N9gq],M(_F0w1@6a;[KBE:JKe.L)tT>x^[U2x4X/*1]W/:ipT/VH+M&0V.LZeZxeNxr(wQ8lrP(^c+Q'Q=a>]`hd"
-    ".kRf3'8)L_aV.2oiHb.^b2PlC]V:J'0tD9tMIs$*oEB1/*4M*%#w[7AC2>/_jSyi<V-iHL*1/5K2'P@Al[swJL+`7Lx7IEfK>H.Y8v]jT&,*J>vh6xmG$O"
-    "a,p-Ondl-f(ek(=*WeZ9cghQ@xD3FT_Se]usGifSf[4<N`Z-D&hCI/LN8TZ&[v8:6X>KAAp_gKYkIJCH93MRPRqY0__5ygSmKyUKYVVIN*-H/pl+)uy9YK"
-    "G'3pYtH<$uK_JqN81p<GF;8[FrE8>4jBmdgEIdBU`Fw0f4*(3lLYbtc0%:W6[N=B+5.pac]L[L7cr2;lle1P,5hx,y)gI3=XTf__tWwTi[CV=Gq8g;c>99"
-    "/VGx,n2:.AcEUkR%$kgyooYZ'D'+`GELC7X:I0(b#<FUJTXIr#18n_PCm@Im-C64VAxr'Fr;,fYD)6p.aa[BT[v1YW@+QTiP:abK$TU^e&WZ3gfNjE;W6L"
-    "^`D_#lfl:3kmo@&aQ+goE[DY/Ot[v9sAA]$$/j8qQZy7.#K@,/y:(9S2_Y(dHOUioWxm-)(lng<0ViSS.ruL4=y;nlkGJ5Qi,5FYAw34B:;'3$u2k;.CeK"
-    "*g^`*sVqo82WH:8Ej535oBT$<d5-p*@%N.RLQnbX+o`TnjZP42`e;)bV6;LPK>n<c$)ty3Eu,n4dI6j#s<ryf1hVnmUmi3VF;^Ap-$1_:wW($AndOB*Em["
-    "6@(WfLZcrNS`dqLS#$e_w'8gw*J;Yd&Kt,NcElB8a9wmmU$$eNMC#VdavXMuHtfD5j1mGi:Eb#K,Mrgh[JdH._='5pg_gkR7<k9K=Wfj@jOmo36u+2nRGs"
-    "UANs6$9pY]B.`EBvg@2H:jthB,BN4Fi%,jDvlIdRJrv`K/gUi_J@S2&]At-yWeGp^edT_a:kh]B7)JRMsBZU#N#:Bl1i+dAET3vR&LX]Xl",
-    "*eWh0kAG,BVB>6lY#b4vT=go3W;BeB(E=eQTc[gSNq0SXCG%gr&f<=J9w&h5*Cp7.pK-)Z^x,JW>j82P.x^.f0yaWJL/b9$t6n1:B--haM$gq':enXLJuT"
-    "DnJ$Ox5dULoJ3BHR8.JZCehk&W-D&R)G-1/Mr_D1gpI/c@L[61(46nc6LE1dH/d2k1w:2,vvrqRSeD7n]4$JXUEZt'PYZ]K=*qNJq*M0O@+bSiq&@OEd2N"
-    "@A>Sk;Zh)2wp2@a<MT(p:vPbunJBhF+.F%Hve,[sveyWud6d(^iPoK%C#AGJyb1*73o2Ob@&QQ=fOHlW2p/W-s)h7_A_3]Q7n$_it+/+gAj)qpJtavFgWb"
-    "nFprP;b*7U:,$3Y,rfhxoeZdG>b`EU$J4qZ:lRRX_OJS@<MM6S_4Zr($Ka=)Z+SQveb1-g@p.W^&a'8=`E'L^CE0i>GMJTe6g2f3m7tc&EtPa+K5:GD5x;"
-    "&(rSO<pljT^gIihZ3%RxFvQp0IQ&_6-P[7[L105ZMVo9_hes3gbe(/a`H#Y=>a8u6Jd'S<k,F0OF6HA7)f[0ZHPbf)eK>buVA8GnWjdgcw<fw>&AL.Vnv8"
-    "GFo=ipEU@0MfV`N[ryw.^[FaX@>$[$f$###",
+    "n0C9%1VZI/#d*pS+,[fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@AU[([iS07QrJ%qO7y1$UAb0R>C/cjLYME$Veuh$@tp#&YSX)XGA8=OU9ay_ZKKM"
+    "e[q(m9@f9(IB>9#tIC>b]7[2:c>P@5M+iigYHY$su]cW.hB8&Of.k'*]sp`Q&h*:#fFihY980oy)3[k$u82Yr[4kbqI:+[3w>fS2-[#CE6/'eT[7sIg'>H"
+    "H%oO1/cV^tU8Qs^;+l>`lD;-Em%I4AH>PFls_vJgD#Ph5Mfu<Jj@_C1/j:%0u1`kOFbj]JGfk4%CAv[QH:Y)^t$`V;T`/C>IG>t9^%rrBV[^eBpyj4.wdP"
+    "k//Vq;=#k%wlyJYg_sMVpIqB8-MBEA:_y-EV.ZSe3&+nR%=p9#e:j)J)-L[Vi9=PEQp7s&^Fifp;fIE#^I.-j(B+qO;uY2m.qM3q:Ou5CrBO@;0Fb(DSV7"
+    ".u6pG[md2lI+nvP-x&p7=P%5neHBa5Z>S,8%`f^;e*%y=]=aBe@-ceboi&I^%CT[OriR$B[eSF0d.[ZC#+*;Znes//mNU+23S*KdY(kZ]+b&C5Q&kmJ-h["
+    "xTP^]>8tT&.N513X`ke@T>SrjRuIGomlbEOrle-WGqi[no4<SVf@3GtG`wkW)yhQd`&%iV@UgKTHkh9R#vvom%sMge[52)H1uFaRLYIfIlJ3Y(ISuV]UVx"
+    "h3/CwQOtAh>.u+BQAE#H5o`*_P@=DWySgS@p$OVGtaTDVNCp7kr3P*x)Ojhh%,o)SFJ.kIwcnl@q&BO*).RAR:Qc+Z@fOPuT=*-QSQsXdTnC5nMet_S^b:"
+    "0w52Xd6^p:8:*qR.$jjm1vn8;lDfCBn*LFg'Kd^_O4;q4%%JV`Q+;9biOtTh%kdAfw7/XNVo=;N;cy[TQb#9G)vRLvn[_)s$*GRj_%;BZ:d`viIn#e^4#L"
+    "JUv3/n@p9iIsFtCNEr_x4n;06s:qa/pLqW99T/vEU:B.n-6sZ05QVaX-g*;WFh5f:<8oROH^0xv;iC$27f9Uk'CYBWk(dd-M%wEWa[%)u3)C*Y5;&@,@s."
+    "QNQPFReZDn79)^'ykpba-N20re&aWX@6Nd`LVE,]@or`-qPk.6ilZ$&#Lox=@UP5I/q3.NJWS2H5KMSY5H[b`L9)ZlVevXqjaJ/$caGu-4<@,v9*(yjZsp"
+    "5HQjqG8P]AYv)9]TjWY95x0a;3c=o)L2Z*u1-ZFns)p&XU1yIE+>4kNs_)op^,G,s;gC-:4wOD$0JWxt-iM'5oi/;v@/Egtome0fwyOQR[sn%SM,*k9et2"
+    "sep>'3YJeoT)K7&x*I:>9mDxI%gtY[8S7U^4qqu$%f=FHn/*bTo@s%13Ti_hp#Ih>op0K5MrhLa^D>5.[/K1N6jr9P^Oyr<7'NZ)]ryt0Oej:^OM))l;Tg"
+    "O$JB`@Ht9.y*nu5>1Z/Tv'&.dW9,i>]]e*[fCcChEe7BsfmojdT0#vl7O4KOd`#Rpu)'K;eJLucn>Uhp>M&H<)NCHjq1gTuOj@&2;LL2:Xal1ALlrqX8j/"
+    "K+@%B/QWkZbX*@pX$E%r%t`/OMpq)]LTpsDUv<-<TE39wj*:>yRV[h'2g7J4H5w=BORH^0J#MP;sA^gaNN`wal3U)1TWk2LI>xw+%[cE$J4'>d.1//YBYY"
+    "/mPN6;rfb5.&EG6V/G-f3n,aRa,J()'m7*XHj5nd,ej(DvxJV$S6`lt0EP(`N-qOTS(]bqZTuA##@e<Rly/COnUNShyD*Bs5vDbV^m_BaeqAtuYl<]iB.R"
+    "d,%>I4a_1YrUuxN9B#`rCklpC>`Wia3KO#BqrTkC0@@A5gU)3M01oiBJspq;CVuZ*vp1*wN;*gq,D0=9X;Ir:MKi*55r=cCy:bd#4cf7UqtxxD.61J,V,T"
+    "9by9#A9Ki@7s5N$3I<#gJMw`jf1W%kkgo7tM+vNdt#&;$/Y0;KN,N`v^`u508Hq#dvSi`dx$mA,/(44319iV1MM%,HV/Mia3@xmYf:c,'7=tqID@Uq$k2)"
+    "Z'IH$wqem&,Ntk3Vp(cKd*jKEHq;O>TwKMM8)o^eu^V1NMH2q=[)6dSfuTi+-]VY&6c:;UGQYqtCWQe8`jJ6a;P6]T`=dm4PJpQo#iy'@NyP%bjKlEQ_)k"
+    "#j8,s<H_q)KsgpVDlQ.B:F.QlmRW_UWQyn-ESRON(eZb)]P1nTK^pDUA1m`$5tXaL7tU7c<PK3f`Kogf8m/+(Y#,F+6b_b*=9r):i&Q=vdP_EB5Z,W:%_`"
+    "A#v+l69t._J'03K>-9,D$'S<Q)v(myAX3*([,/`4s@KDS.#iE;>,7]5.or9H;-@099'``,Cg+,JR7KK&WJ,5S>OOEplEF0en'w(2@nVu=87rh@NL$SYo2D"
+    "D3d;LeWFdj[t5HrX<+LTWI-u6y2RP^1wKLj&)iilkuWLmfL4=/@6+%G60>hAUf7Y$(oWq:bTKgTvSD8]WV[rMt25M`3/D+oa9SwNt3[[G2(1/>D&2&By'S"
+    "&cJIyqC8I/a(_Kn$(b^9'mc=;rp8d4)EBvi,GG+bUu(Ej@'qb()d4O_K;Y_Y%aIXv10FefIm%.m>p+6smPR#JD;OGB-@;%NasB0jmZiG<9V[OR8q]]Grsi"
+    "fh$Fe+:Z;>W-rB`a^StA>VI`rtRDkckS[NBbm]s,8.Su1qqdicwsiFgK42ut8wC&.GwIh6H)yjB/@a2jR[dS._kt9ksPxLRf.nLWQ3stC;ClB8IEO1h25U"
+    "8#*GNf*QVEKhWA97+*ZdqR(^Q'yH_dL@8dLa.2=[tH_r,BIed:SCBhNU9_OMVsc1w8@2(BYbimd$Tnqw+SWZfT2e.Q,5:8NTuEgfdw43yXjNh8aXQ$:1Ag"
+    "77:-GMSkf`J;Ntq&T73Fl-5Nf%o>0++)4UPt.T[$%WCE+7B;xcBt/fBx6/elsA5>)+[`V4'Iu0m`jm-*N3v#(GDEvOL:o6FA6US@ODZ$Gr99`7B=&TG;ee"
+    "B@H%Kp;[.`Ca-_$lETBq7hep(C*2C-98/.qd%S>^LGl2HV$627+Pq+cL$_irDI<St6abv,lSPI>v3CZRm4ggMm;khFC0(ea3n<7d1*kyT$#HdF:vw[J&Q-"
+    "R2$V@XVS.[&tx[4-/9IqqRsy#S^dyGu/bLu4=WawJ-::CcHlbd-MLK#ZVoqVfJXCqaMh;[xV%NPtBrc$*JGJfT:CM0pNhJms%s*deFFZy3pxr$_vRXe<a2"
+    "Ow%U*ye5;9&KP0F1+otW#%-s7wOI8sHa9<H1[Q/Qv;*)-@-2Hc7Kw0,2q/ac+xC':eS+Y88G4.aLTgbI%GUrEFUt`EZ#fJZ>r]9qV`wQ;HI1>me=1qXu$e"
+    "Gg;oiPJ*kPgX<`r*K&aQ3u*Ju0wa^Ta(ufVWNoH#wYh)EcSCB2*A;R)lqA-]f%md457LHT,1yQ74BKES]25*h^N;-Hi4DA-fg[OhRZ2nf5AMY88OMML-E7"
+    "t@6m,ZDqK$M),rb+leNG)xd%,R8rIv]DQ0(')9D1::PIrdes@`Tw%pyfSH2e+sq@9TaBLErWW&)`45F$qxrvgMx+4K8[^Tsj[Sgy<trVZgIqWNdb0sx1-["
+    "JhyA241T`:,>s4(<Ovjrf&<MZj9Qqqq#r;&N]NUBs+m;18hV6qJP)d]1`g++>n(/YSUAE@w^+Qu3Y(9#BsFGZm1XuEsi+/`XJ&=f'_uY1QWoVBA=/qt6)H"
+    "-PkxI.]UW=Mua-P*#Pj#*hj]fsT:wwI*x=/)@[l&eNY$hL4,UZ,3>*-SR-qea.35Vq&%Z&61_pq2(F+fR;(py$UUC,aNT$>Tf*_a0T<I8h/c(G2^dmTGCv"
+    "bfRq+,,;9RC>S*_=9*XiluI96r2Ma`D*piq3F=`n:FC0.nD/:)YIDQ<a-=Pw;qkDDeZZ+,43mu,>&5(QKdZ3R.qo^61'iW5(XE59EYli-o).Q$7Esh#SmQ"
+    "&fa(3Z:;0qfiZWeODJi@X68weIflGpL1C0Or.iol*<p=*rnYs=N5t(qbUIsU[%BnZVW4fDMhKpvcYaen@4*8$M=KKV=1Zv8sR<+ZV8LXWW",
+    "XkTI0rT]HHA&+%ZQCw2TL/w@MOd+MhV+'wPwAAdm3bGP[9]P%+19KoShhLLB/uMy1+;Cp:-`BQN@.aVMFO.=tvWWt(ysns+gDZ^(#rf<1tcbKon%qGX*'O"
+    "<_8Z$c8)W+hLx<^S<4ayS=g+WjN4;.HbaKsCK8y)`F=FlQpc(`xMeZL`*]b5@AxcdVZrpCYf#a:AXKK*fJ%>e+Dd#m8b(eJri_>CYP&]:<eJmY=oHh_#%>"
+    "d6F;lA8d6Lp1KWIbXw]Z4BZ>F+tHljB,G3KaQWfA&6=D60'm_s+uAKdA;WIbQNiY;)@3uL6qZv4O8]iX/]aW'BX%b&LuU9BGjXo^`v0WSkpJO4GO>#R`7X"
+    "oJhdj1v+$Wc$+Nq`fXhHRH;B]YEBo$RGt>(:OW:EmGLf)T%Jj0hT''[k'q`>lZj,#I9+r0V__c/:rAg_,A6M8sC:RhPf6P/UjG$W5wRvD/uGrNXT`#Z`L0"
+    "MNLgm<aFO4Hst0cVgM9gxqZP:by8(kUy;rDK@5F<YS&7aMll5Da7MMq1NJNc#C]K,Dc-lpJ)&M=(##",
     0};
-#define DITI_SPIRV_SIZES_pixels 3954u, 7535u
+#define DITI_SPIRV_SIZES_pixels 3853u, 7344u
 static const char *const diti_spirv_text_group_norm[] = {
     "n0C9%1VZI/fXaJMTF[fIbpIFF_<0=k>hgXC%]d/I'dH5>jR>jG@Ll`JdP]sBiXdVOvCM8YGn,kb:1nbGEp.jQ*qJr4XAM#T<,d]E1w2qK4H:Q/:6tGVm%>"
     "D1RJpwVF_]r+5s``ZB<`O;m/6vF0d<kDt0Ym`>wdx`()yRY43p&E`NSE:>_Q0*yN[-etUA-0ndpDi)>W3j6L2pfPTnl4PvT$MT3m^VRC3fus+F^aT=`AIk"
@@ -72537,111 +71905,117 @@ static const char *const diti_spirv_text_linear_attention[] = {
     0};
 #define DITI_SPIRV_SIZES_linear_attention 1868u, 3317u
 static const char *const diti_spirv_text_gemm_coop[] = {
-    "n0C9%1VZI/ZK=7f>3`^S^Y1A`6Ww-u%-f1&t_=Eg4BW3bH*VqOY*Eoa1((ot&*eNJQaUQP+:pGL_VlUq;Cu63ij&j/o&$Klo@Q`awrLLH,N`a1w7%q8c;j"
-    "6Bl3/:NDy7*=0vRvq'Jecb48+n/$VE&iU/k+&n+32%p3vxdea):-'eX<b4Ea239Dj=5*^&V'irH'-'w-=#.@be>$6^Yv=(l]Bp/OQNO4g3hNUHS_rr$0e6"
-    "5kxX%MfqqL@x2%&<@R,j8YgAw'D^3$S3F1<kwXr>F_0C45iqE75j>EhL:9h-&96T@l=G]]tpq&9a(l]tk[^(%B`UD506D=Juh8fa3Ye/pjubS:uE'_L(:c"
-    "*]sJI,CZnwO'KI-,hM@8c1k5k1$4f=]b*IDDS&Kg4Om:.RG[>dRG5FZ>1i^Q,Gfe+SKt/V`n,H8FwC8ZRo#_%=9<7j`(gy&k$To3B2x,9kmdBuX&(H=ZS9"
-    "6M7THFd&2,luhq3DAU/ofUkJeJlCbBNF&.3o2225ah^&]2VJAsaG]+aCCI;:Q/;.k$m-wBKIPjf+O+IwX.'rhNALG57Rp.:)ebml+,hDWtp#2[T_h;W,hg"
-    "yb4;Zt&;oD$(T(BckE6:K%[.<ZUr<jqAE3l^<WTULEDV-skP30'%_tFYlhOCc*Pl:npuM&i8..Fy$ka:]fO-HPfMAMU]Sqck=8%4^^w&7eaT:ITM#dCS'g"
-    "lD8H>gjOSXX7T:##O,(3KLWL00Mm1,r^Pl#Lcu@y=NLP_vUYW->:nBL2o&j'QS]&LN^x$w)4G]%P0@<JQ>'3`(DZuZ^'G'/J7c+'yZ7&T/+wO7ykE6%dB:"
-    "e[%8##tigOwKg)H5b/Wg^P4RqGSUBJ0tb.4Vne<^O29*<N9eQ*nCaRaIWH7=IO2Ho1Ci'3^q,:%&+=9EeTP=If,[]$SuW45A$u4;=,ElpYksgBKEB+3Dth"
-    "rpK-]WLXtMKOp.2TXv6YBABK-91*Mv%a&)WK7-P*`@(2#NM%jC'^QC@XZs'dmWR#[fU,;_<nm@>6)AuyU38[n_E[yrmQs-&704m_,x3HU`jN/.M1D/$49I"
-    "2^GK(MN3B);@_0`XR#X;00s1@Y&9h3$-[mOM(SnA68SP4p7W*nn(`k=]6c+$n9w#Ds]1EZ/IuynZ$h#Um[Q1,eh7ful7paq4>tY@MwR4BTPZ3mJN1n,y6R"
-    "KDfS9xyEdu`'GkX'Dq]d:7pV4Bj7[W.BJbSGIu0XBDiOYbh3MR4CQm:PhXuvaAlMg1Kx^GcFbt@F-870cvo_5)<O`vAX;DGTW`';kF)^RT;F6Fv-GQ6/5)"
-    "Y@was&=I*@[cWgJ]:Kl;c=bL/7A6NL.oTry.:.Zg#wm3M`Dos@5V<PUrokKNiK-O$:v';IUF>n3)BAQ<^.w#q@@wdtccYj)X8h9^Qd'b6,-6+W=3W+gQ^g"
-    "pkKn1QCoF0cI>:w'[wfj:m6*k4ay9y5>]p_li@8B>;y5g-aP[sm//$2J#I*rXuJvlwAL$o@q(g)J(*7GDad7W'+Xs%#wK@q[5J%.px9q<hXLUVf=w0m*Mr"
-    "N7UAj)M,<^vD&lR<1CO0)^0-%`Dbx+6N7dD+KI^.Eo$+'L'EU$3Q0:6Q>(1i(jHfA#7=]X`MbV[<t_hV(WmGkfLQGEAV2@Aoh:NN->,<0ZI(qc_^3gei*i"
-    "0H+GWkkSn$wd'g699D]m/XmC,6a=.o2NmnIP:^%wMthSV@@F+FNN&9]SY7aZUUl$/00b5^X76;8=+A)BXTN&TD%4mWT*FB-oP8W#d2Q#Oj=rx^C^-TDTSq"
-    "+v[q7usW*tGqXc_XQY]4p_&f[#TF]+>.rtSQ:E(h,i#D8`>(RuHp8@Bm<MJAgb4e<uRpJ25peSdcY*-6bLnEc5'jU6L'p:e5QON*A7u[#f[0.K8(cVPi8G"
-    "*h.EL#W=FR'o,/H&%0aGuR%y<v.i#;r0dpmr'K_<n;TFlHBr=4sb8(fB[EUWxR9%=(S(OOUFInD,@#&iSDOqO.PTAb[6^j-U1SLB/IlHM$;M*0WvAD.,X)"
-    ".e0kT2Z^^8vs4imgYKLiB:vq.wEHVsmsv(,W*/IWg`ed7ck/13`;kuc$E=Jnw2x60s-y*B3Vls=FB,B>y9Wb0ryW4BKgk'aXCCi$SyO@9U`1.M&AA5.s48"
-    "voT9Q#,Y9mo0=W-[hnVGlgc3^(m5A5L_)4dU;XV[5duemMF(Z<&gK=P/OvO;e+3fOU*T]Dqsk70t>sBehP3'$5R7[^IL2V;v3@x/=)B,^(uuVIshCdQSGQ"
-    "Q#PjJ2P>*gJx(#aao'gVwA%hydUu7U*Dp3+Xo:Si+*RagNhkB729ReVvNmekt_SW&50j6WWH))6$PCLs8E'+=;gZ[TShEH]0d,%>Y9E(c9x^F=DQU(1Jeb"
-    "Oswh-HXn7Hbh)lcpsuOesMH>8w#m`a/G^wC4Jaau`=]<6-r7g_I$2x>]ZW)kEmFM[^qm&39Cy:+b+>9Z3>uC[r3fX&4HUMZCuM7QH]hAe0Qg-Zc:$y1v8l"
-    "#-NvHv7uIb4cGwIYfwfXD4eR^0K./2-HaFy%WilHWKqX=sMeX:ms5pr$klsfx:D4D-;fh;$&m>s3IlUkLFnLG''1IK;W7VmZ6%L2O1@nt6a:-GwlGHb_sT"
-    ")5o;(sQipE+l.^U;'cYl4c/<_5L=6cFU7WxF7O>+l/PF=aDM<jPYBs5-Cu&`&c0.>1b[&&W#v'R0WVJm6nCYl/'OE<:ZZ]pXRF=6xm/0c+ObgM_#s8f3NZ"
-    "jF%-Y;^J(_H/w7r]TO4b89yY0=0/W=`eBe35yK;G7EEKX$1T:<I`K3m@*.)GZg_Dg^cusb`XVSY$:_Z4wVX0Ak;/)k4Xp>_#ydxa0&xw5'IUOGkqoCk7m#"
-    "rjRm(dgPNTR#O5cj(i9BH[U]Xg/Z`6IX1WD*L6<QMfS'fS#BiT,<n->m]0d>^Liv0sAU2<vCLJf&cUj6R$L0^`E]rMHk3]MqJf7pN]999:KZ)BCxBi,RU>"
-    "x.4>Jb;J5@JEyw)91ks4'U-D)3:j4;',j<vva<NIqtmd]f:dGfNJrTsGOF+'fMSO`RUg7/>ntQ4['d2Cf>]*W$w`AEu;sM5SDM,p<+Q6Mr6;2.]OIG5=Qk"
-    "+ZqWqx`/Tg1aVH2ZpEu,$*(Q17=kPg;oif-7+6qGo/WP7+%ijfx>Fs`tC>WMPT2H<E`$g21ZjH=f,_Oqb%US^76sL@BG`Y8%7Ct&h_dCL([]85C&qrgEu&"
-    "dL<)TKuGsG^X0(2wf&H'*3qW1b*s,%K$>nN5PLk'M]CfI,Z$'7Yi1<DMC,=ZNE0H,,e*8YMM7XuCOg2%hTgDn3:S=w]7/kXX8Gg$]4_s-0Q7K''TwOFtyq"
-    "_g5Q,6t[3I`P9>Ks0N'pg+pDJ^huLE%H8CsO7=QG4wppq*o(&r:ZQ[I^Oco%lUw`tDlH`p.mZ;OZxkKuESDU-=_m1T^hnMQn4%[qFZ,esj7kT<@*OtlJpJ"
-    "`8:u<aULIG5#'2o:_Oe4W+a:oDSh(p,RI<q5VJV>ayi@EQHnr6H8NpYGe9]ZmgM7>SO93VQc;K[b8/n5D3G*I)j4)L8[*ggP)p99$>IjU#.P8X2ZRVs],="
-    "Q0yHNdsqX<uu_a:9jZiQVj^Upx-h6D#,=;L(q1)8p_DvdBbU9j4k5S+7=a1Mt9qSa(PDITW&5Do>]p+5g7dsMx3i%0KNKG'r/xGflR>M2B<GxdFGYY1H5j"
-    "x,xOBnT1Ga-9Ogx-v9uShnK4tMffxXc/HrLtB0&o#Ro8B`_[ma*K.a`m(X9ib)iwH^lPDAE[F_>_VeePl`3Vj0m/0E>9(A>vR&.y54(oGi^jAAmvj[#2V`"
-    "BJ&W;2L*L*t@@tjO9.in2D]LuJ1uuS%iNkEFCyBSM%p1rfsbaer<y&QJg+ULoa^]BWZy]u0IWip5I42CL_iRQArl*#/6>&BQ^]R7N67+@]#mt0ZPd0t$:1"
-    "/*/(N_EB[:[NcU`QUgs*X-d5bn<i+[b&wMT[Lt:'_$:^*[,4aB$7e`0u/*&#SQ9POW$JK2'byN=-Y)8'cbQ]u]-/>ebXi-Mh-78dQHYLwr",
-    "t,0`K83akOb_;;6'2*;Ts15dYEq)d3omh-irC.HJuct8Yt]xn8EhWe7QW`oLa[+9utH30Iw*gR<v6G*)wsgH8VyQWZ8FKjhofaS36X/-RK`:+fJK&inYUJ"
-    "B>Pn,6$Z95bkhDC+Ze3R(ujDqM*4'tnd;mA[BKyuqVQ0%S(/jo:742`CkIV#Y::MBkuN:4R6fyy]qrT&wm5wO*cVCT<IA=sWv-vq0eKHwl6ekMg]ew+XLu"
-    "kn2M$rmHCl;G3.wr5M7`IDN1wTg#-#s=SL$W4Wh3ErDbcsq(=Mm'_%,O&Earx&:RB'0,_]0TIsA&A)RCrAE73.6NQ'<RcYye]iA-.5GbR2GNdcnt:g8`Gv"
-    "7<gXa=TnIo&USa5Hvu);_fb3s4rsRXRy>8$<.(Z*u$ZLJfw.;u0ti]'aH0gKuKyG$hk_KZ5Hq2>L'[`UtWB[@A&jFghaG7t&-&_@lRJ'g]2>k7n[&@$COB"
-    "i^PABcgX.d(g:tL5xYDD7AbN&IAGTE#DNtv:8M3ss_BgV5t*Vq6>S8skY#14,i(@lnL[bc9wBgd'4u170>4+Z+<IM6j%HcDl_EblrphG=`$'xXr(l>sJ&k"
-    ",YR4k=n8C.Tuq1WQlUOf%(wVh)T#Y[bnxgUlDo(M^0L8[ax3d&KpT8wwT&uK.cr0fMAJnvaIdmKNsD=Zy(6jVdl<l#M+d$hQ44+o*1A5a#Mjt*(u>['rLQ"
-    "nviTbn@yfB[U#1Sse;mHX&UPV;mWy`$54W>Jf]D_`@@hy*8D/B47h+jI,wEjPLPd$(ht&IdX)TW7r;'07rB'5a5U<lZs5KC>#^7]kQSqrK2ZcX-w<3iG*:"
-    ",$Q3_i2i82s5T+9i,(Dm><j,pbs0HuRjU6*L^WcD>v'1/s`Del,>&NXDI&TxQE@gFG.l4`P9CVk;wTqm:10f6GMeePF&gA#),#6o8_J#k0jbr#S<A1CV<T"
-    "KY,8vbIiwLD,&9[^ReNXX[*3sp&]j_X9(JTEfM-+/Fp&B]d&UT2`ldo$lDt`P`$ho7[P=WlXVVm^t:irCQ4bhRD`ZaV<mjYC,Wctj#cjEtKPXrf2S0/3e/"
-    "4RGGVc'`9G:ZC_B`-nJ>Vh(ux(Sn6$5c5Cn<p$#lQQZ=7lP9^nmpe[]$GEG>5bJ8mnS[Y$6BN]w;fV5fZv45ID=+,yUmM-H052RVjir:Z2C#g>Ar,R^Wn'"
-    "bhiV-4&U<])Ph*>'8>Gk@c-JYe=Y,2.ifX@1PGyu+NZs%uJBe-v>N'YWdJ)P@Ks)3IN8JmJJ>EuHU$5RM,[4(V-3MOFF>ZF+U/ABLEJIlU*H[k3'O+m+Bq"
-    "QIAk)>Y,RYBt*dmtq0T*Qcl_L&[qMr#D@-f)9Y#mY>uUfVZ(ok:K$bwC4b2KYC$HbebOAgfS6dMKT3^(w@HW*VA@S-^9PAEhW'Wh_Podv=E&fw]cudQP=H"
-    "f@R`b`h=gx+T#vq5N;t4>g7fRvAS8fw'#j4J$u:u9ax*=ORSJ@%YSG.TFMho8_[L:4O5m5mS;h48pTt%U3)qi60Nq^S>iBn)hOaSS29a$h+P(A`*OhKXyQ"
-    "CFQ;HN.vBw6FJV-pl<oAv=v)_,GGw1f/RS7[$(#h6-=SP8y9L-9Y^s^49A1%o,YyYg(OTDsmW97P`B8#YR_9N**KC34haK+['*q+T8ta==<4R12R;pvZE5"
-    "X,_d]JmZ$2)L+XKiq=G1$rlru>h[YS[M[eq/yu+JJF[,]N&]ttLbrx;Ed_Y%==CBY0k1+fWpf9`Int:vu;)@,DI<6fkaB=U7ZN8WGdo=(tct9EF@LgDeNv"
-    "aKv^FBDp(UH=usi7vvG)/@0*AgaC*Z%:wxJy01FRCh6CdD'W,MX%gAWuT(P<beoMpPCZX`qtL)%%K$V0I.YJMEv#>tQJr8kKty09tu4-iY%_mGZB]x]iZu"
-    ".uC^[(M209F,ei'B,6%qNu99%vhOsP#EjGF]l-DSu)pHMUgnc[F-:e:(5U9QcpkvG1lc+&;]Adbg$K=,oG[,*LaAR_An@n#JkpOD1bW;[q+IEXYb0[tAbu"
-    "6GyTl6Y4UY%M`ZPPah^0WRJ5Z&,c4.ot8Ni[H;Ys;']%WAQ3hL*aGTJM4ij.Eonl8'fE$q8.%8ihjE52<Or7dQg`POP_p6#;%'P>HT&8P0SoT2DyIlFisX"
-    "MZGk[NI9'8f8rEyZ^4Np/Z/^*)aEm=QoE)*@Ruy(:7_sbXFnp=W%/$#O`YN:/a$sR=K<nDHRlW[06Qla)Ty)#/p,:GU['aa4^K+MG483LdJSS*[CdRQt2I"
-    "fLa#mvfLElYG7@UU/ctsSXND6=v+<en;jH0Phd^f6oVD5Kl=5hp*IQtwKSKUAiRAqaI^Qi[A'6'n8il>;cGNSaYavtYU,IX]=c8Cd2VJ4D>_K,#3a+lh*`"
-    "P#A`etn#QOs,.l_u;dr-YxCqBkliY*6%XU.(PknRfyMk4KGx1q_KMp[E.k0BhAh(ReB)WL;k>akqRdr84L3o]f;a+@EbKQi)mb`E'$_Dcs-s*RhR8L,([@"
-    "n-y>>E+@lfY#[jRum2M'O_7Kr5=3Hyy=<L`&)'=P*L4%xpc1#n49b=2eB+KRUmhOR-LG4Vp9Lc](,@rU+@h3_TRN0(QWPNW[ZhSRaaY82vT[`9#u`lNdR)"
-    "qr2lH2sNHr<B6E<+:CHSQ.Z9o^bAX`<6bm0uwA$x2,MNp.<INf9ZP`_+2K1X_h5_is1&eM#JShBE]uB:/pa$Pn.,^T;y%P/xdv5Tl$@$tTI3hlHJ+1aY1-"
-    "m%YVG@'N/tI[s)ZG<QmXgw]Dushb&P>g7.NT8K`$b#Mkv3-TnN=i-BjGb5iu@r4t2tQhdDS()(jKej@<*XN'%h%5$=Oj:$&1s+3dOPwNXPmWjf[B>Ramqg"
-    "Phg_aS;<@ZVaisPEA42n:;(Z]%#r/^^.F`1`f0lp(JeYUh'S)[A[pDK=eJ#+$'w<-1ej5^AQ9Zdkfm^*f%eI3-*rKllr:q;[bMT$68DIRj-`6*CH7sthM%"
-    "=xXw+erP`+jOYkT(U[$`,:(,NhYSb#338JAQb$GnsJu.*5T`ma3Lk#>=G*]lZaXKS^TM*Kt9qN&xIU=:S467/J/Bk$`9*AUtd&j7:%-X8VENeBV8Ii=3I7"
-    "nJ'eoh`mo8,.3aPvC24:8pd^*j$*y9j57<V=DKGI'`:+e_cjHRR;ZN.#9&9/+W]MCnP1YLZZIQ];m^SPUZ`bH:w7X5$j7m:8vCoKa8qNH13>[:.Ol&cBu/"
-    "'kK8]ZY6CcSitYu2pQth]#q4mZE,/au@SeNGLw)E]H84([l`G%WbR&<#CxD,Gg(DQYhvtLRu]%4%WC)DyCLJGQoR5r=v,DNKEhKVfYld;s'q^COH.e9u#S"
-    "CJ8P%^HK#Gson</5[6mgMYZL8dUavbq;_FHEbMA`DA*]2uvZQ$n%*ZTgwKiv0Ws+Vlx7PU`SH$eYY^Ak^R#j2ln&2O0S.'Z.FVT39[[o0AH98M4>`6j;:D"
-    "lUCgislL58*)pTSK.;W2*s.kyQ+v/,yh*L56mvKV>Q-uC7pQ&^BNkS)$>&/_bq]$M:V5)cs@lU%ioP`VpHQbbyx=:4*GA&t=dL5h,yf]3c<s_yP9hKpXc;"
-    "C[1Hif@[4#ruQ0IMLMyG]UT<b_FxQV'_+K8D&GPW&8ZgZA,DZ_nikSaM/^_-_[_#M*#4G,mk-&C)4vy+]#MyQ25J7i=sB&^$p'A1x`r*/PP^;F.GfclHfE"
-    "L5c6wW$8Q%ZjehlsV4_'&V#H+II@&#H4dG6v0,qUMcrEg:&lchDaxcl5A;UeNIBiTd9b,t=A+.L2&#yZJ7a>sYh2bXX5Y@JgQLTV$ejW=:E:[tb+m(YC%U"
-    "B,RBXV:m;@anFt-_XmA%sWQ3&x&]>vm9,YisA4TMIM/4/B)s^VY(/f]stP5W^(yV:,eNTNJPA:xYgli8mxq-*oD;kLD/B(LR_2DJvs@NnL/C$#Q)8rinxq"
-    "=HJ<1.Vr5Wqsn=eRfl:+H/rZ7b.n(a(%olV6`WErAhikD/[sRWO=bsmre#5=^@XAy06%k_(iRRup:euxdJ1D75.O]MDlsZG5f3%g/B.QQu",
-    "W0JxBmyRY/kOj.ZBYGQV;dBX5Z:g]A09=<SS8TINCF=UJ7,kUk06JBAqrkIC<;v6Kc+k;o`7DNOD4B86+6#tKPmNm=Y;b#p&:7CBpLuk@cL(Nnm0J%dY#d"
-    "XS/0v>^-iBm,CtBY.e)(s*b=kqj^q/cs`r9=rAY1u+s)Lhl:L4)u3DEJe4+lBsw6e/7;N'*ocu6<GjTZ7u@m<pmD8,MIMwCC>LD(-lgXXtYKWDs&In&I&F"
-    ">v)khUX^qIZ.fua>i=4jCs0#UP%E6UmMT%2@'2)r;PfrN^.L/qAb:rJy/F*QAfSTRHe_jm<E*b,sOAdHTOUJi-rb@anG.X^P=%uEW`RY5+EU8/-&#[d)B."
-    "S#NNU4N;`f%<(>db'@XwO)_A&/[f0gTlX*4X*EJT/7:<^DR1I8)0S'wm7hPP.)7.rl837ZB):tvH<F@a'klS%ubQP+ljFHKI7(caHK^T/waYS2$%GKb`aj"
-    "G<3U85Wl2c*po6r3&ldboV`BL:)Vn^B<i'UF^06nZTOG9Y;,*_FAub8NrVmAFA1`Px2rkQBNYZgymf3ILI(/WT.rrPc/6GR8<bRPn6J^0xH84>9><5Y1U#"
-    "Amie&+Opps,U4*(p_p2KlKv/m8ho(u[i([)@+4x<af8PRr0`S<=y@0C1eh@red08EmFmvGa[R[&xV79s@mg6bO*k]d9Bo.0.(R*bRbIUvYKGO2s8J%S3k,"
-    "x[,NtGNas_*I4#931&YXkF]#c(Ro]wfuiT=9'm4fQf.<GP'rJTVD]T(RrVFF<1WGe]jh]]#B_&a>IvTIW-FfcClVjDeIoe1fT3@y8<H`.M$K'rr#GVL/3U"
-    "e0>5:STeZ^$0*`%FaW#_64=thfQ0FP5DB.D[v`5WVjq>U&515ul%7R6B6gee[s&ueE-$WIUy9k,y9ZI29XU;O;bjkGIe(2;<5x8Sjh'kgtERZxcu'>t$O7"
-    "oF0o3&lxujDeuiF#iEn#&>#KQ45^[5o0[oGrL43KScmoq:]$ix'hXf&o@-A#<R_]pTZ8vtnI1RH1S`pyC)W),]ypqDRJX1QE4HSdeqCBjOaG`+rCVa@H0I"
-    "mm&1=qiGc1egVN#c0bt-+rW*s/TgDiiH]r@Y(@xQC.aWUa4aL9x32tASjbVL3WCK':&DSOc$[xe8ji.F(N6CKy-qwyKmXY*_#c43-eNd[HK@^OAI9h*mQ;"
-    "IA-*2e(wXLoRHjb.G^&.J'gZRNgT9m^hN$+QBvkBS9e[1q;#ohIIkHg+$ZU%F(Ql<yd]U<4Dmx>$T,NaadA#)d_m3q[;BbAb./Mk[hPiABr:IcV.VPR@.`"
-    "+`yPY:kPhUalvqr*oqs`0N29R7i@d4Yghj*-r5oPu#.>bn]Ydx4JS(46_J.ow@bh1*QCeD)3QUq<MLqkgjg-%MjNpkR^U#n1*1aCU5`12;/xn`:l/A$L9U"
-    "`8x.'0)3<tFEm:UR^oP8MQ>[T:%^-w-MEHGVE1s#gK&dfWJ/*.$XPrHR8Dd0X9Y8jVyvM)xqmZxaPxPs[pT%*E[L1gle<W_/sNodS_s>#$Ly8ph,DBk_yR"
-    "%x-^O2h8'oRO/P#'-31H.f@JXG%0Ijl&7X6Lc+k,ow$vCmBnSMUCt'Wo%j7BZAaj*WDYNAm.nY4hMFVn_/vQT4fHdQ^@ef>P7[Oa/X=%y$5[U0=clI]f*T"
-    "d+tl/h>4ow35EbgB%BVq/RThU&+@s_SG9CQ%]ZG9bPQ#hiuOS'/S@:+X/I2=;meF0xJ>+SLeg-$93&iyIuGom0`1W:>_aJX--.&Ju4%aS3`oG,jqKKN70l"
-    ")n(5Z;NJZM<=pwisygjfqK6mU,:==b3<M4VboHDFgW&_M<<N<R5*SD&(7TShVjM.OC'oHoy%Gq[[D]u$$[PDf.j-RPX/m82f#Tm`d(+_01C^gMUf'O+1c5"
-    "IT&)U^7Jv`_t.8T<_0X%Bue@=$oO]rKgrZ&,6X7p0oTDm.k5,5*2QN49YZ/n)Gt[%rSLK;V<#ZF$[iyVbY;X`@Bx.dM%VbbUAQHNnqmU=-+v@Z-<ETkF8L"
-    "(K#m<-ll3,wmYu'[axN.3sv91v#2N><9I8np5BEouk<Q*6+xL4ZN2<b`ljP.10>-*),CU%nf/[3pO'&R:nuTS%/+'Xs1LAx_&RGK6y059VExvu*8rPH^AX"
-    "S+1'CnN,aqK<ewD<tGvPsBW]e9uE'kV_T(Q6s$6q(QHr+C&yco>&ZC]Xhl5q3ApQ+eSJV'no0X<%=FKyK)kFUD>q*[F5GZL<)n4ki%_n@<>YIZ>Yg<dfUg"
-    "i18ag7('3INmN.6Y4>V7U0VFV1)jbn%gb/8xS4DNi6uEnY,>LNE+2Mq)HixU>cu:c`IXd6jk@W=[<:S5y)ViaI/=Ihg[:dP7EUHyWB#9#Bfr]aBK>QP:#0"
-    "v[Tx9N*.M]B>hjWW_f;kVl6_b1Q$NhFti#XK,FhO`Udu5]akP7,w^;oH]@j8<#4/4]rx3iC@fXnL;)ed*cdu5mNvhVfG+kVP#LGE)ype;CNgmnbWd()flC"
-    "&,qFBei3*ISn&>sN=2-M<$L5Ek`S4@eNVYl0AKf80KMlJO+h8-g/8jM*DN1ZyUQvISV-h)GNPcbBh;]09EI5+x$OGkU3r`A4s/-UUr$Xm4=Sd/oQ:]/rOH"
-    "0$_<qcOhVv]n.jpeked:5/GSnO;BGR0ZLO>0/uGOJN/9'0M;:jrKac:$xr`J2rb';qiWeY*w-dul7U5u9EU9OmNGJ;<8_]*eVROAS0x'0Nvhqs5fUB3o)t"
-    "4UD63`MEigrKSd<K6nZ#Sv&]b1ds:VvTHgj.dG['NhP0A=N$-l]O3gr4GELYXk-6';]@BCn$-<akE%=Fub'bn69r5IX95:`h9k_#=:MhZ/Nr_H#tpdv`@`"
-    "<pIQ<xAdUQeDn1cnZhgZ$J[Xmi_LDc*k1qnS8WqmX1#m;#$NUDi3.7Aqo-[#]),#.0n*Dan]H.kT_hSh:2S>gc+7Ke[[/x=XV;2gY+$65;D'89*@-C(iVL"
-    "fIP7Qr2/Z0gKTMXaGp-7gQX>+U<8w(LRTqR^gx,F#v,(1aX7BH&dN0kNt.T$i26L=:YEwJy>8teU0mQ@h(<l<rjU<%=m-iia**OH:v*Z;v(i&n-*.RFR=%"
-    "6oAQF#R;DU]AoZ(T4jbjgTR^`,0dJq/XrtjX(uiAY-Efd+/jLSOnBUd[Xc8n'Yy.mC6e76=]0F(9PNf%qH]FuZ`qTH<$[pMci9;b=d6K_GCT8OJDdJ[UXq"
-    "Y5-&EQj,6Z;.Ho(7+##uqmY:b$()$vlWc<8hd:BAI`MsBAhrFI[IDP;)]j+cpC;5Khg_hQ`c1PX(>EY+mV=;AZM*piJSF0Wl5;[MS3s$1%UF(FP':Ue#E4"
-    "7Qd+r0,$M/T)i`tVHgCxDb(%B>xhiio-q.+9xo7/$2lts$eM]s5:XCqTsbFC^h+sK.f^:t`X,q+qG9OYioluXK`+<^DGs#;7raDU7th^Ol<E:iq*b*j@Ql"
-    "Q8P8$Tb4Y:1be%Nr@-v[&@2r6+GI/CNW.8rJ):rP9dd1+hp$Cd4l7Fby^fk&dVGoEtN4<v_%:AfS8cTF6.$j>SdXh4T<1.q+-'%_oV8tL.3;YDHT-.3CWp"
-    "(g:;]VhP#vCH`#<0r^.tS)Gmqyj12^`xy,6U(G,`i_d5$wW7(&*e#iH/7;nu6rPQCw(Q_3Y+A[AtmmlI$qDU-9_<>H##=^GC.hGYR-`%Rs<gkD(2p9<xrH"
-    "5./+qra-4-KRKx0I0AcVf/9F,5O_V^0.^tU^^g5K_8at)p'MYaSA^niQ;9_]WsmInsMOuRmJDE5tJG&=xXG;^mT*-UuU-3gl318;_bw=U]Z)tRJuE*anV,"
-    "r']*50[Ht0xgOL*Z6VM5q]F36[o,7,4SMtoWPtMPTMwuDjU8JvRpwKEuKx;LK7Fq^RA@)hyeOG7-uJ=N^cHHb>wKhLU(C-bWDaNTF+uX)Z*F^Grq/C2GLh"
-    "jovRV]:&^X)_2pa@duxIr'bd&,.tLBt(SmrVE%iu^:>g=-U@R(5c,jGA^yWEC=Tmk((ecRC#Asq>%gy<Ok<e0d_ula'*$LWUP=62UC'+D/",
-    ";#4$'3uMv$O1u9/Dbg6*qSbet-jfkRR'8Nr.o'##",
+    "n0C9%1VZI/t+2vQLu^kvoy^XV_kwD4%-C^d;&W3Jfs'@s8fDYP`[VCUb84jaD,DW/A>cm32)%INU)8AkPsSZ:FwCVm6IGEpLGj7nJr;A3jl`B#h6*Wl5.n"
+    "JJbYo#tD(33J+h9@`[lt1&`5&$;5Y5CY1%;>eju:JNWGmFRH%Mp1Zi[gDcS2.[4`2sEU6-8LoM*Yt$BL71;eu&NT-72KlO)7AHsnKV:#t2COvSO>p+1Sc9"
+    "4sRMwDBZ)H%5UBVRD>Ek+)L#r=#ZBkAx>u9AvKqa/<XZ9eTP^Xj^OVg8wxNe)[#=pPn3%_t3RHde3(nYw+G^P+ykICIjZPZRle8j4u=M#.R$%>M%*'K04s"
+    "TiLJ+i<ld@#8`//Q*SqS0Vj$+dJ68Ki#Tf.-FsX]4]wlwsv9mpA<:2k`,(rVC`g5:PcMUB%V-s(O4:LR>VdUrBRge5M&v+w*uIwBYLH0)GVop3DB'5P@G]"
+    "PqKxNP3-=l[bXbphGZ>UhFQl@4<nbd,p:O1U<$I(8=iOhYJs76S5p@6ED`x)Fy+bX/-'<-D[=O/SwB;Sd@Q18;l@YB;tW'[(cff1OT-J6]<Cji3;k_jLnE"
+    "LPRs6'[Te>-OK/Ou=[GT,jeL>CO;@ATC<cAqx1k`>>Rr1R2D9nLSQ=f*@tn-9s%goss'uXuvIv%gB:m78<$0Yv8<,r2w.ssrGd.boxR]p'rNl:&MO(X/<R"
+    "&[#T6=+.rq4E>RfaX]/m[au=UxZ^W*),Z<FpJYwB_^k2-8QCdLFsd9aS3VSe%:J/4nIt[Pu^NdIRk7]8G8D&SxBpqw'rM*N>>Xg5/d0sLJKcS@%DhxZ'O#"
+    "9j*s#biHR1tDwG$gs[7hv$Z,W=0iYfFJqWg`AjR[+Lg/u[By,w<%Q^v4:BvRO>`-;[:T-XX$+&PsY4vAu]E`kIgSbU=S`%19/71X;2K:uB#u;5B*qADSRW"
+    "u0angb(wW]cBn5QBMVdElbSxJ9-XVGd]'LH<5#MpdJX3PUCrx37k[58,ixrF&Qy,&nKTM*@HP1HYSV17n.W;U6[&kZj,)ond57kf6^mu&*nPb6E]mOwm^)"
+    "bdd)LZXQ$#$Hat0N7eTB]$4o3B1C:[j;`@.T$.%'4/TZSd*5;RQ>0O7&HXeY]dIWO)d*1$ef.u1MkNM'@UFy&/1[K'/K]IUKgo$WRs%IE<Ob%*sBW(a:pJ"
+    "LN1X/4B#[SBoeCM%$.X;DokJ0=gjb@,;K7wy(,hd[_l'>[s+vc>bvPCFJh9GQ$4YhLj'rkD6qc:/Hv<$M1vNBjv8/DG@R's)rMqo(`&PHB`mh9WSaUH,F2"
+    "<^Ff8s,)7+M[A/QrL(*WQs6,;uRDY-[*BN'L,W>=]rL7/`fI(2&Nw8AbLX60w<XCuoL&ynv]Ot_4GK<d8DVQ]s_LVNC_X:e&4M#@aho+Pnqv=BRET;vuL8"
+    "PsgG16rur=0-ZpYtsN8#Il^3$H,Gb-UW>:xHErH$W>q;'gW39gy6u.xIG4mXxeo4eAf,c$/_J[QEaXZbjh@qO(yYCN[`4jXB^;<Ik/B)%l2Qa63,Ufux4K"
+    "je2hHII85EF6RQs$pDe8OYRu5g:^Qs&7130[0h>oST`yti%$MW2QX#]C8I*IY2JIqs;BSN*sL9XPDQ^=k2k])f5G4qkbuMsWH5E*Y>s(7^pB`5Noa0+EY,"
+    "PWYXArZr33evV'`X7>ZRr8I%>Am]Z64SulB_]0@Mr)Zdk7P4&;]w+gNGa'gp#E@NhH3:om<vBwm@Pcv8B7V0C]n9_;d-SkBu&NIEQITFxNxl_'8P2^.k7k"
+    "rO(^dQaa'IIAIKknv]XW`wH89Z(Zge)ReEu1l.deX.t9ub>xc(S.O%C@NN0a<ZkUEZ>)tk*E8cNb@f;W5_T_Tq^dYDE^&q=GJ9'P%F<j$p8`9pe7j.,Hh'"
+    "l>Xa]FK>$g4]r_5GJNilIZa<TjZ9[s55=;e*L'RG/$bdD[Zh):QoyogDvh@]4_Yd>9Dl<Dcfm'$3B#4UebQ'Ev&gBY/&fv<bM_bDkry^%<WDLuBNVVWR(u"
+    "G4r$]aT>RdyTx4Z^xoq>rn&hP'x1*TflZ4mtEdpKW>y[7*Ci'%m&cP_3Po7afks1g7E<Bji.p(Valdu6(^yv@ZHFrN<CEEV,u^GF22:8KMQj`U:(%uBd+-"
+    "9$S[bcJEhTFuJ&-gho,G,vnd-<i4sxguiE<).%RcB+=LAf3aY_GOMmjlO#d[@Ht^(TpsBH_qIMyK[k%C3l*`vAh9Xx_Z;aUIAfOZ'W5=4p5vD+D>'QB5S&"
+    "t64-)fV3gv(cgY450;f(HqZGbi[@rUNM:%7't,bnoaAJ=p@8w)nm+#]EY3SEP9)'V^vVn(=,[]jy:Pu2`voos3<@21$ECeSH7SJR=GlAGLu.aWhs@QFy6<"
+    "0*Snb4q`0>R`L9d&n+(*;_^-r>b<Ku;y0ENOYU5w8ucy$wr>VMF<J3#iBsopE7Wn#-x8`d2haRG+GAJ;[B=&On)e'LJFOy2l^L)#BW1-;T0ufNYBl^;3]q"
+    "HP9(`j4P7/KIIRE7LOmro6-$*uegXl,J$mthWFTKBT>@#mbd]:7;rec4'D*KxnQBx8+Ka(aUt<ku>b<x-/J1C^4)kI>tQrlR`0V3)tQs8`Qj'm)7L0K:Dm"
+    "E:6+Xh+_=E)7<fm[od2#g`VJK_v+^]2($I+O+,O&wmm&D=NHRCDkSU>T'nG8hFE*$6)4u`Nq;q.;BWvw*f;7d8D*S#nOOhOkMXKI_;`7dS8K#.HI(tA$B9"
+    "kV(9&`<-sIAkP9DNk]6.m1`BmJxJugsrdY]0oh/36t`:h&u-),ZO-Oe6jA'@HVqo[lt.+;;:OK+/AQ]mTsKLJ3S*J6(Us,:4hC4SOtcA%BK=&Ev>J-cgd."
+    "P[,*N#$WBE='wRjik*DUY:wB=Cv%cJ(RYHK'vYJdmXJilRbMa0bcp)@U9-oZ_0r>=g$SQIaj(DNxj]N7CdWphKLnQbK:1=Q]cVstD/iQe4+qgUuPDpsEMs"
+    "D<=#Cl(,Kh`H<+u[9OU.%C/YVr]/fpwOiR-15qWLv9S/o7xPU-]=+/S/9&f@CoP]YWq18FU3R#g]tdW8rg&.s[M3`SyOWvCa<yVa/4/KTx)okEoud^/&D6"
+    "*vOvtS$Vj<u52Qh/lK:.>biS:ICZgm')o'EN(arSA>`3^V(AAYUV#_48A-MTxNJ3l@E=o.<$WrcJYr:nJ)%bC,`*Pi+TG8QU'av6Ksa3t],SE=*;Qy`5[7"
+    "K@&rBYuJ%j[32%D^.+>q98YBJ%Y',grrqe[=->([yIZ1t94&E89fmm@P]gtp+SpYJSDfX'Myga&BHE#D[&v,hyy%4&TN.X$d1wjn<vJV,H(aC67uhfk0UF"
+    "OWc2HGDL-7`L*P:KU>N>,Pd$c3]5OBexEv^<y5DT6FdjV6KrnlK`nQcgIkYihucWnUd$VB36Qcx)t9N7PCMjaFpK&LNd*$d)Aapfh'nQa@>3jcaq.*OB'V"
+    "'mM7'3,wc,>v:7%$T($.cZg#+'y4'>$=&cEsIpY$j/XKVpG*k9*l^%CkxtZ9-Xeie`eK6d4M:.kG7*Tr4IhI:x(K/W<g>W`;_jn<-S@VqxcO/dPe-=Y$P>"
+    ".A.PR&`cWYKoHD%$l+rpc0E5q$cj><9V4(BrXP'@2C6PUTcIsq<eJGEp04&vG7hB1EN%huj-rm]hvKK'hpp]agTV[vs+ku[BqQdFDYqfBMgh2+P=)dpFK*"
+    ":]^l2f@;)L0@Qdr0(fWQ4KGkYVHad+%j;]/Pr8#Ira5c:[b4y9d+VJILS17C-5d4uP*](8oj,afJH[/'8%+`i[RF;;N<bAVdU:vgc>j6S%<UZj6idm[F0m"
+    "Z4K,**.'BGWr-1Euetd.%hc0d$Piju-G>>8r@F@^hV]*Yd:GF<lZ#iB:wb2m^%p_Bx5g)du^6@Yn[96*(wHOSGkPRAT`ogW#gulqL&_sxYCwMGpstC=nhX"
+    "52OOC@xwK*N'aRQ-n:R/8nlm6OZ0p4ulG&*rE-`+wI#*mQ096H),w+>:],Sjhhr)NU'RpcuYIR0rZI:wY1&yE%<UCCf8Y^publD5)r'OFk",
+    "e.[$&x*(.l_UR>@ka&yjx@uFSD:2P21hcuo'5:fP-f7m8B1s<v5*2C]Idp./W:6K6-O*]k_4n65,#qf@x`e<F2ORy8@A2;5H=[_,Q]Bc+w`i-DJ47MBT7u"
+    "xXMRdjqmve^T6kVsGew*OqCfjUHwrqbm,&y+LfsuK4wGypbo#]^=O-Ur/E&],&$nOCEkB=3vw)((l^YU-7ZK6UZOw3S8#CaJCAxEEv(4=O)WDi/6p4cY]k"
+    "5cQoBm84XhHD2Dm@k`f0@Xg11j>FUMxQ%CCoLN3IwPKtqw0H%iN+vnjOWKsVxRD8r4T2O>1r:r3by-WjYY^0L#bvSc8K[vdXFEE+MUQ-m3j+3gtq%.il)K"
+    "3yN(U&fS&Masw'm6tlN^#EDXDRRf:=d<,]R;QXDho=pA4waFE@F%cOq=x9(p](d+YI0<aYHX1TG3$yb+hcbyABj6fD29r]dA.+cFV==n'1/xT)77#t&C%Z"
+    "Etsx@LeS-BtlHIH[<iM$Hf@*FI;18:8qlS(B::Gii5TUcSO'#)7>5=OneSpnbh&TGR_B,gDHU_`$5@dN:qNo-m^Cq4rUIy4X)=SR*%S$Gy1s;PT+vYgbhb"
+    "-#mc:a5jKDT[#DFqAhmK0t0UIeU-kXV=oQ*bMq)2hqNRBP1/kPy<der:&F_4E689BH;NwbaE*g5FdJQ@w^Yb.eA(mt/Wad:`)qqqx#2D=joxBR9$*.+w>3"
+    "Rq_*M[HC/I24Yw^Z%P@*]Ish7,phQRXb3FP`Xp:EhYb]WRf[bh&ued)E86od39TCZsZ@]1V@gdJL8+dZ]1ePOpvm-o`C*LWK_=r4u4J&/A&1aM7b=ug'+^"
+    "(HHCaCI;jChrAnd0Z#]QI>+KbC,+ZBjdBdive+qMP7o4A.vW(M.Lc(9E:>N_/EqTI>rFn'0nel'MiPqCy=Za.N3S_3aKg73.#IXx:n1@8x=mcxO]hT,baU"
+    "B-CrvX<Ddw0wr(@*v%QYs]k)/$`hGda`EK(i+>hK0t/qep]7qJ9u=OK*U+fMc0N<Es<;nXsxp%.n@mabkRhTdbvIabF:=^bv$Zd7h%Ng)RRb_to;bPWV=,"
+    ",HQQe-8q8^0b<N.:C.%$I4Lx,::Z1*po-BvH7OmW'pgZ]jgBucFLGpd4gXaG58LafZbMT@fmZJ(Ju0O=@@LM3[Cp@kS=>aEftvuNdyM(wFQ1;SpledQ*7/"
+    "=slR2cm@M.;B#7Y(98'NG3Q-IoTdrN%#'XD#u0P&fe4j-4dP/PDyq()6g;TDLK[J/0>u7p<lb4E`5pp'`eE/w)osu4Mvg51f8:@nQA)p7GLbvsi_'b3A/+"
+    "g<#af5h$aef`iXO_0O::/u'Ur@L9cy#40&>^d$FgP4Un,+OCWa0qcm01HjGpZr4ST`X:eOYglR32q#mId(rZ>2C=]2D2=)-odAwi%X@*Jq>(+W0iDA<=LF"
+    "kYoDnm$L+BeY.o*`*CN8UMmJ[c5>M^K0tEf3bEG]r:^O6TcIN=4XjmnDLED%4ENC]sKj5EZFk/AGVcQ`jf_5_KSR0pcRK.SM]w436stXjQNv`docN[:-sx"
+    "IYfMUNYuj8&;eN(*D1Yk^Ga)yf1#6ZrO/w.fBs`6I%5/IjaaOT))C>d%$)_0g=N8EApFG1Idl-NL$]#tSI15=nb*d-Y=BLcbm5:&XUlXm&I4kYU.oj7]/u"
+    "AMub62ouI^@NN6_YQ2M'2g6`-Y/Mt0;Z_YDIG'SwQJ=Y,=Ck(^,.`5LP@arJ3)>G3tS`^V._,EWK=qob9^%J*&(vP-[c]J)K23om&c0Qd%@BM[6q7vFe2O"
+    "8YkwXZnYI<&bA+QCgAT+sf15SG^.ZSLO8Hvp0i9_c0#60ko5#G18jrIu,8RbQZ3c6w7D5>SMn7Sqb52]f3I/QM$xkqwi*x:<-+:g6s&dvWsgfghFxS_`a%"
+    "ngqvWiM*225Jk:gb^Vf[5EUu>8tB460j(&>t;_)HGMV.>QhLwhuYM*vZ4]`NjD4'.UJyH]T-=s+o.O1Ohu35-i+p%*k:*)<X*jv34-3)6[N)-2H/HCwlXT"
+    "[w$Lv^d%%Zq50:Zc:`ml-GS[&G,ETs-+4F$,2k*6ai^ZEPMrYb)L3VM,yK:T9l>L)Ua^<t^U'#<LLoI%m][i#+K0FQ:PqNicybP3Xn]chEn^aijV&w+t4R"
+    "*2LxjA5Z.GPv*G*EQTgYb'Qu*t>W4$dUS0:@if)8^f.j3_swK/.QHkkSra;XgKx=Yt;0^&3,/cF+_E)]/vxg;)bg0%qe8n@Dh$;8qLR;=5$@4<_ld7P6gp"
+    "wL$AX(UYd/]sD.Rf>&^mK0sM_iZ5EV$1*tl&##sAvb#t)$N6O4E;NAUCJHwlkkWJW+D<q>%_O7Wb'UT,@#DcDbcd^#Wm,vdxj$'F6:TW8/Z7c&NMhA2j3N"
+    "XyLN2leX)#%O,WU16reLbA;<l^q*M%dkrR*meF+;+sjASp8Rb@]c@Xek,ow&U$&Q)<>=>MEdP)5'enLHgcug/'JA,'7n<hJ2=+y+s[T2s;Q>=<`5xCl&r`"
+    "3'D<Z_b8&h#C(Kq>qvKJiX=x;+1Ee;tJ.[Jal73A,h*f(/GxW,fD^)+tU858oE+[85`2NKV6ybbkc1K;GqOa$p^8F/6JmxuV0WLtA.G52DZUBsRVh6MAJ*"
+    "QM7,)b&d/(nLVcQvn]_^8gBYf:2mSW65:jx`r`b#hy7'^xs`U4%+KFtN&VVso/]D944`^yC0SUP,$,sHT'[(2Z]]/yp*jR3BQQs&bw^E5H1pkaBRWNvVK2"
+    "^s]XZk_x3+J(2=yBuf1k)O#ck$w,RdO-(HH<C.g(49(_5hZUsLVV1Rndwq,,ohMT`v2'$#IieApcrm2g65awn=-]]bK%iX+ZW8kYsM41t=6s4c*TQD$@WQ"
+    "eU)LgEH]%yrA^dw9+6=R.CoIZ&;36S;hdUpBjT]_Fi;67EC%DRDQ$hH-@@S#HT0hZ>RM(P&x%Ze9qgqo%JPC'7rjqhWT%eg$6tN0ylc%4_yXQ9kV]8RiV*"
+    "AF=,Fv+W^S^.:3lK60(/9F4ED1pDY6iYw[>ek:.@q`yaK(6SK^Gdry`6JVg@($cQS:63<&'4'`,hC,54]MlYsJT/L_=UK4NX)R(iWt8>c<*wPqqVV)biNn"
+    "R$DshETd]uC8'Y,+DimYDOFQVaNWb;k/Nm9pY[Ev#jVLrZ%E:%SLLg'fK`9kCD/H>mnd%;6mKDrp;_qdIJFgbN.9>04dG$0Rrv`akILs:5^Qb$xcG]-4GC"
+    "oS/wo.7$5DHpNuIu_k*Q-lUhtsZpAy/.:/xn1o,]P^QlSu*hHgLVnmyno&CuctYuQXA,gO-91MVFSTZTHxDNDo`QYXvpnUSR2y.<D-OTu/h2=Vnx]^vDTs"
+    "GG+i,YA,2XWY7yi^%+8R0&PE(j%hRNe:X1HptdNjJMnl0[tgTFo;J]WLVWyGfG=[0D5srME0ZSam3fD=)k'^nQ%uw$e2V$)$OQOFD5JL0Y,hV*fjFN;[37"
+    "c6Suja%HGJkAo%b(Dk&4u+;Tk^K>i7<=NIHo[h[q13@,p(5u#B.n*`V(ufU;K]r:A(1wr(SnXp/;s'/U>'ZE6$`cW/JqKZnN2J2&f^@bW/6@ynr59B#3yq"
+    "dpxaux%SWnx0=>KVm(Y211=[E%2[D)LPrQ^+6H5-;o^A@;'ctuu[EllXY]0;ReC96f['T(4xO8'4TMjj4V%SNN(>v$`(AOTR47R0%TWQ;veKfE7T)bFt%3"
+    "]7_yyBd^uL-d3-X:^=KJ0Af-gu)W3[qnfNMZl6G%%h$tp'TnAUC%uxAeMi]GM)@P(^:STf/=PEg0AISHvsrE.(SqOXw8mibE;[(FZ/(<L_I#e70h$1Y.vl"
+    "rqK)j#m9_#b(02m3P'vb(]Rk8EL1=dhc`7LSp`-[-(<Y7wNtBr)O+W28&L4_v>^Ka7s=YMNf07>^_MNn[1_,l]9O`;M)GIK=/MTm+KnVt$LA07mdpqdt^O"
+    "3/2x('T9m5au1Iv&.Jr,.61Z2;'f8yrXAISF(>[-4K#Hglgh'*EL<63j3mj#8%_Zs9sm[QmNKH3_wA=bOlQR][adLuC.X@Mt-MVLh$l(=I",
+    "9%%Igq0*(Jt;fFH$H&.nZ%x2p[+<Gbu:L0kr(PTXW&%A4x8K1Ni-,'iq,,I$508sh4Ol8mBFJ(%$=:H3%T[wS=;M$]YQ48H$,;m_YwZ'8<5bf.W*&ES,-C"
+    "$#pjM_$A*+NPe8N'(E9VgjY8k5uO5,6OV6>`f*Af$)5Ri]2qCIXQZqGK,*nGMXBXwi6f')lnpO#C=AN$)9uu,Au;GV3g&oPF&-*rd/ctVo[6`-Q6p`Jj46"
+    "16[(b`MK06G_aA)TSnU[c<qUlRpVg=<WP0IQK&,6SZC6[RmXQ*E_pg*kD8ipJ5$j)^H,HdHLF0G9vQn4b86Qt0iWG(0ax`5Fn:LRWgh@j<gj`+aQ_XH[**"
+    "H)O7XVs9x;5M-E_SjE8odyhMt^K#jn&yk91[HnL&A9T1rMYfY-3J(f$<8qJd^Q6KN=-$@q0[5J-k+Pbj'8y')r3#q37vV`jkp$@kb7VF,t8ll7fr)$=/q@"
+    "_ynWI_,wjS.ce#3)G^REe*(b;0a]9^UX/eert<,so#+ytp63hWp]#4M^'2,T4_gu/W@J+0jAB*f&SlhlyynC3o:s1:lY1G%p@,y#LKdp]7SOJuG*ZLT)/j"
+    "y%O,)ZPw#5LJBfdG)EdL[x_I*K+,D-fWj>H`i:P1(*_re-UF)&Oqd@.-%7N'MIO[;`.^64CKTC^+h56'G9`K1ENdcWrP)A$9i;@+<+[k4^+12v912dg$@W"
+    "nsh2ZUtQEHChGBo+K`M9Ft[lx]R6EAnLMJ]>Avj7t]gq:`pc)V3do5FS]OZC/EC$0ncR:9]pD.Q1CPQmp-x:=tidX3>Ix@Oy<KNSqdR5c$>w0[NMM[VXgd"
+    "8-aFl0RZ5%dk6C5G*bqAc'-B7mhms7Q1nCtvZ@khrk)(]Cs(Uu^T;oYa'add=3wkREWB/xft(>:)LOb<NDh8_'d,).`Va;%JxRh^^BAbY;uEY-DfK3BJ7."
+    ">^+)qbE$1JrpkaH]K7;#MWsqD5e`s5#sq0dW7d]tctcG+I@QTh[Ypyuu&Z>F$U9=/n0HUF2QU'V6Og%&-u:68X+#$kU9N#LP596+SYw:a/c3KQ3v;2tgQx"
+    "i:(J7$<6_iROp3Cb5J:1u@#<NFRf&n6WO#`<<(Cyj<i=)Dh'.*Xv`2HiERa)<8#)Xt=lkSrd49o'qVao,139e<Vo9YDQFQ&9J^Glp/q4%s7-C$vtZH%r^g"
+    "44*0[=nW]Es07V.Z,['>%DK@ETsB1X1P2'gSje3v)4f+jck7tEG[n/ahjUNI5E;xCTtNk3eF;t))(gc1'5]yu6:CD:pdLYtvPIFaZ$*da`M9BLO^hv7ZGc"
+    "cPD46)LM,g2aHZ3I*:LLo^]WaCU,FTw=y64@>-TGiSV[/Sh%,a+i8#$uOBuDS[0L<l#N4vYs'.SeFQwtp]$Su'hhRY4tN8Hpuu(GA,9ny]KEFt[NSmYA<@"
+    "-y88Ec,2Xe/2IbmZK;*t0lFs_uAEkL_9N)UaZ/CuSFZT]u)xG9(ix#.Sv_UDndk-EBpoOM%7S;TfNVf+@kG02REC@[S/@pS1(;OFXH)s&t9i#Tmj*a]1M5"
+    "X1AiEcBkec0u<4cJ7lKC%/]3J2HQb7p4<(jZ6X:Zro%P<nTl*4/nvKj17*b5s@vN'&iN6.woh.4;#`.0Y<bLZ7nGK,3x@_Ij>*R:F*N4_Xs<@V];^yHj-%"
+    "VW=ngO$X6=JG:G6KwVGeM>PMmQ(0T3Dp9J8Qk,r$j=t_FILGi3dlK]]#Z;0%Q%WeyPELD9>.VR2=,TE2]&<E[k%u7;4@-'4(-c/xKWG.yM],_um1d]i>Hl"
+    "ZXjqd3Z$A*h`$kH(a,XnceDO:t2CyBG0DpHrVED:3V-*)#/XTh@-Z+kxW<gF+b-2Ra8_ga^j(g_YVuF#'vcq:W^#fEn_7];Ei7wRC/g^(Mj'iuGT]'5mK'"
+    "3*XmSpuOdKJ:P/u%&Itvk#I*.6DU=CQq(P=DZ_saV#HEt-P6YrkHr_*`#p/2IPoBOT>`05QF7^lpRkP:@&Zll6WQJFHZdX[U2kZAd_00Wd6<C;<K>;(w@^"
+    "Q@S-O$=w-gMdh-9'oXS3]NLeE3g4J0AtO-cHZhk$f^w7j]eFL<jPfLh/Atp*n]*en17-EW6RvMo3b%cYpWYct:MaQ<$('n9/&)k.<[+&nkE&dHuODQn$5X"
+    "F)A&]i/Fi,;]mK.QE>Z]LG3SxnWbkpTSStEl%A75WMoI%W5nAQbb+@P6]3U4#a@8(QF.OijGd'ft]:Rc9HOKSh;TgtgdGo<`Ig3=F3>TMGNw$8s<VOPmX5"
+    "wa*;i44XGG$6ka$A%Z9Lq75XM-X)43tNC.8n,i*d6#Myg=R2m*Hg4mKvtDp*>G^4JHw;nPC#S@;*5'b2[jAy_xV2Vh8j*Yr7mNDI(9U<k1paArKaC4jh)7"
+    ">>>/O,>&IJ5'0K9:YtKaa5&/]eQ[w$0MdAc^/XkkJa6T.m4FcRCL7Tjp,N35%,`_@K`H&#[C*khJwCN2dX1qR1ic0C%11%O(H2eL8BXR7lmn&@jw<fh53P"
+    "FIAs*O.*;'$%'_5YWgb(V@+/dq;NwdClcT%n>LYVQQAFaVenL#$m[S,C^]$[5032UPpt=f=.yudTAi9aMZnXccBe9eCjBs^I1.vIaEhmN3u6ymlO.n=H;F"
+    "wGRufid.fHBm7oExH%@yd&heSQfu6qxDjYp9nOVpu`9BC]st_-8xM5US4pVJ@F,O+ji.4WMC]eLK7>p3$'c4JHcZ3h4qh7;_HqNkF*pS5KCUN.(t]TPByK"
+    "S;IL5'K,aX2jV%o#H4sTJdT,V-6pP4HIoNMP>E.$cF*1QfKQCoOOEJk9B4xwGg:r6SIi)jiBlaa2T^GP)bTBYCs6XOH-guj>`sH/dD1/N($[A(ME`b%a1C"
+    "mN12]<H'JkaA.,DymP#4(IpM8v4GcYis3Dx6;dN3EPDQkBIh3v+>tyPkbtd_vCShvG;d5pcQW^4v[f#Z)T*Rl%%p1qF]nQFK$U]:Ma('9/-18L`<pD+dI/"
+    "7Cu%tV:WGGn*_-+;mMx2oo'9b`P-b#7KjJ1WfTdBy>arFx#0t.Imm9#s6T]DlBwsNjV)G07BPU54-Y((PM@uLH4422JvPMupKlL[gN:D5t#HcAIifYNdyD"
+    "met4R`J$XkfW_=48;Au*oR8KGD))Svm#gGOE>dlJvpD/=^^j:.Ns`;O7.D0poB&Qv4gFRESn34'dug:J(TIpN$PH7K,#5#9AXe3l7gOsP&Yma+$SBwNVES"
+    "*fS5$wQHbBpw9Vq$lbOBR]yRbN(BD@9Xhv_)i]K@DOP^kBHwUPS(QcL@r;1pcZ/toF@+;hwsE%Bq:x3U4xOHZ9dOdVscTN1<P<GB=D:>E+m)@]k1w;;%>7"
+    "tt/&76RuP#,4O/+FGZ$E)d`NtUE8/x38kPNlM@+l#0N,NGM:xWR->7w0XNu,UxYNY_3<m:%Ma^dk^866Av*_&whN/t+r`ZSkNs;]8/2)2UrZX6Rncn^U`$"
+    "WXFIm`Tq0d8FP6.5gZJEnVq;ME@%dc(_83)&hnB`VmmW'R9_RX.x0Yb2+Tw2_+31kk-LG]R;GF@)KEZp69KbQ7+kn#h8pV^SRN/1Q=vC=)aGxqf7]:5JLu"
+    "bY-wZjef5E@J<ioy_`ag6u&1l^V9O6iN1-H1KG$.k`SG=1i6JhA5B1bK_@SRJRrQ;>Kn_L;'#]]v9Syt]**=h2uKM<<q]%$P;C))yAHkSy=^'Io'WH&dg3"
+    "jIGgBhMHI-$cZ=C%4C^:KQpBK&W&qJ@`r.P5V@c,8wUcJ1E.<0[aPd,V,.6)@SXab@RDAAJ^%,A/d6$xJSJ*_deVM1/3Q)Svv*E4PIPds1e%BwLQh46FSp"
+    "_WVMay7KR[gq;dHDp(4(BWqtcZ#.^43B*fC+-%M>VR.hJViF;ain'N]0Wb8mlMV6/q(@BKw:/R`(YafufG;_Z)*M*Q)]XN,.,kijJYv2]MBjj_]lvvoA':"
+    ">@&19MLCl*1O8jo2DX<&7HV_Ue>GiHnwfgQfPGE0sdW(6SHy*3ag1Gn3heB2ll`LL]bqCy%BT0%heO=JBR'g%PU1>sgI_^uN`O:u_CBb^J",
+    ")W,X%#@FGWX^])%ls/jhOr$xK_SJwm>c4L*9*<t%laX'Qpc]N2qyu_(F&@XV:qtjkbrfm_Bj,xAi,RNX'Fj<*^Q0G#'(jTD,Qpk8@nb[.+bjPHvrN7gh9y"
+    "#K%1QF5+DO;,1a0kN1H.utSXCCV)WuauxkwiC/yhs.WLfyr+`%T]Fw_jJM9pUUhh;l#Mw],BSSau0VI]VKS)YmXQeY%D^=OEERdxO@/0^3-laYe8LbjN5i"
+    "s=GTXQBL_V(]^l=(>)%puOI6)3(+Qa6[)s*j32;S)2VCG+I3]t*3EPK#7Qe#DOj6G[R.[k(ensiGJ8LAICpm`p7&A_VuEUjvWgiCfsTCQ2pMsnkA1R4`uX"
+    "@%HbHc9YgH]__##w&mcsbfPV5*Q3L-a2wieTn7.)`^6_v*F,D5U[Z7tRHk+NW7(r)a/pHT<SO%AjN'^SZMYWp.^Wy2]^_]qKODGHg'0WyQ;,NM51'=:;Qa"
+    "1d56P7w@^38,K<KLcs/4R(3W<J1'P/a]e@ZXxEp8Wr'bV$R8/@,wE$$wh+;sr5W>P)p,CcOL[T3]$<B<Hx[UTbA9)cPIW[q0iB[.BU%R+EQ_,h>sWik1)t"
+    "6TPyDu8>sRNywPdX2#n*e-svs;X7$F.K4yG*uvCHid'NE8$h;-ak%*ne'RV4n8d-XCx*khpT$JOP+yX(</+rFwUu5iD;/p%2=:SM9Qbvh%CgPLv]jB=[Pa"
+    "0h$:=uj-e%'7w`_]Xl)b,#",
     0};
-#define DITI_SPIRV_SIZES_gemm_coop 10541u, 20929u
+#define DITI_SPIRV_SIZES_gemm_coop 11049u, 21965u
 static const char *const diti_spirv_text_attention_coop[] = {
     "n0C9%1VZI/6e/yY5MVB#EU5ejco,lGSC'5.u'bBc7'8E%'s^5+;yoSNg;(W2HmUQdC2f`'+Qy*;c(86gFEJjLo+VNKFx`,g-LU^R=(Q93(A;QV8&puV<jQ"
     "([FT@#T/y/l5/+x46pW#>4>qM^4`M;lG42[#(*Y]N4huIwscB3$;85sfJEeRiuxN;j&drOqo=fO%kEia%8UkkSE(wWMvcWk6^lXZRgJ^,H)dt'Cecb<@BZ"

@@ -137,8 +137,7 @@ vec4 column_scales(const uint n) {
     vec4 v = vec4(0.0);
     uint behind = INT4 ? K >> 1 : (K + 15u) & ~15u;
     for (uint i = 0u; i < min(N - n, 4u); i++)
-        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + behind) >> 2])),
-                equal(QUAD, uvec4(i)));
+        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + behind) >> 2])), equal(QUAD, uvec4(i)));
     return v;
 }
 

@@ -56,8 +56,7 @@ void main() {
                     if (CONV) x[i] = valid[i] ? x[i] : vec4(0.0);
                 }
                 [[unroll]] for (uint j = 0u; j < loads; j++) {
-                    vec4 mine =
-                        SWAP ? mask_tail(load_a(spread_at[j] + 4u * k), 4u * k) : load_w(spread_at[j], 4u * k);
+                    vec4 mine = SWAP ? mask_tail(load_a(spread_at[j] + 4u * k), 4u * k) : load_w(spread_at[j], 4u * k);
                     [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                         vec4 y = subgroupShuffle(mine, l);
                         [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) sum[i][j * THREADS + l] += dot(x[i], y);

@@ -222,7 +222,8 @@ static void random_row(uint32_t columns, unsigned char *row, uint32_t *state) {
 /* Fills a buffer with copies of some random blocks, or rows of so many columns. */
 static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint32_t columns, uint64_t bytes) {
     bool i8 = diti_type_is_i8(type);
-    uint32_t i, state = 1, block = i8 ? diti_i8_pitch(diti_i8_bytes(type, columns)) : diti_type_block_bytes(type), count = i8 ? 64 : 4096;
+    uint32_t i, state = 1, block = i8 ? diti_i8_pitch(diti_i8_bytes(type, columns)) : diti_type_block_bytes(type),
+                count = i8 ? 64 : 4096;
     uint64_t chunk = (uint64_t)count * block, done, size;
     unsigned char *data = malloc((size_t)chunk);
     dit_result result = DIT_OK;
@@ -857,7 +858,7 @@ static void report_line(const bench *b, double seconds, double fraction) {
 
 /* ---- lines, to their end ---- */
 
-/* What a run took: the device's time where it is known. */
+/* Seconds of a run: the device's time where it is known. */
 static double line_seconds(const bench *b) { return b->line.t.device > 0 ? b->line.t.device : b->line.t.wall; }
 
 /* A case is bounded by arithmetic or by memory, by whichever share of the ceiling is larger; the share tells how near

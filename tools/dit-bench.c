@@ -706,8 +706,8 @@ static int run_sweep(bench *b, const kind *kind) {
     b->o.m = most;
     if (code) return code;
     if (!b->out) return EXIT_GOOD;
-    fprintf(b->out, "{\"op\":\"gemm rows\",\"type\":\"%s\",\"n\":%u,\"k\":%u,\"most_rows\":%u,\"f16_as_fast_from\":", type_text(type, name),
-           b->o.n, b->o.k, most);
+    fprintf(b->out, "{\"op\":\"gemm rows\",\"type\":\"%s\",\"n\":%u,\"k\":%u,\"most_rows\":%u,\"f16_as_fast_from\":",
+            type_text(type, name), b->o.n, b->o.k, most);
     if (from > most)
         fprintf(b->out, "null}\n");
     else

@@ -828,9 +828,10 @@ static int take_type_rule(const char *option, const char *glob, const char *type
         rule->type = types[i];
         return EXIT_GOOD;
     }
-    return complain(EXIT_USAGE,
-                    "%s '%.*s': weights are used as stored, i8r, i8r+rot, i4r+rot or i4_group; dit-convert makes files of other types",
-                    option, (int)length, type);
+    return complain(
+        EXIT_USAGE,
+        "%s '%.*s': weights are used as stored, i8r, i8r+rot, i4r+rot or i4_group; dit-convert makes files of other types",
+        option, (int)length, type);
 }
 
 /* "GLOB=TYPE,GLOB=TYPE" */

@@ -40,7 +40,11 @@ enum {
 };
 enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
-enum { DITI_GEMM_I4 = 4, DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
+enum {
+    DITI_GEMM_I4 = 4,
+    DITI_GEMM_PACKED = 32,
+    DITI_GEMM_PACKED_ROUNDS = 64
+}; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */

@@ -37,7 +37,13 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3, DITI_NORM_QUANTIZE_ROTATED_4 };
+enum {
+    DITI_NORM_FLOATS,
+    DITI_NORM_QUANTIZE,
+    DITI_NORM_QUANTIZE_ROTATED,
+    DITI_NORM_QUANTIZE_E4M3,
+    DITI_NORM_QUANTIZE_ROTATED_4
+};
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);

@@ -42,7 +42,7 @@ static bool diti_comfy_rotates(const diti_json *module, bool always) {
     return always || (convrot && convrot->kind == DITI_JSON_BOOL && convrot->number != 0);
 }
 
-/* What the tensor is; one that is not read here becomes a type of that name, which who wants it refuses. */
+/* Gives the tensor its type; one that is not read here has a type of that name, which is refused when it is read. */
 static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const diti_json *module,
                                   dit_error *err) {
     const char *format = diti_json_string(module, "format", "no format");
@@ -121,7 +121,8 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
     dit_result result = DIT_OK;
     size_t i;
     if (told && told->text)
-        DITI_TRY(diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));
+        DITI_TRY(
+            diti_json_parse(&checkpoint->env, told->text, strlen(told->text), DITI_COMFY_METADATA, &metadata, err));
     if (metadata) layers = diti_json_get(metadata, "layers");
     for (i = 0; i < checkpoint->tensor_count && result >= 0; i++) {
         diti_stored_tensor *tensor = &checkpoint->tensors[i];

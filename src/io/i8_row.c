@@ -83,7 +83,7 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
 
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
     if (diti_type_is_i8(scales->type) || scales->rank > 2) return false;
-    if (diti_stored_tensor_elements(scales) == 1) return true; /* of all rows */
+    if (diti_stored_tensor_elements(scales) == 1) return true; /* one for all rows */
     return scales->rank > 0 && scales->shape[0] == rows && (scales->rank == 1 || scales->shape[1] == 1);
 }
 

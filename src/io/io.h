@@ -110,7 +110,7 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-DIT_INTERNAL bool diti_type_is_i8(dit_type type);      /* rows with a scale, for activations of int8 */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* rows with a scale, for activations of int8 */
 DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
 /* wanted, or I8_ROW where groups do not fill a row that should be rotated. */
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
@@ -118,7 +118,7 @@ DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
 /* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-/* The same in steps of amax / 7 for I4_ROW_ROTATED, in place. */
+/* Rows of I4_ROW_ROTATED: scale = amax / 7, and values become whole numbers in place. */
 DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale);
 /* Which of them an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,

@@ -119,7 +119,7 @@ struct dit_model {
     diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
     dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
     uint64_t lora_bytes;                        /* device memory of these files */
-    diti_lora *low_ranks[DITI_LOW_RANKS];       /* of transformer and low; NULL: their files have none */
+    diti_lora *low_ranks[DITI_LOW_RANKS];       /* beside transformer and low; NULL: nothing */
     uint64_t low_rank_bytes;                    /* device memory of them, as it was measured */
     diti_lora_merges merges;                    /* as long as weights are read */
 };

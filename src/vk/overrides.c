@@ -25,14 +25,14 @@ static const char *const diti_override_keys[] = {
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
                  driver has such matrices; 2: the same with those of halves, for tests */
-    "half_matrices",   /* 0: the same of halves: those of bfloat16 take their place */
-    "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
-    "rounding",        /* 0: as on a device that cannot be told how to round F16 */
-    "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "half_matrices",    /* 0: the same of halves: those of bfloat16 take their place */
+    "layout",           /* coop_layout of a diti_device, in place of what the self-test finds */
+    "rounding",         /* 0: as on a device that cannot be told how to round F16 */
+    "fold",             /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
     "int4_activations", /* 1: activations of rotated weights are quantized to 4 bits, -7 to 7 (W4A4) */
-    "decode",          /* 0: packed weights are always expanded before a product */
-    "guards",          /* 0: fp16 may overflow unseen */
-    "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "decode",           /* 0: packed weights are always expanded before a product */
+    "guards",           /* 0: fp16 may overflow unseen */
+    "timestamps",       /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
     "gflop_ns",        /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
                           bytes, … */
     "launch_us",       /* … and so long for each dispatch */

@@ -53,8 +53,8 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
     result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
     for (i = 0; i < rows && result >= 0; i++) {
         unsigned char *row = out + (size_t)i * pitch;
-        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes,
-                                      err);
+        result =
+            diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes, err);
         if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(row, source->columns);
         diti_i8_put_scale(source, row, scales[first + i]);
     }
@@ -91,8 +91,7 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
 /* Quants that are floats. */
 static void diti_i4_pack_row(const float *quants, uint32_t columns, unsigned char *out) {
     uint32_t c;
-    for (c = 0; c < columns; c++)
-        out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
+    for (c = 0; c < columns; c++) out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
 }
 
 /* A row of the source's type from floats, which are lost; out is zeros. false for values that are not finite. */

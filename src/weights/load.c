@@ -38,15 +38,6 @@ static bool diti_loader_name(const diti_loader *loader, const char *name, char *
     return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
 }
 
-DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
-    if (loader->used)
-        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
-    else
-        diti_fail_memory(&loader->error, "loading %s", loader->what);
-}
-
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
     char stored[512];
     if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;

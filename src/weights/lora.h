@@ -117,7 +117,7 @@ typedef struct diti_lora {
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
                                        diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
-/* What a checkpoint has beside the weights that were loaded from it; *out NULL: nothing. */
+/* The low-rank parts that a checkpoint has beside weights which were loaded from it; *out NULL: none. */
 DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
                                            const diti_weights *weights, bool measures, diti_lora **out, dit_error *err);
 /* The first adapter of a weight, and how many there are. */

@@ -1,29 +1,12 @@
 /* Low-rank parts that a file has beside its matrices (docs/quantized.md): adapters at strength 1, of every job. */
 #include "weights/lora.h"
 
-static const diti_stored_tensor *diti_low_rank_find(const diti_checkpoint *checkpoint, const diti_stored_tensor *of,
-                                                    const char *ending) {
-    char name[600];
-    return diti_format(name, sizeof name, "%s%s", of->name, ending) ? diti_checkpoint_find(checkpoint, name) : NULL;
-}
-
-DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_stored_tensor *down = diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_DOWN),
-                             *up = diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_UP);
-    if (down) diti_loader_use(loader, down);
-    if (up) diti_loader_use(loader, up);
-    if (loader->error.result || !diti_low_rank_find(loader->checkpoint, tensor, DITI_LOW_RANK_SMOOTH)) return;
-    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
-              "has them in the norm or the layer before",
-              diti_checkpoint_name(loader->checkpoint), tensor->name);
-}
-
 /* Adds the module of a tensor; *added NULL: the tensor has none. */
 static dit_result diti_low_rank_add(diti_lora_file *file, const diti_target *target, diti_lora_module **added,
                                     dit_error *err) {
-    const diti_stored_tensor *of = target->tensor, *down = diti_low_rank_find(file->checkpoint, of, DITI_LOW_RANK_DOWN),
-                             *up = diti_low_rank_find(file->checkpoint, of, DITI_LOW_RANK_UP);
+    const diti_stored_tensor *of = target->tensor,
+                             *down = diti_stored_sibling(file->checkpoint, of, "", DITI_LOW_RANK_DOWN),
+                             *up = diti_stored_sibling(file->checkpoint, of, "", DITI_LOW_RANK_UP);
     diti_lora_module *module;
     *added = NULL;
     if (!down && !up) return DIT_OK;

@@ -2,6 +2,27 @@
    picture would be another one, and whatever else there is (tables that are computed here, losses) is told. */
 #include "weights/weights.h"
 
+DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
+    if (loader->used)
+        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
+    else
+        diti_fail_memory(&loader->error, "loading %s", loader->what);
+}
+
+DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_stored_tensor *down = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_DOWN),
+                             *up = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_UP);
+    if (down) diti_loader_use(loader, down);
+    if (up) diti_loader_use(loader, up);
+    if (loader->error.result || !diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_SMOOTH)) return;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
+              "has them in the norm or the layer before",
+              diti_checkpoint_name(loader->checkpoint), tensor->name);
+}
+
 static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {
     uint32_t i, count = diti_checkpoint_count(loader->checkpoint);
     for (i = 0; i < count; i++) {

@@ -400,7 +400,8 @@ static void check_product(const product_case *c) {
     for (size_t i = 0; i < DITI_COUNT(forms); i++)
         if (forms[i].device) forms[i].device->int4_activations = c->four_activations;
     q = quantized(forms[0].device, &p.x, c);
-    for (uint32_t i = 0; i < c->m * c->k; i++) most = abs(row_value(&q, i / c->k, i % c->k)) > most ? abs(row_value(&q, i / c->k, i % c->k)) : most;
+    for (uint32_t i = 0; i < c->m * c->k; i++)
+        most = abs(row_value(&q, i / c->k, i % c->k)) > most ? abs(row_value(&q, i / c->k, i % c->k)) : most;
     CHECK(most == (c->four_activations ? 7 : 127));
     wanted = product_reference(c, &p, &q);
     for (size_t i = 0; i < DITI_COUNT(forms); i++) {
@@ -408,10 +409,10 @@ static void check_product(const product_case *c) {
         if (!forms[i].device || (forms[i].max_slice_us && !c->sliced && !sweep)) continue;
         if (strstr(forms[i].overrides, "storage_range") && diti_i8_pitch(c->k) > 4096)
             continue; /* not even tiles fit */
-        snprintf(what, sizeof what, "%s: m %u n %u k %u parts %u extra %u%s%s%s%s%s%s act %d", forms[i].name, c->m, c->n,
-                 c->k, c->parts, c->extra, c->rotated ? " rotated" : "", c->four ? " 4 bit" : "", c->bias ? " bias" : "",
-                 c->multiply ? " multiply" : "", c->gate ? " gate" : "", c->residual ? " residual" : "",
-                 (int)c->activation);
+        snprintf(what, sizeof what, "%s: m %u n %u k %u parts %u extra %u%s%s%s%s%s%s act %d", forms[i].name, c->m,
+                 c->n, c->k, c->parts, c->extra, c->rotated ? " rotated" : "", c->four ? " 4 bit" : "",
+                 c->bias ? " bias" : "", c->multiply ? " multiply" : "", c->gate ? " gate" : "",
+                 c->residual ? " residual" : "", (int)c->activation);
         got = product_run(forms[i].device, c, &p);
         if (!CHECK_MESSAGE(got.data, "%s", what)) continue;
         close_to(&got, wanted, tolerance_of(DITI_F32), what);

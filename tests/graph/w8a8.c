@@ -122,17 +122,21 @@ static const variant variants[] = {
     {"int8 rows, fp16", "rung=fp16", BLOCKS, DIT_TYPE_I8_ROW, 0.999, 30},
     {"int8 rows, rotated, fp16", "rung=fp16", BLOCKS, DIT_TYPE_I8_ROW_ROTATED, 0.9995, 30},
     {"int8 rows, dot product", "rung=base,dot=1", BLOCKS, DIT_TYPE_I8_ROW_ROTATED, 0.9995, 30},
-    {"int4 groups", "rung=base", BLOCKS, DIT_TYPE_I4_GROUP, 0, 0},
-    {"int4 rows, int8 activations", "rung=base", BLOCKS, DIT_TYPE_I4_ROW_ROTATED, 0, 0},
-    {"int4 rows and activations", "rung=base,int4_activations=1", BLOCKS, DIT_TYPE_I4_ROW_ROTATED, 0, 0},
 };
 
-static void run_prompt(const char *prompt, uint32_t steps, size_t count) {
+/* Types of 4 bit in two steps of the first prompt: bars a little below what was measured. */
+static const variant fours[] = {
+    {"int4 groups", "rung=base", BLOCKS, DIT_TYPE_I4_GROUP, 0.998, 33},
+    {"int4 rows, int8 activations", "rung=base", BLOCKS, DIT_TYPE_I4_ROW_ROTATED, 0.978, 22},
+    {"int4 rows and activations", "rung=base,int4_activations=1", BLOCKS, DIT_TYPE_I4_ROW_ROTATED, 0.963, 20.5},
+};
+
+static void run_prompt(const char *prompt, uint32_t steps, const variant *list, size_t count) {
     static trajectory exact, got;
     size_t i;
     if (!run_variant(&reference, prompt, steps, &exact)) return;
     for (i = 0; i < count; i++) {
-        if (run_variant(&variants[i], prompt, steps, &got)) compare(&variants[i], prompt, steps, &got, &exact);
+        if (run_variant(&list[i], prompt, steps, &got)) compare(&list[i], prompt, steps, &got, &exact);
     }
 }
 
@@ -190,8 +194,9 @@ int main(void) {
     size_t i;
     test_vulkan_begin();
     test_files("i8r", DIT_TYPE_I8_ROW);
-    if (!sweep) run_prompt(prompts[0], 2, 2);
-    for (i = 0; sweep && i < DITI_COUNT(prompts); i++) run_prompt(prompts[i], STEPS, DITI_COUNT(variants));
+    if (!sweep) run_prompt(prompts[0], 2, variants, 2);
+    if (sweep) run_prompt(prompts[0], 2, fours, DITI_COUNT(fours));
+    for (i = 0; sweep && i < DITI_COUNT(prompts); i++) run_prompt(prompts[i], STEPS, variants, DITI_COUNT(variants));
     test_vulkan_end();
     return TEST_END("w8a8");
 }

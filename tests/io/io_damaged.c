@@ -345,7 +345,8 @@ static void test_blocks(void) {
    m.comfy_quant, or in the metadata. */
 static bytes comfy_file(const char *json, uint32_t columns, const char *scale_shape, bool metadata) {
     const float scales[2] = {0.5f, 0.25f};
-    const uint32_t at = 2 * columns, text = at + (strchr(scale_shape, '2') ? 8u : 4u), end = text + (uint32_t)strlen(json);
+    const uint32_t at = 2 * columns, text = at + (strchr(scale_shape, '2') ? 8u : 4u),
+                   end = text + (uint32_t)strlen(json);
     char header[1200], quoted[300], told[400];
     uint32_t used = 0;
     bytes file;
@@ -401,7 +402,8 @@ static void check_comfy(const comfy_case *c, bool metadata) {
                 uint32_t i = c->columns + k, low = c->columns + k / 2;
                 int byte = c->type == DIT_TYPE_I4_ROW_ROTATED ? (int)(low % 251) >> k % 2 * 4 & 15 : (int)(i % 251);
                 int got = c->type == DIT_TYPE_I4_ROW_ROTATED ? row[k / 8 * 4 + k % 4] >> (k & 4) & 15 : row[k];
-                if (got != byte && !CHECK_MESSAGE(false, "%s: column %u is %d and not %d", c->json, k, got, byte)) break;
+                if (got != byte && !CHECK_MESSAGE(false, "%s: column %u is %d and not %d", c->json, k, got, byte))
+                    break;
             }
         } else {
             float value[2];
@@ -419,8 +421,8 @@ static void test_comfy(void) {
         {"{\"format\": \"int8_tensorwise\", \"per_row\": true}", 24, "[2,1]", DIT_TYPE_I8_ROW, "I8_ROW"},
         {"{\"format\": \"int8_tensorwise\", \"convrot\": true, \"convrot_groupsize\": 256}", 256, "[2,1]",
          DIT_TYPE_I8_ROW_ROTATED, "I8_ROW_ROTATED"},
-        {"{\"format\": \"int8_tensorwise\", \"params\": {\"convrot\": true}}", 256, "[2,1]",
-         DIT_TYPE_I8_ROW_ROTATED, "I8_ROW_ROTATED"},
+        {"{\"format\": \"int8_tensorwise\", \"params\": {\"convrot\": true}}", 256, "[2,1]", DIT_TYPE_I8_ROW_ROTATED,
+         "I8_ROW_ROTATED"},
         {"{\"format\": \"int8_tensorwise\", \"convrot\": true, \"convrot_groupsize\": 64}", 256, "[2,1]",
          DIT_TYPE_STORED, "groups of 64"},
         {"{\"format\": \"int8_tensorwise\", \"convrot\": true}", 24, "[2,1]", DIT_TYPE_STORED, "groups of 256"},
@@ -431,8 +433,8 @@ static void test_comfy(void) {
     };
     for (size_t i = 0; i < 2 * DITI_COUNT(cases); i++) check_comfy(&cases[i / 2], i % 2);
     refuses_header("{\"a.qweight\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[0,2]},"
-                        "\"a.wscales\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[2,4]}}",
-                        4, "nunchaku");
+                   "\"a.wscales\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[2,4]}}",
+                   4, "nunchaku");
 }
 
 static void refuses_rows(rows_file r, const char *culprit) {
