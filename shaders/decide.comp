@@ -12,8 +12,9 @@ layout(constant_id = 1) const uint OP = OP_SUMS;
 
 layout(push_constant) uniform Push {
     uint first_group;
-    uint rows, columns;     // OP_SUMS: image rows of an item, columns; OP_TOTAL: rows of a branch; OP_DECIDE: devices, steps
-    uint item, text;        // OP_SUMS: rows of an item in x, of which so many come first; OP_TOTAL: branches, the first
+    uint rows,
+        columns;     // OP_SUMS: image rows of an item, columns; OP_TOTAL: rows of a branch; OP_DECIDE: devices, steps
+    uint item, text; // OP_SUMS: rows of an item in x, of which so many come first; OP_TOTAL: branches, the first
     uint x_offset, x_pitch;
     uint before_offset[2];
     uint state_offset, out_offset, row_offset, gate_offset;

@@ -44,7 +44,7 @@ void main() {
     }
 #define KEEP(SLOT, KEPT)                                                                                               \
     if (SLOT < SLOTS && slot == SLOT) {                                                                                \
-        uint to = (kept_offset[SLOT] + 4u * i) >> 2;                                                                        \
+        uint to = (kept_offset[SLOT] + 4u * i) >> 2;                                                                   \
         if (OP == OP_TAKE) v -= KEPT[to];                                                                              \
         KEPT[to] = v;                                                                                                  \
     }

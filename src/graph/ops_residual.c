@@ -23,8 +23,8 @@ DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_
     uint32_t i;
     if (!diti_op_begin(graph, &dispatch, names[op], DITI_KERNEL_RESIDUAL, DITI_RESIDUAL_GROUP)) return;
     if (info->format != DITI_F32 || info->columns % 4 || info->pitch != info->columns || info->first % 4) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 without gaps",
-                        dispatch.name, info->name, info->rows, info->columns);
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 without gaps", dispatch.name,
+                        info->name, info->rows, info->columns);
         return;
     }
     dispatch.constants[1] = (uint32_t)op;

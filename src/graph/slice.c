@@ -454,8 +454,9 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     return diti_plan_slice_sources(plan, err);
 }
 
-/* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
-   then makes a slice longer, and nothing makes it shorter. */
+/* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a
+   longer one only by a quarter, since whatever else the machine does now and then makes a slice longer, and nothing
+   makes it shorter. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
     diti_plan_slice *entry = &plan->slices[slice];
     plan->last_slice_us = (uint32_t)(us + 0.5f);

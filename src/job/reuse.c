@@ -19,9 +19,9 @@ static const diti_reuse_policy_row diti_reuse_policies[] = {
     {"dbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
     {"mag", DITI_REUSE_MAG, DITI_KEY(THRESHOLD) | DITI_KEY(MOST) | DITI_KEY(RETAIN) | DITI_KEY(RATIOS)},
 };
-static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {
-    "first", "blocks", "from", "to", "interval", "order", "threshold", "front", "back", "warmup", "most", "retain",
-    "ratios"};
+static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {"first", "blocks",    "from",  "to",   "interval",
+                                                             "order", "threshold", "front", "back", "warmup",
+                                                             "most",  "retain",    "ratios"};
 
 /* Presets, and what their authors say they cost (docs/models.md 9.1.3). */
 typedef struct diti_reuse_preset {
@@ -147,10 +147,10 @@ static dit_result diti_reuse_range(const diti_model_traits *traits, const char *
                                    dit_error *err) {
     bool decides = reuse->policy == DITI_REUSE_FIRST_BLOCK;
     uint32_t layers = traits->layers, back,
-             first = diti_reuse_of(decides ? diti_reuse_get(reuse, DITI_REUSE_FRONT, (double)reuse->front_blocks)
-                                           : diti_reuse_get(reuse, DITI_REUSE_FIRST,
-                                                            reuse->policy == DITI_REUSE_DELTA ? 1 : 0),
-                                   layers);
+             first = diti_reuse_of(
+                 decides ? diti_reuse_get(reuse, DITI_REUSE_FRONT, (double)reuse->front_blocks)
+                         : diti_reuse_get(reuse, DITI_REUSE_FIRST, reuse->policy == DITI_REUSE_DELTA ? 1 : 0),
+                 layers);
     back = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_BACK, traits->skips ? (double)first : 0), layers);
     if (first + back >= layers || (decides && !first))
         return diti_reuse_refuse(err, text, "leaves no block of the model's to be reused, or none before them");
@@ -177,8 +177,8 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
     if (diti_patches_used(&request->shape))
         return diti_reuse_refuse(err, text, "does not go with pipefusion, whose stages are at different steps");
     if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.int8_feedback)
-        return diti_reuse_refuse(err, text,
-                                 "does not go with int8 payloads that carry their error on; leave feedback out of split");
+        return diti_reuse_refuse(
+            err, text, "does not go with int8 payloads that carry their error on; leave feedback out of split");
     if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.controls &&
         reuse->end < model->transformer->traits.layers)
         return diti_reuse_refuse(err, text, "has blocks behind the reused ones, to which control nets add; set back=0");
@@ -190,10 +190,10 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
 /* What every slot counts in each finite difference of the residuals that are kept. */
 typedef struct diti_reuse_history {
     double differences[3][DITI_REUSE_SLOTS];
-    uint32_t count;     /* residuals since the history began; differences that there are: one less than so many */
-    uint32_t last;      /* step of the newest */
+    uint32_t count; /* residuals since the history began; differences that there are: one less than so many */
+    uint32_t last;  /* step of the newest */
     uint32_t next_slot;
-    bool alone, low;    /* of the conditional branch; of the expert for low noise */
+    bool alone, low;     /* of the conditional branch; of the expert for low noise */
     double ratio, error; /* of magnitudes since the newest (mag) */
     uint32_t since;
 } diti_reuse_history;
@@ -269,7 +269,8 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
     row->threshold = (float)diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, 0.08);
     row->most = (float)diti_reuse_get(reuse, DITI_REUSE_MOST, 0);
     if (reuse->policy == DITI_REUSE_FIRST_BLOCK) {
-        row->computes = !h->count || step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 0), out->shape.steps);
+        row->computes =
+            !h->count || step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 0), out->shape.steps);
         row->weights[0] = 1;
         h->count = 1;
         h->alone = alone;
@@ -354,8 +355,8 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
         r->slots = reuse->slots;
         r->first_branch = share->assignment.first_branch;
         if (reuse->policy != DITI_REUSE_FIRST_BLOCK) continue;
-        r->state = diti_tensor_state(graph, DITI_F32, 1, DITI_REUSE_STATE + share->job->request.shape.steps,
-                                     "steps reused");
+        r->state =
+            diti_tensor_state(graph, DITI_F32, 1, DITI_REUSE_STATE + share->job->request.shape.steps, "steps reused");
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
     share->program.denoise.residual = &share->program.residuals[0];

@@ -199,8 +199,8 @@ typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
     uint32_t slots;
     diti_reuse_use use;
-    diti_tensor row;                    /* the step's diti_reuse_row */
-    diti_tensor kept[DITI_REUSE_SLOTS]; /* states F32 [branches * batch * rows at hand, D] */
+    diti_tensor row;                     /* the step's diti_reuse_row */
+    diti_tensor kept[DITI_REUSE_SLOTS];  /* states F32 [branches * batch * rows at hand, D] */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
     uint32_t first_branch;               /* number of the first branch here among those of guidance */
     diti_group group;                    /* devices that decide together */

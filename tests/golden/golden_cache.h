@@ -101,9 +101,9 @@ static inline float *golden_cache_noise(golden_pipe *p, const char *model, dit_t
 }
 
 static inline void golden_cache_model(golden *g, const golden_folder *folder, const char *model, const char *base) {
-    static const char *const policies[] = {"none",        "fbc_0.0",     "fbc_0.64934", "fbc_0.67334", "fbc_0.74601",
-                                           "fbc_0.77423", "fbc_1.07539", "fbc_1.14424", "mag_0.06",    "mag_0.3",
-                                           "mag_1"};
+    static const char *const policies[] = {"none",        "fbc_0.0",     "fbc_0.64934", "fbc_0.67334",
+                                           "fbc_0.74601", "fbc_0.77423", "fbc_1.07539", "fbc_1.14424",
+                                           "mag_0.06",    "mag_0.3",     "mag_1"};
     dit_tensor inputs[5] = DITI_ZERO;
     dit_job_desc desc = DITI_ZERO;
     diti_checkpoint *golden;
@@ -137,8 +137,7 @@ static inline void golden_cache_model(golden *g, const golden_folder *folder, co
         desc.guidance.scale = strcmp(model, "qwen") ? 1.0f : 4.0f;
         for (i = 0; i < DITI_COUNT(policies); i++) {
             diti_format(name, sizeof name, "%s.%s.computed", model, policies[i]);
-            if (diti_checkpoint_find(folder->golden, name))
-                golden_cache_run(&p, model, policies[i], &desc, &inputs[0]);
+            if (diti_checkpoint_find(folder->golden, name)) golden_cache_run(&p, model, policies[i], &desc, &inputs[0]);
         }
         for (i = 0; i < p.text_count; i++) free((void *)(uintptr_t)p.texts[i].data);
         free(noise);

@@ -319,10 +319,26 @@ static void refused(const generated_model *shape, const char *split, const char 
 }
 
 static void test_refusals(void) {
-    static const char *const unknown[] = {"", "delt", "delta:", "delta:first", "delta:first=", "delta:first=1.2.3",
-                                          "delta:first=.5", "delta:first=1,", "delta:first=1,first=2", "delta:order=1",
-                                          "delta+taylor", "gate", "gate:", "gate:0", "gate:3+gate:4", "delta:interval=1x",
-                                          "deltas", "fbcache:threshold=1+", "mag:ratios=1/", "delta:first=-1"};
+    static const char *const unknown[] = {"",
+                                          "delt",
+                                          "delta:",
+                                          "delta:first",
+                                          "delta:first=",
+                                          "delta:first=1.2.3",
+                                          "delta:first=.5",
+                                          "delta:first=1,",
+                                          "delta:first=1,first=2",
+                                          "delta:order=1",
+                                          "delta+taylor",
+                                          "gate",
+                                          "gate:",
+                                          "gate:0",
+                                          "gate:3+gate:4",
+                                          "delta:interval=1x",
+                                          "deltas",
+                                          "fbcache:threshold=1+",
+                                          "mag:ratios=1/",
+                                          "delta:first=-1"};
     size_t i;
     if (!open_model(&hunyuan)) return;
     for (i = 0; i < DITI_COUNT(unknown); i++) refused(NULL, NULL, unknown[i], "is unknown");
