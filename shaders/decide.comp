@@ -1,6 +1,6 @@
 #version 450
-// Whether a step may reuse what blocks added in an earlier one (docs/models.md 9): the change of what the first blocks
-// add, relative to what they added when all blocks were computed last.
+// Whether a step may reuse what blocks added in an earlier one (docs/models.md 7.16): the change of what the first
+// blocks add, relative to what they added when all blocks were computed last.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -12,8 +12,9 @@ layout(constant_id = 1) const uint OP = OP_SUMS;
 
 layout(push_constant) uniform Push {
     uint first_group;
-    uint rows, columns;     // OP_SUMS: image rows of an item, columns; OP_TOTAL: rows of a branch; OP_DECIDE: devices, steps
-    uint item, text;        // OP_SUMS: rows of an item in x, of which so many come first; OP_TOTAL: branches, the first
+    uint rows,
+        columns;     // OP_SUMS: image rows of an item, columns; OP_TOTAL: rows of a branch; OP_DECIDE: devices, steps
+    uint item, text; // OP_SUMS: rows of an item in x, of which so many come first; OP_TOTAL: branches, the first
     uint x_offset, x_pitch;
     uint before_offset[2];
     uint state_offset, out_offset, row_offset, gate_offset;

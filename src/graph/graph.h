@@ -88,7 +88,7 @@ typedef struct diti_dispatch {
     diti_tensor gate; /* U32 [2 * DITI_GATE_ENTRIES, 4]: how many workgroups run where so many are asked for, first if
                          blocks are computed, then if they are not (ops_residual.c); 0: all */
     bool gate_else;   /* the second half counts */
-    bool early; /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
+    bool early;       /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
 } diti_dispatch;
 
 #define DITI_GATE_ENTRIES 4097u /* pieces of gated dispatches have fewer workgroups */

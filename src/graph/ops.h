@@ -204,7 +204,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* What blocks add to the residual stream, kept and added again (ops_residual.c). A step's row of their table, F32 [1,
+/* Residuals of blocks, kept and added again (ops_residual.c). A step's row of their table, F32 [1,
    DITI_REUSE_WORDS]: which slot is written, whether all must be computed, the threshold of changes, most steps that
    reuse one after the other, the step's number, and what each slot counts when they are added. */
 #define DITI_REUSE_SLOTS 6u
@@ -221,9 +221,9 @@ typedef enum diti_residual_op {
 DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_tensor x, const diti_tensor *slots,
                                    uint32_t count, diti_tensor row);
 /* Whether the blocks that follow need not be computed: the result is a gate, a state that holds until the next one.
-   change: what the first blocks add; changes[2]: places of what they added before, of its shape. state F32 [1, DITI_REUSE_STATE + steps]:
-   slot of changes, whether there is something, steps reused since, steps reused in all, then for each step whether it
-   did; next: the new one, which becomes state unless the step must run again. */
+   change: what the first blocks add; changes[2]: places of what they added before, of its shape. state F32 [1,
+   DITI_REUSE_STATE + steps]: slot of changes, whether there is something, steps reused since, steps reused in all, then
+   for each step whether it did; next: the new one, which becomes state unless the step must run again. */
 #define DITI_REUSE_STATE 4u
 typedef struct diti_decide_desc {
     diti_tensor change, changes[2], state, next, row, gate;

@@ -1,4 +1,4 @@
-/* What blocks add to the residual stream, kept for later steps: residual.comp, and decide.comp, which tells on the
+/* Residuals of blocks, kept for later steps: residual.comp, and decide.comp, which tells on the
    device whether a step may do without them. Dispatches that depend on this are recorded with a gate: an indirect
    dispatch takes as many workgroups from it as were asked for, or none. */
 #include "graph/group.h"
@@ -23,8 +23,8 @@ DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_
     uint32_t i;
     if (!diti_op_begin(graph, &dispatch, names[op], DITI_KERNEL_RESIDUAL, DITI_RESIDUAL_GROUP)) return;
     if (info->format != DITI_F32 || info->columns % 4 || info->pitch != info->columns || info->first % 4) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 without gaps",
-                        dispatch.name, info->name, info->rows, info->columns);
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not F32 without gaps", dispatch.name,
+                        info->name, info->rows, info->columns);
         return;
     }
     dispatch.constants[1] = (uint32_t)op;

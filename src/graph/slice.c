@@ -313,7 +313,7 @@ static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_haz
 }
 
 static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
-    diti_hazard mine[DITI_MAX_BINDINGS + 1]; /* and the gate */
+    diti_hazard mine[DITI_MAX_BINDINGS + 1]; /* one more for the gate */
     uint32_t count = diti_hazards_of(plan, source, mine), i;
     bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
     for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);
@@ -454,8 +454,9 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     return diti_plan_slice_sources(plan, err);
 }
 
-/* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
-   then makes a slice longer, and nothing makes it shorter. */
+/* A gated slice that took less than half of what is expected did nothing. The first time counts as it is; later a
+   longer one only by a quarter, since whatever else the machine does now and then makes a slice longer, and nothing
+   makes it shorter. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
     diti_plan_slice *entry = &plan->slices[slice];
     plan->last_slice_us = (uint32_t)(us + 0.5f);

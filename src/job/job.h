@@ -198,8 +198,8 @@ typedef enum diti_reuse_key {
 } diti_reuse_key;
 typedef struct diti_reuse {
     diti_reuse_policy policy;
-    bool references; /* keys and values of references are to be kept */
-    uint32_t given;  /* bit i: key i */
+    bool references;                                   /* keys and values of references are to be kept */
+    uint32_t given;                                    /* bit i: key i */
     float values[DITI_REUSE_KEYS], gate, front_blocks; /* front_blocks: the policy's default of front */
     uint32_t first, end, slots;                        /* range of blocks; residuals that are kept */
     uint32_t gate_step;                                /* from there on the conditional branch alone; 0: no such step */
@@ -740,8 +740,8 @@ DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit
 DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                                diti_job_request *out, dit_error *err);
 #define DITI_REPORT_BYTES (sizeof(diti_health) + 2 * DITI_REUSE_STATE * sizeof(float))
-DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step); /* the host knows that it does */
-DIT_INTERNAL uint32_t diti_job_reused(dit_job *job);                  /* dit_status.reused */
+DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step);     /* the host knows that it does */
+DIT_INTERNAL uint32_t diti_job_reused(dit_job *job);                      /* dit_status.reused */
 DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
 /* In a step's segment, before its evaluation. */
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses);

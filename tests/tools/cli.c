@@ -1047,20 +1047,13 @@ static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models a
                                      "--quiet",
                                      "--repeat-from",
                                      NULL};
-static char *const of_pictures[] = {"--ref-image",
-                                    "--cache",
-                                    "--keep-references",
-                                    "--lora",
-                                    "--lora-dir",
-                                    "--lora-merge",
-                                    "--control-net",
-                                    "--control-image",
-                                    "--control-strength",
-                                    "--control-start",
-                                    "--control-end",
-                                    "--control-mode",
-                                    "--cfg-normalization",
-                                    NULL}; /* test_references, test_loras, test_steered */
+static char *const of_pictures[] = {"--ref-image",         "--cache",
+                                    "--keep-references",   "--lora",
+                                    "--lora-dir",          "--lora-merge",
+                                    "--control-net",       "--control-image",
+                                    "--control-strength",  "--control-start",
+                                    "--control-end",       "--control-mode",
+                                    "--cfg-normalization", NULL}; /* test_references, test_loras, test_steered */
 static char *const pictureless[] = {"--list-devices", "--info",    "--info-level",    "--help",
                                     "--help-all",     "--version", "--encode-prompt", "--list-models",
                                     "--doctor",       "--man",     "--completion",    NULL};
