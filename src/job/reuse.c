@@ -183,8 +183,8 @@ typedef struct diti_reuse_history {
     uint32_t count; /* residuals since the history began; differences that there are: one less than so many */
     uint32_t last;  /* step of the newest */
     uint32_t next_slot;
-    bool alone, low;     /* of the conditional branch; of the expert for low noise */
-    double ratio, error; /* of magnitudes since the newest (mag) */
+    bool alone, low;     /* the newest lacks the unconditional branch; is of the expert for low noise */
+    double ratio, error; /* lengths since the newest (mag) */
     uint32_t since;
 } diti_reuse_history;
 

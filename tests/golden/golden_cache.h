@@ -10,7 +10,7 @@ static inline bool golden_is_cache(const golden_folder *folder) {
     return folder->readme && diti_starts_with(folder->readme, "Caching policies of diffusers");
 }
 
-/* What a job's device, or its host, has decided: 1 for each step that reused blocks. */
+/* Decisions of a job's device, or of its host: 1 for each step that reused blocks. */
 static inline void golden_cache_reused(const dit_job *job, float *reused) {
     const diti_program *program = &job->shares[0]->program;
     float state[DITI_REUSE_STATE + GOLDEN_CACHE_STEPS] = {0};

@@ -197,7 +197,7 @@ static void test_patterns(bool sweeps) {
 
 /* ---- operations ---- */
 
-/* Of one run of a segment, or of all. */
+/* Counts those of one run of a segment. */
 static double operations(const dit_job *job, uint32_t segment) {
     const diti_plan *plan = job->shares[0]->program.plan;
     double sum = 0;
