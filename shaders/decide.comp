@@ -1,6 +1,6 @@
 #version 450
-// Whether a step may reuse what blocks added in an earlier one (docs/models.md 9): the change of what the first blocks
-// add, relative to what they added when all blocks were computed last.
+// Whether a step may reuse what blocks added in an earlier one (docs/models.md 7.16): the change of what the first
+// blocks add, relative to what they added when all blocks were computed last.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

@@ -1,5 +1,5 @@
 #version 450
-// What a range of blocks adds to the residual stream, kept for later steps (src/graph/ops_residual.c). Rows have no
+// Residuals of a range of blocks, kept for later steps (src/graph/ops_residual.c). Rows have no
 // gaps. One invocation does four elements. Offsets may wrap, so that they are added before they are divided.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

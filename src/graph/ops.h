@@ -204,7 +204,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* What blocks add to the residual stream, kept and added again (ops_residual.c). A step's row of their table, F32 [1,
+/* Residuals of blocks, kept and added again (ops_residual.c). A step's row of their table, F32 [1,
    DITI_REUSE_WORDS]: which slot is written, whether all must be computed, the threshold of changes, most steps that
    reuse one after the other, the step's number, and what each slot counts when they are added. */
 #define DITI_REUSE_SLOTS 6u

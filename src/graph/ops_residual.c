@@ -1,4 +1,4 @@
-/* What blocks add to the residual stream, kept for later steps: residual.comp, and decide.comp, which tells on the
+/* Residuals of blocks, kept for later steps: residual.comp, and decide.comp, which tells on the
    device whether a step may do without them. Dispatches that depend on this are recorded with a gate: an indirect
    dispatch takes as many workgroups from it as were asked for, or none. */
 #include "graph/group.h"

@@ -313,7 +313,7 @@ static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_haz
 }
 
 static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
-    diti_hazard mine[DITI_MAX_BINDINGS + 1]; /* and the gate */
+    diti_hazard mine[DITI_MAX_BINDINGS + 1]; /* one more for the gate */
     uint32_t count = diti_hazards_of(plan, source, mine), i;
     bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
     for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);

@@ -432,7 +432,7 @@ typedef struct diti_program {
     uint32_t low_segments[DITI_STEP_KINDS];                   /* steps of model->low, by kind; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
     uint32_t reuse_segments[2][DITI_STEP_KINDS];              /* steps that reuse blocks, of either expert */
-    diti_residual residuals[2];                               /* what they reuse */
+    diti_residual residuals[2];                               /* residuals that they reuse, of either */
     diti_tensor reuse_table;                                  /* 0: nothing */
     diti_kept_kv kept_kv;
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
@@ -506,8 +506,8 @@ struct dit_job {
     uint64_t states_since_us;
     uint32_t begins_at; /* steps that were finished before: their outcome is in states */
     diti_snapshot snapshot;
-    diti_buffer health_readback;      /* of the first share, copied at the end: diti_health, then the states of what
-                                         decides about reuse (diti_decide) */
+    diti_buffer health_readback; /* report of the first share, copied at the end: diti_health, then the states of what
+                                    decides about reuse (diti_decide) */
     diti_buffer frames, float_frames; /* frames of clips in host memory: words of pixels; three planes of each */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     dit_job *next_retired;

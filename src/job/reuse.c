@@ -1,12 +1,12 @@
 /* Steps that reuse what blocks added in earlier ones: dit_job_desc.cache read, and the table of steps that follows from
-   it (docs/models.md 9.1). What is kept are residuals of a range of blocks; a policy says when they stand for these
+   it (docs/models.md 7.16). Residuals of a range of blocks are kept; a policy says when they stand for these
    blocks, and which sum of them. Where the device decides, the table has thresholds. */
 #include "job/job.h"
 
 typedef struct diti_reuse_policy_row {
     const char *name;
     diti_reuse_policy policy;
-    uint32_t keys; /* those that it knows */
+    uint32_t keys; /* bits of keys that it knows */
 } diti_reuse_policy_row;
 #define DITI_KEY(name) (1u << DITI_REUSE_##name)
 #define DITI_RANGE_KEYS (DITI_KEY(FIRST) | DITI_KEY(BLOCKS) | DITI_KEY(FROM) | DITI_KEY(TO) | DITI_KEY(INTERVAL))
@@ -23,14 +23,7 @@ static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {"first", "blocks", 
                                                              "order", "threshold", "front", "back", "warmup",
                                                              "most",  "retain",    "ratios"};
 
-/* Presets, and what their authors say they cost (docs/models.md 9.1.3). */
-typedef struct diti_reuse_preset {
-    const char *family, *cache;
-} diti_reuse_preset;
-static const diti_reuse_preset diti_reuse_presets[] = {
-    {"sd3", "delta:first=1,blocks=0.834,from=0.358,interval=2+gate:0.715"},
-    {"flux", "dbcache:front=0.14,threshold=0.08,warmup=0.16"},
-};
+/* The preset of families that name none (docs/caching.md). */
 #define DITI_REUSE_ANY "taylor:order=1,interval=3,from=0.2"
 
 static dit_result diti_reuse_refuse(dit_error *err, const char *part, const char *why) {
@@ -98,11 +91,8 @@ static const char *diti_reuse_part(const char *at, diti_reuse *out) {
 }
 
 static const char *diti_reuse_preset_of(const dit_model *model) {
-    size_t i;
-    for (i = 0; i < DITI_COUNT(diti_reuse_presets); i++)
-        if (diti_equal(model->transformer->traits.family, diti_reuse_presets[i].family))
-            return diti_reuse_presets[i].cache;
-    return DITI_REUSE_ANY;
+    const char *preset = model->transformer->traits.cache;
+    return preset ? preset : DITI_REUSE_ANY;
 }
 
 DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
@@ -187,14 +177,14 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
 
 /* --- the table --- */
 
-/* What every slot counts in each finite difference of the residuals that are kept. */
+/* How much every slot counts in each finite difference of the residuals that are kept. */
 typedef struct diti_reuse_history {
     double differences[3][DITI_REUSE_SLOTS];
     uint32_t count; /* residuals since the history began; differences that there are: one less than so many */
     uint32_t last;  /* step of the newest */
     uint32_t next_slot;
-    bool alone, low;     /* of the conditional branch; of the expert for low noise */
-    double ratio, error; /* of magnitudes since the newest (mag) */
+    bool alone, low;     /* the newest lacks the unconditional branch; is of the expert for low noise */
+    double ratio, error; /* lengths since the newest (mag) */
     uint32_t since;
 } diti_reuse_history;
 

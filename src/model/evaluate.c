@@ -565,8 +565,8 @@ static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_denoise *deno
     return x;
 }
 
-/* What the blocks [first, r->first) have added to before, and with it the gate of those behind them. Devices that have
-   other blocks learn it from this one. */
+/* Measures how blocks [first, r->first) have changed before, and sets the gate of the blocks behind them. Devices that
+   have other blocks learn it from this one. */
 static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_tensor x, diti_tensor *next,
                                  diti_tensor changes[2]) {
     diti_residual *r = p->denoise->residual;

@@ -223,6 +223,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->pooled_columns = config->pooled;
     traits->encoders[0] = DITI_ENCODER_CLIP_L;
     traits->encoders[1] = DITI_ENCODER_T5;
+    traits->cache = "dbcache:front=0.14,threshold=0.08,warmup=0.16";
     traits->scheduler = config->guided ? "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
                                          "\"use_dynamic_shifting\":true}"
                                        : "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":1.0}";

@@ -80,6 +80,7 @@ typedef struct diti_model_traits {
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
+    const char *cache;      /* dit_job_desc.cache "auto"; NULL: as other families */
     bool caches_references; /* diti_denoise.keeps_references is understood */
     bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
     bool keeps_references;   /* the model was trained so */
@@ -188,12 +189,12 @@ typedef struct diti_control_use {
     uint32_t done, made;
 } diti_control_use;
 
-/* What a range of blocks adds to the residual stream is kept, so that later steps can do without these blocks
-   (docs/models.md 9.1). */
+/* A range of blocks adds something to the residual stream. It is kept, so that later steps can do without these blocks
+   (docs/models.md 7.16). */
 typedef enum diti_reuse_use {
-    DITI_REUSE_KEEPS,  /* all blocks are computed, and what those of the range add is kept */
-    DITI_REUSE_ADDS,   /* what was kept stands for them */
-    DITI_REUSE_DECIDES /* the device decides which of both, by what the blocks in front of the range add */
+    DITI_REUSE_KEEPS,  /* all blocks are computed, and the range leaves what it adds */
+    DITI_REUSE_ADDS,   /* a sum of kept residuals stands for them */
+    DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed */
 } diti_reuse_use;
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */

@@ -310,6 +310,7 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->encoders[1] = DITI_ENCODER_CLIP_G;
     traits->encoders[2] = DITI_ENCODER_T5;
     traits->lacks_encoders = true;
+    traits->cache = "delta:first=1,blocks=0.834,from=0.358,interval=2+gate:0.715";
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
     traits->default_steps = 28;
     traits->default_guidance = config->normed ? 4.5f : 7.0f;

@@ -186,8 +186,9 @@ static const char *const model_folders[] = {
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
-    "tests/fixtures/pipe_anima", "tests/fixtures/lora_flux2_klein",  "tests/fixtures/pipe_latte",
-    "tests/fixtures/pipe_osp11", "tests/fixtures/pipe_cogvideox_5b", "tests/fixtures/pipe_opensora12",
+    "tests/fixtures/cache_policies",  "tests/fixtures/pipe_anima", "tests/fixtures/lora_flux2_klein",
+    "tests/fixtures/pipe_latte",      "tests/fixtures/pipe_osp11", "tests/fixtures/pipe_cogvideox_5b",
+    "tests/fixtures/pipe_opensora12",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
