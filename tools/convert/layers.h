@@ -106,7 +106,7 @@ static dit_result fold_scales(converter *convert) {
 
 typedef struct rounded_layer {
     grouped q;
-    double *w, *work;  /* [rows, columns]: W, which becomes what is left of it; room */
+    double *w, *work;  /* W, which becomes what is left of it, and room for [rows + 1, columns] */
     double *smooth;    /* [columns]: q stands for W diag(smooth); NULL: 1 */
     double *up, *down; /* [rank, rows], [rank, columns]; rank 0: none */
     uint32_t rank;
@@ -143,7 +143,7 @@ static bool layer_begin(rounded_layer *layer, uint32_t rows, uint32_t columns, u
     layer->q.scale = (uint16_t *)malloc(count / GROUP * sizeof(uint16_t));
     layer->q.least = (uint16_t *)malloc(count / GROUP * sizeof(uint16_t));
     layer->w = (double *)malloc(count * sizeof(double));
-    layer->work = (double *)malloc(count * sizeof(double));
+    layer->work = (double *)malloc((count + columns) * sizeof(double));
     layer->up = rank ? (double *)malloc((size_t)rank * rows * sizeof(double)) : NULL;
     layer->down = rank ? (double *)malloc((size_t)rank * columns * sizeof(double)) : NULL;
     return layer->q.codes && layer->q.scale && layer->q.least && layer->w && layer->work &&
