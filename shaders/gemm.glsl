@@ -120,14 +120,24 @@ vec4 unpack_bytes(const uint word) {
     return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
 }
 vec4 load_a(const uint at) { return INT8 ? unpack_bytes(a_u1[at >> 2]) : a_load4(A_FORMAT, at); }
-vec4 load_w(const uint at) { return INT8 ? unpack_bytes(w_u1[at >> 2]) : w_load4(W_FORMAT, at); }
+// Weights of 4 bit become bytes with their values in the upper half, sixteen times as large, which their scales undo:
+// that takes a mask, and for the first four of eight neighbours a shift. K is a multiple of 32.
+#define INT4 (INT8 && W_FORMAT == FORMAT_I4)
+uint i4_bytes(const uint word, const uint k) { return ((k & 4u) != 0u ? word : word << 4) & 0xf0f0f0f0u; }
+uint w_bytes(const uint row_at, const uint k) {
+    return INT4 ? i4_bytes(w_u1[(row_at + (k >> 1)) >> 2], k) : w_u1[(row_at + k) >> 2];
+}
+vec4 load_w(const uint row_at, const uint k) {
+    return INT8 ? unpack_bytes(w_bytes(row_at, k)) : w_load4(W_FORMAT, row_at + k);
+}
 
 // Scales stand behind a row's bytes.
 float row_scale(const uint row) { return uintBitsToFloat(a_u1[(a_offset + row * a_pitch + ((K + 15u) & ~15u)) >> 2]); }
 vec4 column_scales(const uint n) {
     vec4 v = vec4(0.0);
+    uint behind = INT4 ? K >> 1 : (K + 15u) & ~15u;
     for (uint i = 0u; i < min(N - n, 4u); i++)
-        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + ((K + 15u) & ~15u)) >> 2])),
+        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + behind) >> 2])),
                 equal(QUAD, uvec4(i)));
     return v;
 }

@@ -99,6 +99,14 @@ UNIT_OF(a, A_FORMAT, false)
 #define FIT(V) (V)
 UNIT_OF(w, W_FORMAT, KIND == 5u)
 
+// Sixteen bytes of weights of 4 bit.
+uvec4 i4_unit(const uint row_at, const uint k) {
+    uint at = row_at + (k >> 1);
+    uvec2 v = (at & 8u) != 0u ? w_q[at >> 4].zw : w_q[at >> 4].xy;
+    if (TAIL && k >= K) v = uvec2(0u);
+    return uvec4(i4_bytes(v.x, 0u), i4_bytes(v.x, 4u), i4_bytes(v.y, 0u), i4_bytes(v.y, 4u));
+}
+
 // One slice of K. PER: elements in an element of TILES. Places are counted in elements of TILES from the start, so that
 // only one sum depends on the thread, and all else is a constant that loads take for nothing.
 #define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                       \
@@ -174,6 +182,8 @@ void main() {
                 uint k = first + n % step_units * unit;
                 if (PACKED)
                     next_w[i] = !TAIL || k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+                else if (INT4)
+                    next_w[i] = i4_unit(w_offset + column * w_pitch, k);
                 else
                     next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
             }

@@ -52,12 +52,12 @@ void main() {
             for (; k < end; k++) {
                 vec4 x[LANE_TILE];
                 [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) {
-                    x[i] = SWAP ? load_w(lane_at[i] + 4u * k) : mask_tail(load_a(lane_at[i] + 4u * k), 4u * k);
+                    x[i] = SWAP ? load_w(lane_at[i], 4u * k) : mask_tail(load_a(lane_at[i] + 4u * k), 4u * k);
                     if (CONV) x[i] = valid[i] ? x[i] : vec4(0.0);
                 }
                 [[unroll]] for (uint j = 0u; j < loads; j++) {
-                    uint at = spread_at[j] + 4u * k;
-                    vec4 mine = SWAP ? mask_tail(load_a(at), 4u * k) : load_w(at);
+                    vec4 mine =
+                        SWAP ? mask_tail(load_a(spread_at[j] + 4u * k), 4u * k) : load_w(spread_at[j], 4u * k);
                     [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                         vec4 y = subgroupShuffle(mine, l);
                         [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) sum[i][j * THREADS + l] += dot(x[i], y);

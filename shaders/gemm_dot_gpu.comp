@@ -17,6 +17,7 @@ spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [
                   id = 4450) int dot_bytes(int a, int b, spirv_literal int packed_format);
 layout(binding = 0) readonly buffer A_Q { ivec4 a_quads[]; };
 layout(binding = 1) readonly buffer W_Q { ivec4 w_quads[]; };
+layout(binding = 1) readonly buffer W_P { uvec2 w_pairs[]; };
 
 const uint down = THREADS / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
 const uint a_loads = tile_rows * STEP_QUADS / THREADS, w_loads = tile_columns * STEP_QUADS / THREADS;
@@ -35,7 +36,8 @@ void main() {
     }
     [[unroll]] for (uint i = 0u; i < w_loads; i++) {
         uint n = t + i * THREADS;
-        w_at[i] = (w_offset + min(first_column + n / STEP_QUADS, N - 1u) * w_pitch) / 16u + n % STEP_QUADS;
+        w_at[i] =
+            (w_offset + min(first_column + n / STEP_QUADS, N - 1u) * w_pitch) / (INT4 ? 8u : 16u) + n % STEP_QUADS;
     }
     int sum[ROWS][COLUMNS];
     [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0;
@@ -51,14 +53,23 @@ void main() {
             [[unroll]] for (uint i = 0u; i < w_loads;
                             i++) { // so that threads that read side by side find their columns side by side
                 uint n = t + i * THREADS, c = n / STEP_QUADS;
-                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = next_w[i];
+                ivec4 v = next_w[i];
+                if (INT4)
+                    v = ivec4(i4_bytes(uint(v.x), 0u), i4_bytes(uint(v.x), 4u), i4_bytes(uint(v.y), 0u),
+                              i4_bytes(uint(v.y), 4u));
+                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = v;
             }
             barrier();
         }
         if (s < slices) { // beyond the last quad lie a row's scale and other rows
             [[unroll]] for (uint i = 0u; i < a_loads; i++) next_a[i] =
                 s * STEP_QUADS + (t + i * THREADS) % STEP_QUADS < quads ? a_quads[a_at[i] + s * STEP_QUADS] : ivec4(0);
-            [[unroll]] for (uint i = 0u; i < w_loads; i++) next_w[i] = w_quads[w_at[i] + s * STEP_QUADS]; // times zero
+            [[unroll]] for (uint i = 0u; i < w_loads; i++) { // times zero
+                if (INT4)
+                    next_w[i] = ivec4(w_pairs[w_at[i] + s * STEP_QUADS], 0, 0);
+                else
+                    next_w[i] = w_quads[w_at[i] + s * STEP_QUADS];
+            }
         }
         if (s == 0u) continue;
         [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {

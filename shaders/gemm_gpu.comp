@@ -152,6 +152,7 @@ void main() {
                     uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u),
                          quad = first + n % STEP_QUADS;
                     next_w[i] = quad >= quads ? uvec4(0u)
+                                : INT8    ? uvec4(w_bytes(w_offset + column * w_pitch, 4u * quad), 0u, 0u, 0u)
                                 : PACKED
                                     ? floatBitsToUint(decode_w(column, 4u * quad))
                                     : WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad));

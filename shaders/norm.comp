@@ -24,7 +24,9 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 layout(constant_id = 6) const uint QUANTIZE = 0;
 #define QUANTIZE_ROTATED 2u
 #define QUANTIZE_E4M3 3u
-const float largest = QUANTIZE == QUANTIZE_E4M3 ? 448.0 : 127.0;
+#define QUANTIZE_ROTATED_4 4u // as int8, of which -7 to 7 are used
+#define ROTATES (QUANTIZE == QUANTIZE_ROTATED || QUANTIZE == QUANTIZE_ROTATED_4)
+const float largest = QUANTIZE == QUANTIZE_E4M3 ? 448.0 : QUANTIZE == QUANTIZE_ROTATED_4 ? 7.0 : 127.0;
 #define HAS(PART) ((PARTS & (PART)) != 0u)
 
 layout(push_constant) uniform Push {
@@ -146,7 +148,7 @@ uint pack_bytes(const vec4 v, const uint bits) {
         b = (exponent - 121u) * 8u + uvec4(roundEven(abs(steps) * uintBitsToFloat(257u - exponent << 23)));
         b = min(b, uvec4(126u)) | floatBitsToUint(steps) >> 31 << 7;
     } else {
-        b = uvec4(ivec4(clamp(roundEven(steps), -127.0, 127.0))) & 255u;
+        b = uvec4(ivec4(clamp(roundEven(steps), -largest, largest))) & 255u;
     }
     return b.x | b.y << 8 | b.z << 16 | b.w << 24;
 }
@@ -164,7 +166,7 @@ void store_scale(const uint to, const uint bits) {
 // The regular Hadamard matrix of order 256 is four times that of order 4, [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2,
 // on the four base-4 digits of an element's number: half the sum, less the opposite element. Four lanes have 64 quads
 // in shared memory.
-const uint rotated_quads = QUANTIZE == QUANTIZE_ROTATED ? THREADS * 16u : 1u;
+const uint rotated_quads = ROTATES ? THREADS * 16u : 1u;
 shared vec4 rotated[rotated_quads];
 void rotate_four(const uint at, const uint stride) {
     vec4 a = rotated[at], b = rotated[at + stride], c = rotated[at + 2u * stride], d = rotated[at + 3u * stride];
@@ -218,7 +220,7 @@ void main() {
          bits = 0u; // nobody leaves before the last barrier
     bool exists = wanted < rows;
     if (!HAS(PART_PLAIN)) measure(lane, in_offset + row * in_pitch);
-    if (QUANTIZE == QUANTIZE_ROTATED) {
+    if (ROTATES) {
         quantize_rotated(lane, row, to, exists);
         return;
     }

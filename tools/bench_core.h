@@ -12,7 +12,7 @@ typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report, *page, *parts, *split;
     uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers, lora;
     uint32_t steps, width, height, cfg_scale, frames, runs, slice_us, budget_us, seconds;
-    bool profile, no_fusion, no_replay, by_cpu, strided, full;
+    bool profile, no_fusion, no_replay, by_cpu, strided, full, sweep;
     dit_type type; /* of the case at hand */
 } options;
 
@@ -33,6 +33,7 @@ static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 static const char *type_text(dit_type type, char out[32]) {
     const char *name = type == DIT_TYPE_I8_ROW           ? "i8r"
                        : type == DIT_TYPE_I8_ROW_ROTATED ? "i8r+rot"
+                       : type == DIT_TYPE_I4_ROW_ROTATED ? "i4r+rot"
                                                          : diti_type_name(type);
     size_t i;
     for (i = 0; name[i] && i < 31; i++) out[i] = lower(name[i]);
@@ -44,7 +45,7 @@ static const char *type_text(dit_type type, char out[32]) {
 static bool find_type(const char *text, size_t length, dit_type *out) {
     char name[32];
     int type;
-    for (type = DIT_TYPE_F32; type <= DIT_TYPE_I8_ROW_ROTATED; type++) {
+    for (type = DIT_TYPE_F32; type <= DIT_TYPE_I4_ROW_ROTATED; type++) {
         type_text((dit_type)type, name);
         if (strlen(name) != length) continue;
         while (length && lower(text[length - 1]) == name[length - 1]) length--;
@@ -221,14 +222,14 @@ static void random_row(uint32_t columns, unsigned char *row, uint32_t *state) {
 /* Fills a buffer with copies of some random blocks, or rows of so many columns. */
 static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint32_t columns, uint64_t bytes) {
     bool i8 = diti_type_is_i8(type);
-    uint32_t i, state = 1, block = i8 ? diti_i8_pitch(columns) : diti_type_block_bytes(type), count = i8 ? 64 : 4096;
+    uint32_t i, state = 1, block = i8 ? diti_i8_pitch(diti_i8_bytes(type, columns)) : diti_type_block_bytes(type), count = i8 ? 64 : 4096;
     uint64_t chunk = (uint64_t)count * block, done, size;
     unsigned char *data = malloc((size_t)chunk);
     dit_result result = DIT_OK;
     if (!data) return complain(EXIT_MEMORY, "out of memory for random weights");
     for (i = 0; i < count; i++) {
         if (i8)
-            random_row(columns, data + (size_t)i * block, &state);
+            random_row(diti_i8_bytes(type, columns), data + (size_t)i * block, &state);
         else
             random_block(type, data + (size_t)i * block, &state);
     }
@@ -264,7 +265,7 @@ static int fill_weight(bench *b, held *h, uint32_t rows, uint32_t columns) {
     uint32_t done, part;
     int code = EXIT_GOOD;
     char name[32];
-    if (h->weight.type == DIT_TYPE_I8_ROW_ROTATED && diti_i8_type(h->weight.type, columns) != h->weight.type)
+    if (diti_type_is_rotated(h->weight.type) && diti_i8_type(h->weight.type, columns) != h->weight.type)
         return complain(EXIT_USAGE,
                         "rows of %u values don't divide into groups of %u; give sizes that are multiples of it, or i8r",
                         columns, DITI_ROTATION_GROUP);
@@ -856,6 +857,9 @@ static void report_line(const bench *b, double seconds, double fraction) {
 
 /* ---- lines, to their end ---- */
 
+/* What a run took: the device's time where it is known. */
+static double line_seconds(const bench *b) { return b->line.t.device > 0 ? b->line.t.device : b->line.t.wall; }
+
 /* A case is bounded by arithmetic or by memory, by whichever share of the ceiling is larger; the share tells how near
    it comes. */
 static double ceiling_fraction(const bench *b, double seconds, const char **bound) {
@@ -869,7 +873,7 @@ static double ceiling_fraction(const bench *b, double seconds, const char **boun
 static void print_line(bench *b) {
     const line *l = &b->line;
     const char *bound;
-    double seconds = l->t.device > 0 ? l->t.device : l->t.wall, fraction = ceiling_fraction(b, seconds, &bound);
+    double seconds = line_seconds(b), fraction = ceiling_fraction(b, seconds, &bound);
     report_line(b, seconds, fraction);
     if (!b->out) return;
     fprintf(b->out,

@@ -16,6 +16,7 @@ static const char usage_text[] =
     "usage: dit-bench CASE [options]      prints one JSON line per case; times are medians\n"
     "\n"
     "gemm, gemv     x [m, k] times weights [n, k]: --m 1024 (gemv: 1) --n 1024 --k 1024 --type f32[,q8_0...]\n"
+    "               --sweep: of 1, 2, 4, ... rows up to --m, beside f16; a last line says from how many on f16 is as fast\n"
     "attention      --tokens 1024 --heads 8 --head-dim 64 [--keys TOKENS] [--batch 1]\n"
     "               --strided: items of the batch lie between each other, as frames of a position do\n"
     "conv           --size 64 (height and width) --in 128 --out 128 --kernel 3 (or 1)\n"
@@ -45,8 +46,8 @@ static const char usage_text[] =
     "               device,rungs,pictures,steps,kernels\n"
     "\n"
     "--type T       of the weights, or several with commas: f32 f16 bf16 f8_e4m3 f8_e5m2 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k\n"
-    "               q4_k q5_k q6_k, i8r i8r+rot (int8 with activations quantized while running). Else f32, for expand and\n"
-    "               shapes q8_0\n"
+    "               q4_k q5_k q6_k i4_group, i8r i8r+rot i4r+rot (with int8 activations, quantized while running). Else f32,\n"
+    "               for expand and shapes q8_0\n"
     "--device D     an index, a part of a name or a UUID, as dit understands it; else the best one\n"
     "--rung R       base fp16 half coop coop2; else the best that works  --form F  kernels for a cpu or a gpu; else as it is\n"
     "--runs N       timed runs, after one that is not counted (7)   --slice-us N  longest command buffer (50000)\n"
@@ -137,6 +138,7 @@ static bool take_flag(options *o, const char *name) {
     if (strcmp(name, "--no-fusion") == 0) return o->no_fusion = true;
     if (strcmp(name, "--no-replay") == 0) return o->no_replay = true;
     if (strcmp(name, "--strided") == 0) return o->strided = true;
+    if (strcmp(name, "--sweep") == 0) return o->sweep = true;
     if (strcmp(name, "--full") == 0) return o->full = true;
     if (strcmp(name, "--by-cpu") == 0) return o->by_cpu = true;
     return false;
@@ -683,6 +685,36 @@ static int check_types(const char *text) {
     }
 }
 
+/* A type beside F16 by rows: few are limited by reading weights, which small types win, many by arithmetic, where
+   decoding is work on top. */
+static int run_sweep(bench *b, const kind *kind) {
+    const dit_type type = b->o.type;
+    const uint32_t most = b->o.m;
+    uint32_t m, from = 1;
+    char name[32];
+    int code = EXIT_GOOD;
+    for (m = 1; m <= most && !code; m *= 2) {
+        double half;
+        b->o.m = m;
+        b->o.type = DIT_TYPE_F16;
+        code = run_kind(b, kind);
+        half = line_seconds(b);
+        b->o.type = type;
+        if (!code) code = run_kind(b, kind);
+        if (line_seconds(b) < half) from = 2 * m;
+    }
+    b->o.m = most;
+    if (code) return code;
+    if (!b->out) return EXIT_GOOD;
+    fprintf(b->out, "{\"op\":\"gemm rows\",\"type\":\"%s\",\"n\":%u,\"k\":%u,\"most_rows\":%u,\"f16_as_fast_from\":", type_text(type, name),
+           b->o.n, b->o.k, most);
+    if (from > most)
+        fprintf(b->out, "null}\n");
+    else
+        fprintf(b->out, "%u}\n", from);
+    return EXIT_GOOD;
+}
+
 /* Once for each type of the list. */
 static int run_types(bench *b, const kind *kind) {
     const char *text = b->o.types;
@@ -690,7 +722,7 @@ static int run_types(bench *b, const kind *kind) {
     while (!code) {
         size_t length = strcspn(text, ",");
         find_type(text, length, &b->o.type);
-        code = run_kind(b, kind);
+        code = b->o.sweep && kind->run == case_gemm ? run_sweep(b, kind) : run_kind(b, kind);
         if (!text[length]) break;
         text += length + 1;
     }

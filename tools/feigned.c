@@ -254,7 +254,7 @@ static void add_all(feigned *f) {
     add_shape(f, find_shape("flux"), DIT_TYPE_I8_ROW);
     add_shape(f, find_shape("flux"), DIT_TYPE_I8_ROW_ROTATED);
     add_shape(f, find_shape("pixart-sigma-1024"), DIT_TYPE_I8_ROW);
-    for (i = DIT_TYPE_F32; i <= DIT_TYPE_I8_ROW_ROTATED; i++) add_products(f, (dit_type)i);
+    for (i = DIT_TYPE_F32; i <= DIT_TYPE_I4_ROW_ROTATED; i++) add_products(f, (dit_type)i);
     for (i = 0; i < DITI_COUNT(heads); i++) {
         add_attention(f, heads[i], 4096, false);
         add_attention(f, heads[i], 300, false);

@@ -36,7 +36,7 @@ static const struct {
     {"--sampler", "$(dit --sampler list 2>/dev/null)"},
     {"--scheduler", "$(dit --scheduler list 2>/dev/null)"},
     {"--rng", "cpu cuda philox"},
-    {"--type", "stored i8r i8r+rot"},
+    {"--type", "stored i8r i8r+rot i4r+rot i4_group"},
     {"--preview", "terminal kitty iterm2 sixel blocks proj tae vae"},
     {"--completion", "bash zsh fish"},
     {"--info-level", "1 2 3"},

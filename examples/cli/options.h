@@ -295,7 +295,7 @@ static const char rarest_help_text[] =
     "                              noise [B,frames,C,h,w]\n"
     "      --info-level N          with --info: 1 weights, 2 and memory (default),\n"
     "                              3 and every op, and tensors over time\n"
-    "      --type NAME             int8 products: i8r, or i8r+rot which loses less;\n"
+    "      --type NAME             i8r, i8r+rot or i4r+rot (int8 products), i4_group;\n"
     "                              transformer blocks only (default: as stored)\n"
     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
     "      --device-memory SIZE    most to take (default: what is free); where that\n"
@@ -803,16 +803,18 @@ typedef struct type_rules {
 } type_rules;
 
 static const char *type_name(uint32_t index) {
-    return index == 0 ? "stored" : index == 1 ? "i8r" : index == 2 ? "i8r+rot" : NULL;
+    static const char *const names[] = {"stored", "i8r", "i8r+rot", "i4r+rot", "i4_group"};
+    return index < sizeof names / sizeof names[0] ? names[index] : NULL;
 }
 
 static int take_type_rule(const char *option, const char *glob, const char *type, size_t length, type_rules *out) {
-    static const dit_type types[] = {DIT_TYPE_STORED, DIT_TYPE_I8_ROW, DIT_TYPE_I8_ROW_ROTATED};
+    static const dit_type types[] = {DIT_TYPE_STORED, DIT_TYPE_I8_ROW, DIT_TYPE_I8_ROW_ROTATED, DIT_TYPE_I4_ROW_ROTATED,
+                                     DIT_TYPE_I4_GROUP};
     dit_type_rule *rule = &out->rules[out->count];
     char name[64];
     uint32_t i;
     snprintf(name, sizeof name, "%.*s", (int)length, type);
-    for (i = 0; i < 3; i++) {
+    for (i = 0; type_name(i); i++) {
         if (!same_word(type_name(i), name)) continue;
         if (out->count++ == MOST_TYPE_RULES)
             return complain(EXIT_USAGE, "%s: more than %d rules", option, MOST_TYPE_RULES - 1);
@@ -821,7 +823,7 @@ static int take_type_rule(const char *option, const char *glob, const char *type
         return EXIT_GOOD;
     }
     return complain(EXIT_USAGE,
-                    "%s '%.*s': weights are used as stored, i8r or i8r+rot; dit-convert makes files of other types",
+                    "%s '%.*s': weights are used as stored, i8r, i8r+rot, i4r+rot or i4_group; dit-convert makes files of other types",
                     option, (int)length, type);
 }
 

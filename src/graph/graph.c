@@ -184,10 +184,12 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
     info->storage = DITI_STORAGE_WEIGHT;
     info->format = diti_type_is_i8(weight->type) ? DITI_I8 : weight->type == DIT_TYPE_F16 ? DITI_F16 : DITI_F32;
-    info->rotated = weight->type == DIT_TYPE_I8_ROW_ROTATED;
+    info->rotated = diti_type_is_rotated(weight->type);
     info->rows = weight->parts[part].rows;
     info->columns = weight->columns;
-    info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
+    info->halved = weight->type == DIT_TYPE_I4_ROW_ROTATED;
+    info->pitch =
+        info->format == DITI_I8 ? diti_i8_pitch(diti_i8_bytes(weight->type, weight->columns)) : weight->columns;
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
     info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */

@@ -31,6 +31,7 @@ typedef struct diti_tensor_info {
     diti_element format;
     uint32_t rows, columns;
     bool rotated;                  /* I8: in the basis of rotated weights */
+    bool halved;                   /* I8: a weight of 4 bit, two columns to a byte of its pitch */
     bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */

@@ -40,7 +40,7 @@ enum {
 };
 enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_GEMM_BAND, for gemm_cpu alone */
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
-enum { DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
+enum { DITI_GEMM_I4 = 4, DITI_GEMM_PACKED = 32, DITI_GEMM_PACKED_ROUNDS = 64 }; /* formats of W beside those of tensors */
 enum { DITI_GEMM_CONV = 1, DITI_GEMM_CONV_FRAMES = 2, DITI_GEMM_CONV_EDGES = 4, DITI_GEMM_CONV_ENDS = 8 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
@@ -92,7 +92,9 @@ static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
 }
 
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
-    return tensor ? (uint32_t)diti_tensor_get(graph, tensor)->format : 0;
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor) return 0;
+    return info->halved ? (uint32_t)DITI_GEMM_I4 : (uint32_t)info->format;
 }
 
 /* Wide tiles run faster and take longer to compile. */

@@ -20,7 +20,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
         (info->format == DITI_I8 && !info->e4m3 &&
-         weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+         (!diti_type_is_i8(weight->type) || info->rotated != diti_type_is_rotated(weight->type)))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
                         weight->columns);
@@ -64,7 +64,7 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
                                weight->columns);
     }
     if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
-    return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    return diti_quantize(graph, x, diti_type_is_rotated(weight->type), "quantize");
 }
 
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
@@ -257,7 +257,7 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
     uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
-        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+        x = diti_quantize(graph, x, diti_type_is_rotated(reader->type), "quantize");
     if (diti_fused_linear_float8(graph, fused, x)) x = diti_quantize_e4m3(graph, x, "quantize"); /* once for all */
     for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
     if (desc->kind) return diti_linear_kind(graph, x, fused, desc, total / desc->kinds);

@@ -37,7 +37,7 @@ enum {
     DITI_NORM_PART_FACTOR = 512,
     DITI_NORM_PART_RESIDUAL = 1024
 };
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3 };
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED, DITI_NORM_QUANTIZE_E4M3, DITI_NORM_QUANTIZE_ROTATED_4 };
 
 static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, table);
@@ -70,11 +70,16 @@ typedef struct diti_norm_op {
     const char *name;
 } diti_norm_op;
 
-static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
-    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+static bool diti_norm_rotates(uint32_t mode) {
+    return mode == DITI_NORM_QUANTIZE_ROTATED || mode == DITI_NORM_QUANTIZE_ROTATED_4;
+}
+
+static uint32_t diti_norm_mode(const diti_graph *graph, const diti_norm_op *op, const diti_tensor_info *out) {
+    uint32_t rotated = graph->device->int4_activations ? DITI_NORM_QUANTIZE_ROTATED_4 : DITI_NORM_QUANTIZE_ROTATED;
+    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? rotated : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
-    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+    return out->rotated ? rotated : DITI_NORM_QUANTIZE;
 }
 
 static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }
@@ -83,7 +88,7 @@ static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->re
    half of the shared memory that every device has. */
 static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
     uint32_t lanes = 4;
-    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
+    if (!diti_norm_rotates(mode)) return cpu ? 1 : 128;
     while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
     return lanes;
 }
@@ -111,8 +116,8 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     const diti_norm_desc *desc = op->desc;
     bool cpu = graph->device->is_cpu;
     diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
-    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
-    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(graph, op, &out);
+    uint32_t group = !cpu ? (diti_norm_rotates(mode) ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, DITI_KERNEL_NORM, group)) return;
@@ -165,7 +170,7 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
     op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
     if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
-        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
+        bool rotated = diti_type_is_rotated(desc->reader->type);
         op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
     } else {
         diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;

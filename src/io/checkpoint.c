@@ -58,31 +58,10 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
     return DIT_OK;
 }
 
-/* A tensor of bytes that the metadata calls blocks becomes one of their type (DITI_BLOCKS_KEY). */
-static dit_result diti_name_blocks(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err) {
-    const diti_meta *blocks = NULL;
-    char key[600];
-    if (diti_format(key, sizeof key, DITI_BLOCKS_KEY "%s", tensor->name))
-        blocks = diti_metadata_find(&checkpoint->metadata, key);
-    if (!blocks) return DIT_OK;
-    if (!blocks->text || !diti_equal(blocks->text, "i4_group") || tensor->rank != 2 ||
-        tensor->shape[1] % DITI_I4_GROUP_BYTES != 0)
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%.200s' holds blocks of '%.40s'; dit.h knows rows of i4_group, 68 bytes a block",
-                         diti_checkpoint_name(checkpoint), tensor->name, blocks->text ? blocks->text : "several kinds");
-    tensor->shape[1] = tensor->shape[1] / DITI_I4_GROUP_BYTES * DITI_I4_GROUP;
-    tensor->type = DIT_TYPE_I4_GROUP;
-    tensor->type_name = diti_type_name(tensor->type);
-    return DIT_OK;
-}
-
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
-    size_t i;
-    for (i = 0; i < checkpoint->tensor_count; i++)
-        if (checkpoint->tensors[i].type == DIT_TYPE_I8_ROW)
-            DITI_TRY(diti_name_blocks(checkpoint, &checkpoint->tensors[i], err));
-    return diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
-                           checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err);
+    DITI_TRY(diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
+                             checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err));
+    return diti_checkpoint_name_types(checkpoint, err);
 }
 
 /* Where the other files of a checkpoint are: members of root, beside the first one. */

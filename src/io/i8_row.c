@@ -26,31 +26,50 @@ DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count) {
     }
 }
 
-DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
-    float most = 0, inverse;
+/* The scale and its inverse that make a row's largest magnitude so many steps. */
+static bool diti_row_scale(const float *values, uint32_t count, float steps, float *scale, float *inverse) {
+    float most = 0;
     uint32_t i;
     for (i = 0; i < count; i++) {
         if (!(values[i] - values[i] == 0)) return false;
         if (fabsf(values[i]) > most) most = fabsf(values[i]);
     }
-    *scale = most < DITI_I8_SMALLEST ? 0 : most / 127;
-    inverse = most < DITI_I8_SMALLEST ? 0 : 127 / most;
+    *scale = most < DITI_I8_SMALLEST ? 0 : most / steps;
+    *inverse = most < DITI_I8_SMALLEST ? 0 : steps / most;
+    return true;
+}
+
+DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale) {
+    float inverse;
+    uint32_t i;
+    if (!diti_row_scale(values, count, 127, scale, &inverse)) return false;
     for (i = 0; i < count; i++) out[i] = (int8_t)rintf(values[i] * inverse);
     return true;
 }
 
-DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
-    return wanted == DIT_TYPE_I8_ROW_ROTATED && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale) {
+    float inverse;
+    uint32_t i;
+    if (!diti_row_scale(values, count, 7, scale, &inverse)) return false;
+    for (i = 0; i < count; i++) values[i] = rintf(values[i] * inverse);
+    return true;
 }
 
-DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || type == DIT_TYPE_I8_ROW_ROTATED; }
+DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns) {
+    return diti_type_is_rotated(wanted) && columns % DITI_ROTATION_GROUP ? DIT_TYPE_I8_ROW : wanted;
+}
+
+DIT_INTERNAL bool diti_type_is_rotated(dit_type type) {
+    return type == DIT_TYPE_I8_ROW_ROTATED || type == DIT_TYPE_I4_ROW_ROTATED;
+}
+DIT_INTERNAL bool diti_type_is_i8(dit_type type) { return type == DIT_TYPE_I8_ROW || diti_type_is_rotated(type); }
 
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err) {
     char key[600];
     const diti_meta *group = NULL;
-    *out = DIT_TYPE_I8_ROW;
-    if (diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
+    *out = tensor->type;
+    if (tensor->type == DIT_TYPE_I8_ROW && diti_format(key, sizeof key, DITI_ROTATION_KEY "%s", tensor->name))
         group = diti_metadata_find(&checkpoint->metadata, key);
     if (!group) return DIT_OK;
     *out = DIT_TYPE_I8_ROW_ROTATED;
@@ -62,18 +81,10 @@ DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, c
                      diti_checkpoint_name(checkpoint), tensor->name, group->text ? group->text : "several sizes");
 }
 
-/* ComfyUI's files tell in NAME.comfy_quant what NAME.weight is, also whether it is rotated. */
-static bool diti_i8_is_comfy(const diti_checkpoint *checkpoint, const char *name) {
-    char other[600];
-    size_t length = strlen(name), suffix = strlen(".weight");
-    if (!diti_ends_with(name, ".weight")) return false;
-    return diti_format(other, sizeof other, "%.*s.comfy_quant", (int)(length - suffix), name) &&
-           diti_checkpoint_find(checkpoint, other);
-}
-
 static bool diti_i8_are_scales(const diti_stored_tensor *scales, uint32_t rows) {
-    if (diti_type_is_i8(scales->type) || scales->rank < 1 || scales->rank > 2 || scales->shape[0] != rows) return false;
-    return scales->rank == 1 || scales->shape[1] == 1;
+    if (diti_type_is_i8(scales->type) || scales->rank > 2) return false;
+    if (diti_stored_tensor_elements(scales) == 1) return true; /* of all rows */
+    return scales->rank > 0 && scales->shape[0] == rows && (scales->rank == 1 || scales->shape[1] == 1);
 }
 
 DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -81,11 +92,6 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
     const char *file = diti_checkpoint_name(checkpoint);
     char name[600];
     *out = NULL;
-    if (diti_i8_is_comfy(checkpoint, tensor->name)) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%.200s' is described by comfy_quant, which this version does not read", file,
-                         tensor->name);
-    }
     if (diti_format(name, sizeof name, "%s" DITI_SCALE_SUFFIX, tensor->name))
         *out = diti_checkpoint_find(checkpoint, name);
     if (*out && diti_i8_are_scales(*out, rows)) return DIT_OK;
@@ -99,7 +105,8 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
     const diti_stored_tensor *scales;
     uint32_t i;
     DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
-    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, rows, err));
+    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, diti_stored_tensor_elements(scales), err));
+    for (i = 1; i < rows && diti_stored_tensor_elements(scales) == 1; i++) out[i] = out[0];
     for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
         return diti_fail(err, DIT_ERROR_BAD_FILE,

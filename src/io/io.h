@@ -110,14 +110,17 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
-DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* I8_ROW or I8_ROW_ROTATED */
-/* wanted (one of the two), or the plain one where groups do not fill a row. */
+DIT_INTERNAL bool diti_type_is_i8(dit_type type);      /* rows with a scale, for activations of int8 */
+DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
+/* wanted, or I8_ROW where groups do not fill a row that should be rotated. */
 DIT_INTERNAL dit_type diti_i8_type(dit_type wanted, uint32_t columns);
 /* count is a multiple of the group. */
 DIT_INTERNAL void diti_rotate_row(float *values, uint32_t count);
 /* scale = amax / 127, 0 for rows of nothing; ties to even. false for a value that is not finite. */
 DIT_INTERNAL bool diti_quantize_row(const float *values, uint32_t count, int8_t *out, float *scale);
-/* Which of the two an I8 tensor is. */
+/* The same in steps of amax / 7 for I4_ROW_ROTATED, in place. */
+DIT_INTERNAL bool diti_quantize_row_4(float *values, uint32_t count, float *scale);
+/* Which of them an I8 tensor is. */
 DIT_INTERNAL dit_result diti_i8_stored_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             dit_type *out, dit_error *err);
 /* The tensor that holds its scales, of the right shape; their values are not looked at. */
@@ -125,6 +128,17 @@ DIT_INTERNAL dit_result diti_i8_find_scales(const diti_checkpoint *checkpoint, c
                                             uint32_t rows, const diti_stored_tensor **out, dit_error *err);
 DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                             float *out, uint32_t rows, dit_error *err);
+
+/* I8 tensors that are blocks, rows of 4 bit or rotated rows by what files say of them get that type; for
+   diti_checkpoint_open. */
+DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err);
+/* The tensor whose name ends in other where tensor's ends in ending; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other);
+/* ComfyUI's description of a weight; NULL: there is none. */
+DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
+                                                         const diti_stored_tensor *tensor);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is

@@ -75,14 +75,15 @@ typedef struct diti_encoder {
 
 #define DITI_MAX_COMPONENTS 32u
 #define DITI_MAX_LORAS 32u
+#define DITI_LOW_RANKS 2u
 typedef struct diti_model_lora {
     diti_lora *lora; /* NULL: it is merged */
     dit_lora_info info;
 } diti_model_lora;
 /* LoRAs in a plan. */
 typedef struct diti_lora_uses {
-    diti_lora_use list[DITI_MAX_LORAS];
-    uint32_t numbers[DITI_MAX_LORAS]; /* numbers in the model's list */
+    diti_lora_use list[DITI_MAX_LORAS + DITI_LOW_RANKS];
+    uint32_t numbers[DITI_MAX_LORAS + DITI_LOW_RANKS]; /* numbers in the model's list; UINT32_MAX: a low-rank part */
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
@@ -117,6 +118,8 @@ struct dit_model {
     diti_lora_file *lora_files[DITI_MAX_LORAS]; /* while the model is loaded; none of merged ones */
     dit_role lora_parts[DITI_MAX_LORAS];        /* dit_component.lora_of, while the model is loaded */
     uint64_t lora_bytes;                        /* device memory of these files */
+    diti_lora *low_ranks[DITI_LOW_RANKS];       /* of transformer and low; NULL: their files have none */
+    uint64_t low_rank_bytes;                    /* device memory of them, as it was measured */
     diti_lora_merges merges;                    /* as long as weights are read */
 };
 
@@ -626,6 +629,9 @@ DIT_INTERNAL dit_result diti_loras_open(dit_model *model, const dit_model_desc *
 DIT_INTERNAL dit_result diti_loras_measure(dit_model *model, dit_error *err);
 DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err);
 DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model);
+/* The low-rank parts in the file of a transformer that has been loaded or measured. */
+DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
+                                            dit_error *err);
 DIT_INTERNAL void diti_loras_free(dit_model *model);
 /* Strengths, and which LoRAs are not 0. */
 DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,

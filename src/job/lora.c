@@ -167,9 +167,26 @@ DIT_INTERNAL dit_result diti_loras_load(dit_model *model, dit_error *err) {
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpoint *checkpoint, bool low,
+                                            dit_error *err) {
+    const diti_transformer *transformer = low ? model->low : model->transformer;
+    diti_device *device = diti_model_wants(model, DIT_ROLE_TRANSFORMER) ? model->device : NULL;
+    diti_lora *made = NULL;
+    DITI_TRY(diti_low_rank_load(device, &model->env, checkpoint, &transformer->component.weights, model->measuring,
+                                &made, err));
+    if (!model->measuring) {
+        model->low_ranks[low] = made;
+        return DIT_OK;
+    }
+    model->low_rank_bytes += made ? made->weights.bytes : 0;
+    diti_lora_free(made);
+    return DIT_OK;
+}
+
 DIT_INTERNAL uint64_t diti_loras_bytes(const dit_model *model) {
     uint64_t bytes = 0;
     uint32_t i;
+    for (i = 0; i < DITI_LOW_RANKS; i++) bytes += model->low_ranks[i] ? model->low_ranks[i]->weights.bytes : 0;
     for (i = 0; i < model->lora_count; i++) bytes += model->loras[i].info.bytes;
     return bytes;
 }
@@ -180,6 +197,7 @@ DIT_INTERNAL void diti_loras_free(dit_model *model) {
         diti_lora_free(model->loras[i].lora);
         diti_lora_close(model->lora_files[i]);
     }
+    for (i = 0; i < DITI_LOW_RANKS; i++) diti_lora_free(model->low_ranks[i]);
     diti_lora_merges_free(&model->merges);
     model->lora_count = 0;
 }
@@ -238,17 +256,20 @@ DIT_INTERNAL dit_result diti_loras_request(const dit_model *model, const dit_job
     return DIT_OK;
 }
 
+static void diti_loras_emit_one(diti_lora_uses *out, const diti_lora *lora, uint32_t number, uint32_t *columns) {
+    if (!lora) return;
+    out->list[out->count].lora = lora;
+    out->list[out->count].column = *columns;
+    *columns += lora->scale_count;
+    out->numbers[out->count++] = number;
+}
+
 DIT_INTERNAL void diti_loras_emit(const dit_model *model, uint32_t which, diti_graph *graph, diti_lora_uses *out) {
     uint32_t i, columns = 0;
     memset(out, 0, sizeof *out);
-    for (i = 0; i < model->lora_count; i++) {
-        diti_lora_use *use = &out->list[out->count];
-        if (!(which & 1u << i) || !model->loras[i].lora) continue;
-        use->lora = model->loras[i].lora;
-        use->column = columns;
-        columns += use->lora->scale_count;
-        out->numbers[out->count++] = i;
-    }
+    for (i = 0; i < DITI_LOW_RANKS; i++) diti_loras_emit_one(out, model->low_ranks[i], UINT32_MAX, &columns);
+    for (i = 0; i < model->lora_count; i++)
+        if (which & 1u << i) diti_loras_emit_one(out, model->loras[i].lora, i, &columns);
     if (!columns) return;
     out->scales = diti_tensor_input(graph, DITI_F32, 1, columns, "strengths of LoRAs");
     graph->loras = out->list;
@@ -268,7 +289,7 @@ DIT_INTERNAL dit_result diti_loras_write(const dit_model *model, const float *we
     for (i = 0; i < uses->count; i++) {
         const diti_lora_use *use = &uses->list[i];
         uint32_t number = uses->numbers[i];
-        float weight = weights ? weights[number] : model->loras[number].info.weight;
+        float weight = number == UINT32_MAX ? 1 : weights ? weights[number] : model->loras[number].info.weight;
         for (k = 0; k < use->lora->scale_count; k++) scales[use->column + k] = weight * use->lora->scales[k];
     }
     result = diti_plan_write(plan, uses->scales, scales, columns * sizeof *scales, err);

@@ -54,6 +54,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->transformer, err);
+        if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, false, err);
         result = diti_model_name_config(&part, result, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
@@ -72,6 +73,7 @@ static dit_result diti_model_load_low(dit_model *model, const dit_model_desc *de
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->low, err);
+        if (result >= 0) result = diti_loras_low_rank(model, part.checkpoint, true, err);
         result = diti_model_name_config(&part, result, err);
     }
     diti_json_free(&model->env, part.config);
@@ -514,7 +516,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = model->lora_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes + model->low_rank_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -646,10 +648,10 @@ static dit_result diti_model_check_types(const dit_model_desc *desc, dit_error *
         dit_type type = desc->types[i].type;
         if (!desc->types[i].tensors)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types[%u].tensors is NULL", i);
-        if (type == DIT_TYPE_STORED || diti_type_is_i8(type)) continue;
+        if (type == DIT_TYPE_STORED || type == DIT_TYPE_I4_GROUP || diti_type_is_i8(type)) continue;
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW and "
-                         "I8_ROW_ROTATED at load, dit-convert makes other types",
+                         "dit_model_desc: types[%u] (\"%.80s\") asks for %s; this version makes I8_ROW, "
+                         "I8_ROW_ROTATED, I4_ROW_ROTATED and I4_GROUP at load, dit-convert makes other types",
                          i, desc->types[i].tensors, diti_type_name(type));
     }
     return DIT_OK;

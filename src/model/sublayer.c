@@ -466,7 +466,7 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     const diti_weight *reader = sublayer->streams == DITI_STREAMS_TWO ? NULL : diti_fused_linear_reader(sublayer->qkv);
     diti_heads_flow flow;
     if (reader && !diti_graph_failed(p->graph) && diti_tensor_get(p->graph, h)->format != DITI_I8)
-        h = diti_quantize(p->graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize"); /* once for all */
+        h = diti_quantize(p->graph, h, diti_type_is_rotated(reader->type), "quantize"); /* once for all */
     diti_attend_begin(p->graph, p->denoise, desc, qkv, &flow);
     for (kind = 3; kind-- > 0 && !diti_graph_failed(p->graph);) {
         diti_tensor part = diti_sublayer_kinds(p, qkv, sublayer, kind, 1);

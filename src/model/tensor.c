@@ -118,7 +118,7 @@ static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, con
     desc->cut.columns[0].first = first;
     desc->cut.columns[0].count = end - first;
     if (diti_type_is_i8(weight->type))
-        return diti_quantize_columns(graph, x, first, end - first, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+        return diti_quantize_columns(graph, x, first, end - first, diti_type_is_rotated(weight->type), "quantize");
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
@@ -152,7 +152,7 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
     if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
         diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
-    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, diti_type_is_rotated(reader->type), "quantize");
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */

@@ -102,6 +102,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
+    device->int4_activations = diti_override_number(overrides, "int4_activations", 0) != 0;
     device->decodes = diti_override_number(overrides, "decode", 1) != 0;
     if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
         device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);

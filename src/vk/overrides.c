@@ -29,6 +29,7 @@ static const char *const diti_override_keys[] = {
     "layout",          /* coop_layout of a diti_device, in place of what the self-test finds */
     "rounding",        /* 0: as on a device that cannot be told how to round F16 */
     "fold",            /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */
+    "int4_activations", /* 1: activations of rotated weights are quantized to 4 bits, -7 to 7 (W4A4) */
     "decode",          /* 0: packed weights are always expanded before a product */
     "guards",          /* 0: fp16 may overflow unseen */
     "timestamps",      /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */

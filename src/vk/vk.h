@@ -398,6 +398,7 @@ typedef struct diti_device {
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
     bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
+    bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */

@@ -8,7 +8,7 @@ DIT_INTERNAL uint32_t diti_weight_taps(const diti_weight *weight) {
 
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
     uint32_t block;
-    if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
+    if (diti_type_is_i8(weight->type)) return diti_type_is_rotated(weight->type) ? DITI_ROTATION_GROUP : 16;
     block = diti_type_block(weight->type);
     return block > 4 ? block : 4;
 }
@@ -27,7 +27,7 @@ static uint64_t diti_cut_row_bytes(const diti_weight *weight, uint32_t columns) 
 
 /* Bytes in which so many values of a row stand, without what stands behind a whole one. */
 static uint64_t diti_cut_bytes(const diti_weight *weight, uint32_t columns) {
-    return diti_type_is_i8(weight->type) ? columns : diti_cut_row_bytes(weight, columns);
+    return diti_type_is_i8(weight->type) ? diti_i8_bytes(weight->type, columns) : diti_cut_row_bytes(weight, columns);
 }
 
 /* The stretches of cut, and the scale behind a row of int8. */
@@ -73,7 +73,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
 /* Columns that reach to the end of rows may be any number; rotated rows have whole groups. */
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
-    bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
+    bool whole = diti_type_is_rotated(weight->type);
     if (diti_weight_taps(weight) > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
     for (i = 0; i < 2; i++) {
         uint32_t first = cut->columns[i].first, count = cut->columns[i].count;

@@ -1,42 +1,78 @@
-/* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
+/* Rows of int8 and int4 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type;
+   also rows of I4_GROUP that are made. */
 #include "weights/lora.h"
 
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (uint32_t)diti_align_up(columns, 16) + 16u; }
 
+DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns) {
+    return type == DIT_TYPE_I4_ROW_ROTATED ? columns / 2 : columns;
+}
+
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
     if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
-    return diti_mul_u64(rows, diti_i8_pitch(columns), out);
+    return diti_mul_u64(rows, diti_i8_pitch(diti_i8_bytes(type, columns)), out);
 }
 
 static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
     return diti_fail_memory(err, "tensor %.200s", tensor->name);
 }
 
-static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {
-    memcpy(row + diti_i8_pitch(columns) - 16, &scale, sizeof scale);
+/* Bytes from row to row on the device. */
+static uint32_t diti_i8_source_pitch(const diti_i8_source *source) {
+    uint64_t bytes = 0;
+    diti_weight_bytes(source->type, 1, source->columns, &bytes);
+    return (uint32_t)bytes;
+}
+
+static void diti_i8_put_scale(const diti_i8_source *source, unsigned char *row, float scale) {
+    if (source->type == DIT_TYPE_I4_ROW_ROTATED) scale /= 16; /* see diti_i8_bytes */
+    memcpy(row + diti_i8_source_pitch(source) - 16, &scale, sizeof scale);
+}
+
+/* Files have column 2 b in the low half of byte b and the next one in its high half; the device has the first four of
+   eight columns in the low halves of four bytes. */
+static void diti_i4_reorder(unsigned char *row, uint32_t columns) {
+    uint32_t i, word;
+    for (i = 0; i < columns / 2; i += 4) {
+        unsigned char from[4];
+        memcpy(from, row + i, 4);
+        for (word = 0; word < 4; word++) {
+            unsigned char low = from[word / 2], high = from[2 + word / 2];
+            row[i + word] = (unsigned char)(word % 2 ? low >> 4 | (high & 0xf0) : (low & 15) | high << 4);
+        }
+    }
 }
 
 static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                     dit_error *err) {
-    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_pitch(source->columns);
+    uint32_t i, all = (uint32_t)source->tensor->shape[0], pitch = diti_i8_source_pitch(source),
+                bytes = diti_i8_bytes(source->type, source->columns);
     float *scales = (float *)diti_alloc_array(source->env, all, sizeof(float));
     dit_result result;
     if (!scales) return diti_i8_no_memory(source->tensor, err);
     result = diti_i8_read_scales(source->checkpoint, source->tensor, scales, all, err);
     for (i = 0; i < rows && result >= 0; i++) {
         unsigned char *row = out + (size_t)i * pitch;
-        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * source->columns, row,
-                                      source->columns, err);
-        diti_i8_put_scale(row, source->columns, scales[first + i]);
+        result = diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)(first + i) * bytes, row, bytes,
+                                      err);
+        if (source->type == DIT_TYPE_I4_ROW_ROTATED) diti_i4_reorder(row, source->columns);
+        diti_i8_put_scale(source, row, scales[first + i]);
     }
     diti_free(source->env, scales);
     return result;
 }
 
-/* The values of a stored row, of floats, blocks or int8, which values and stored have room for. */
+/* Value of a column of a row as the device has it, without its scale. */
+static float diti_i8_value(dit_type type, const unsigned char *row, uint32_t column) {
+    unsigned char byte = row[type == DIT_TYPE_I4_ROW_ROTATED ? column / 8 * 4 + column % 4 : column];
+    if (type == DIT_TYPE_I4_ROW_ROTATED) byte = (unsigned char)(column & 4 ? byte & 0xf0 : byte << 4);
+    return (float)(int8_t)byte;
+}
+
+/* The values of a stored row, of floats, blocks, int8 or int4, which values and stored have room for. */
 static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, dit_error *err) {
-    uint32_t i, scale_at = diti_i8_pitch(source->columns) - 16;
+    uint32_t i, scale_at = diti_i8_source_pitch(source) - 16;
     dit_type type = source->tensor->type;
     float scale;
     if (!diti_type_is_i8(type)) {
@@ -46,29 +82,51 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     }
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);
-    for (i = 0; i < source->columns; i++) values[i] = scale * (float)((const int8_t *)(const void *)stored)[i];
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED)
+    for (i = 0; i < source->columns; i++) values[i] = scale * diti_i8_value(source->type, stored, i);
+    if (diti_type_is_rotated(source->type))
         diti_rotate_row(values, source->columns); /* a rotation is its own inverse */
     return DIT_OK;
 }
 
+/* Quants that are floats. */
+static void diti_i4_pack_row(const float *quants, uint32_t columns, unsigned char *out) {
+    uint32_t c;
+    for (c = 0; c < columns; c++)
+        out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)quants[c] & 15) << (c & 4));
+}
+
+/* A row of the source's type from floats, which are lost; out is zeros. false for values that are not finite. */
+static bool diti_i8_encode(const diti_i8_source *source, float *values, unsigned char *out) {
+    float scale = 0;
+    uint32_t c;
+    if (source->type == DIT_TYPE_I4_GROUP) {
+        for (c = 0; c < source->columns; c += DITI_I4_GROUP)
+            if (!diti_i4_group_encode(values + c, out + c / DITI_I4_GROUP * DITI_I4_GROUP_BYTES)) return false;
+        return true;
+    }
+    if (diti_type_is_rotated(source->type)) diti_rotate_row(values, source->columns);
+    if (source->type != DIT_TYPE_I4_ROW_ROTATED) {
+        if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) return false;
+    } else {
+        if (!diti_quantize_row_4(values, source->columns, &scale)) return false;
+        diti_i4_pack_row(values, source->columns, out);
+    }
+    diti_i8_put_scale(source, out, scale);
+    return true;
+}
+
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
-    float scale = 0;
     DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
     if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
-    if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
-    if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
-                         diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
-    }
-    diti_i8_put_scale(out, source->columns, scale);
-    return DIT_OK;
+    if (diti_i8_encode(source, values, out)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
+                     diti_checkpoint_name(source->checkpoint), source->tensor->name, index);
 }
 
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                      dit_error *err) {
-    uint32_t i, pitch = diti_i8_pitch(source->columns);
+    uint32_t i, pitch = diti_i8_source_pitch(source);
     unsigned char *stored;
     float *values;
     uint64_t bytes = 0;

@@ -370,7 +370,8 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.tensor = tensor;
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
-    if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+    if (diti_type_is_i8(out->type) || (out->type == DIT_TYPE_I4_GROUP && tensor->type != DIT_TYPE_I4_GROUP))
+        upload.i8 = out->type;
     if (diti_lora_merges_has(loader->merges, tensor)) {
         upload.merges = loader->merges;
         upload.merged = out->type;
@@ -506,19 +507,36 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
+/* Weights of 8-bit floats that a factor belongs to would be wrong without it. */
+static bool diti_loader_scaled_float8(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    const diti_stored_tensor *scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale");
+    if (!scale) scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".scale_weight");
+    if ((tensor->type != DIT_TYPE_F8_E4M3 && tensor->type != DIT_TYPE_F8_E5M2) || !scale) return false;
+    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
+              "%s: tensor %.200s is %s with a factor in %.200s, which this version does not apply; use a file without "
+              "such factors",
+              diti_checkpoint_name(checkpoint), tensor->name, tensor->type_name, scale->name);
+    return true;
+}
+
 /* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
     const diti_stored_tensor *scales;
+    if (diti_loader_scaled_float8(loader, tensor)) return false;
     if (diti_type_is_i8(stored) &&
         (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
              DIT_OK))
         return false;
     if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
+    if (diti_comfy_marker(loader->checkpoint, tensor))
+        diti_loader_use(loader, diti_comfy_marker(loader->checkpoint, tensor));
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
-    if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
+    if (rule == DIT_TYPE_I4_GROUP && columns % DITI_I4_GROUP) *out = stored;
+    if (diti_type_is_rotated(rule) && *out != rule) loader->unrotated++;
     if (diti_type_is_i8(stored) && *out != stored) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
                   "%s: tensor %.200s is stored as %s and cannot become %s; convert the model's original file",
@@ -547,6 +565,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
+    diti_loader_use_low_rank(loader, tensor);
     loader->skip = first;
     diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
     diti_loader_note_target(loader, out, tensor, all, name);

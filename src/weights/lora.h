@@ -117,6 +117,9 @@ typedef struct diti_lora {
 DIT_INTERNAL dit_result diti_lora_load(diti_device *device, const diti_env *env, const diti_lora_file *file,
                                        diti_lora_matches *matches, bool measures, diti_lora **out, dit_error *err);
 DIT_INTERNAL void diti_lora_free(diti_lora *lora); /* NULL is fine */
+/* What a checkpoint has beside the weights that were loaded from it; *out NULL: nothing. */
+DIT_INTERNAL dit_result diti_low_rank_load(diti_device *device, const diti_env *env, const diti_checkpoint *checkpoint,
+                                           const diti_weights *weights, bool measures, diti_lora **out, dit_error *err);
 /* The first adapter of a weight, and how many there are. */
 DIT_INTERNAL const diti_adapter *diti_lora_find(const diti_lora *lora, const diti_weight *weight, size_t *count);
 

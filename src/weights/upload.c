@@ -10,7 +10,8 @@ DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
     if (upload->floats) return diti_upload_bytes(upload);
     if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
     if (upload->merges) return row;
-    return upload->i8 ? diti_i8_pitch(upload->columns) : 16u;
+    if (upload->i8) diti_weight_bytes(upload->i8, 1, upload->columns, &row);
+    return row;
 }
 
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
@@ -21,7 +22,7 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
-    uint32_t pitch = diti_i8_pitch(upload->columns);
+    uint64_t pitch = diti_upload_least(upload);
     diti_i8_source source = DITI_ZERO;
     source.env = env;
     source.checkpoint = checkpoint;

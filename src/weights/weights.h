@@ -61,6 +61,9 @@ DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned cha
 /* Bytes of a row of int8 on the device: columns, zeros up to a multiple of 16, the scale as F32, 12 bytes of nothing.
  */
 DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
+/* Bytes in which so many columns of such a row stand. Rows of 4 bit lie in the order of I4_GROUP, and their scale is a
+   sixteenth of what the file has, since kernels read each value as the upper half of a byte. */
+DIT_INTERNAL uint32_t diti_i8_bytes(dit_type type, uint32_t columns);
 /* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
 
@@ -370,6 +373,12 @@ typedef struct diti_fused_linear {
 } diti_fused_linear;
 DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
                                          uint32_t count, uint32_t rows, uint32_t columns, bool biased);
+/* A matrix NAME may have a low-rank part beside it (low_rank.c): y = x NAME^T + (x NAME_lora_down^T) NAME_lora_up^T. */
+#define DITI_LOW_RANK_DOWN "_lora_down"
+#define DITI_LOW_RANK_UP "_lora_up"
+#define DITI_LOW_RANK_SMOOTH "_smooth"
+/* Its tensors are not left over; smoothing factors are refused. */
+DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,

@@ -10,19 +10,29 @@
 typedef struct rows_i8 {
     uint32_t rows, columns;
     unsigned char *bytes; /* as the device holds them */
+    bool four;            /* bit: weights; then values are sixteen times what they stand for */
 } rows_i8;
+
+static uint32_t rows_pitch(const rows_i8 *m) {
+    return diti_i8_pitch(diti_i8_bytes(m->four ? DIT_TYPE_I4_ROW_ROTATED : DIT_TYPE_I8_ROW, m->columns));
+}
 
 static float row_scale(const rows_i8 *m, uint32_t row) {
     float scale;
-    memcpy(&scale, m->bytes + (size_t)(row + 1) * diti_i8_pitch(m->columns) - 16, sizeof scale);
+    memcpy(&scale, m->bytes + (size_t)(row + 1) * rows_pitch(m) - 16, sizeof scale);
     return scale;
 }
 static int row_value(const rows_i8 *m, uint32_t row, uint32_t column) {
+    if (m->four) { /* column 4 of eight stands above column 0 */
+        uint32_t word = 0;
+        memcpy(&word, m->bytes + (size_t)row * rows_pitch(m) + column / 8 * 4, 4);
+        return 16 * ((int)((word >> (column % 4 * 8 + (column & 4)) & 15) ^ 8) - 8);
+    }
     return (int8_t)m->bytes[(size_t)row * diti_i8_pitch(m->columns) + column];
 }
 
 static rows_i8 rows_new(uint32_t rows, uint32_t columns) {
-    rows_i8 m = {rows, columns, calloc(rows, diti_i8_pitch(columns))};
+    rows_i8 m = {rows, columns, calloc(rows, diti_i8_pitch(columns)), false};
     return m;
 }
 
@@ -41,6 +51,29 @@ static rows_i8 rows_quantized(const matrix *values, bool rotated) {
     return m;
 }
 
+/* Steps of amax / 7 after the rotation, whole numbers written as the device has them. */
+static rows_i8 rows_quantized_4(const matrix *values) {
+    rows_i8 m = rows_new(values->rows, values->columns);
+    float *row = malloc(m.columns * sizeof(float)), most = 0;
+    m.four = true;
+    for (uint32_t r = 0; r < m.rows; r++) {
+        unsigned char *out = m.bytes + (size_t)r * rows_pitch(&m);
+        float scale;
+        memcpy(row, values->data + (size_t)r * m.columns, m.columns * sizeof(float));
+        diti_rotate_row(row, m.columns);
+        CHECK(diti_quantize_row_4(row, m.columns, &scale));
+        for (uint32_t c = 0; c < m.columns; c++) {
+            most = fmaxf(most, fabsf(row[c]));
+            out[c / 8 * 4 + c % 4] |= (unsigned char)(((int)row[c] & 15) << (c & 4));
+        }
+        scale /= 16;
+        memcpy(m.bytes + (size_t)(r + 1) * rows_pitch(&m) - 16, &scale, sizeof scale);
+    }
+    CHECK(most == 7);
+    free(row);
+    return m;
+}
+
 /* All bytes of an I8 tensor, scales and padding too. */
 static rows_i8 read_rows(diti_tensor tensor) {
     diti_tensor_info *info = &bench.plan->tensors[tensor];
@@ -54,12 +87,12 @@ static rows_i8 read_rows(diti_tensor tensor) {
 }
 
 static void rows_upload(weight_values *w, const rows_i8 *m, bool rotated, uint32_t parts) {
-    size_t pitch = diti_i8_pitch(m->columns);
+    size_t pitch = rows_pitch(m);
     uint32_t first = 0;
     dit_error err = {0};
     memset(w, 0, sizeof *w);
     w->weight.name = "int8 weight";
-    w->weight.type = rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW;
+    w->weight.type = m->four ? DIT_TYPE_I4_ROW_ROTATED : rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW;
     w->weight.rows = m->rows;
     w->weight.columns = m->columns;
     w->weight.kernel = 1;
@@ -255,6 +288,7 @@ static void test_quantize(diti_device *device) {
 typedef struct product_case {
     uint32_t m, n, k, parts, extra, rows_per_gate;
     bool rotated, bias, multiply, gate, residual, in_place, extremes, sliced;
+    bool four, four_activations;
     diti_activation activation;
 } product_case;
 
@@ -275,8 +309,11 @@ static product product_make(const product_case *c) {
     p.x = matrix_random(c->m, c->k, 2, DITI_F32);
     for (uint32_t i = 0; c->extremes && i < c->m * c->k; i++) p.x.data[i] = random_bits() % 8 ? 3.0f : -3.0f;
     for (uint32_t i = 0; c->m > 4 && i < c->k; i++) p.x.data[3 * c->k + i] = 0; /* a row of nothing */
-    p.weight = rows_quantized(&w, c->rotated);
-    if (c->extremes) {
+    p.weight = c->four ? rows_quantized_4(&w) : rows_quantized(&w, c->rotated);
+    if (c->extremes && c->four) {
+        for (uint32_t r = 0; r < c->n; r++)
+            memset(p.weight.bytes + (size_t)r * rows_pitch(&p.weight), r % 3 ? 0x88 : 0x77, c->k / 2);
+    } else if (c->extremes) {
         for (uint32_t r = 0; r < c->n; r++)
             memset(p.weight.bytes + (size_t)r * diti_i8_pitch(c->k), r % 3 ? -128 : 127, c->k);
     }
@@ -355,17 +392,24 @@ static struct kernel_form { /* every way to compute the same bytes */
 
 static void check_product(const product_case *c) {
     product p = product_make(c);
-    rows_i8 q = quantized(forms[0].device, &p.x, c);
-    double *wanted = product_reference(c, &p, &q);
+    rows_i8 q = {0};
+    double *wanted;
     matrix first = {0};
     char what[200];
+    int most = 0;
+    for (size_t i = 0; i < DITI_COUNT(forms); i++)
+        if (forms[i].device) forms[i].device->int4_activations = c->four_activations;
+    q = quantized(forms[0].device, &p.x, c);
+    for (uint32_t i = 0; i < c->m * c->k; i++) most = abs(row_value(&q, i / c->k, i % c->k)) > most ? abs(row_value(&q, i / c->k, i % c->k)) : most;
+    CHECK(most == (c->four_activations ? 7 : 127));
+    wanted = product_reference(c, &p, &q);
     for (size_t i = 0; i < DITI_COUNT(forms); i++) {
         matrix got;
         if (!forms[i].device || (forms[i].max_slice_us && !c->sliced && !sweep)) continue;
         if (strstr(forms[i].overrides, "storage_range") && diti_i8_pitch(c->k) > 4096)
             continue; /* not even tiles fit */
-        snprintf(what, sizeof what, "%s: m %u n %u k %u parts %u extra %u%s%s%s%s%s act %d", forms[i].name, c->m, c->n,
-                 c->k, c->parts, c->extra, c->rotated ? " rotated" : "", c->bias ? " bias" : "",
+        snprintf(what, sizeof what, "%s: m %u n %u k %u parts %u extra %u%s%s%s%s%s%s act %d", forms[i].name, c->m, c->n,
+                 c->k, c->parts, c->extra, c->rotated ? " rotated" : "", c->four ? " 4 bit" : "", c->bias ? " bias" : "",
                  c->multiply ? " multiply" : "", c->gate ? " gate" : "", c->residual ? " residual" : "",
                  (int)c->activation);
         got = product_run(forms[i].device, c, &p);
@@ -381,6 +425,21 @@ static void check_product(const product_case *c) {
     }
     free(first.data), free(wanted), free(q.bytes);
     product_free(&p);
+}
+
+/* Weights of 4 bit, with activations of 8 and of 4: odd rows and columns, whole groups of 256. */
+static void test_four(void) {
+    static const uint32_t sizes[][3] = {{1, 1, 256}, {70, 97, 512}, {33, 44, 256}, {130, 132, 768}, {9, 20, 16384}};
+    for (size_t i = 0; i < DITI_COUNT(sizes); i++) {
+        product_case c = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .rotated = true, .four = true};
+        if (!sweep && i % 2 != (test_first_driver() ? 1u : 0u)) continue;
+        c.bias = c.residual = i == 1;
+        c.parts = i == 3 ? 3 : 1;
+        c.extremes = i == 4;
+        c.sliced = i == 3;
+        c.four_activations = i == 2 || i == 3;
+        check_product(&c);
+    }
 }
 
 static void test_products(void) {
@@ -497,6 +556,7 @@ int main(void) {
         forms[i].device->rung = DITI_RUNG_BASE;
     }
     if (!units || sweep) test_products();
+    test_four();
     test_refusals(forms[0].device);
     for (size_t i = 0; i < DITI_COUNT(forms); i++) {
         if (forms[i].device && getenv("DIT_TEST_PRINT"))

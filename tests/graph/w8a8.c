@@ -122,6 +122,9 @@ static const variant variants[] = {
     {"int8 rows, fp16", "rung=fp16", BLOCKS, DIT_TYPE_I8_ROW, 0.999, 30},
     {"int8 rows, rotated, fp16", "rung=fp16", BLOCKS, DIT_TYPE_I8_ROW_ROTATED, 0.9995, 30},
     {"int8 rows, dot product", "rung=base,dot=1", BLOCKS, DIT_TYPE_I8_ROW_ROTATED, 0.9995, 30},
+    {"int4 groups", "rung=base", BLOCKS, DIT_TYPE_I4_GROUP, 0, 0},
+    {"int4 rows, int8 activations", "rung=base", BLOCKS, DIT_TYPE_I4_ROW_ROTATED, 0, 0},
+    {"int4 rows and activations", "rung=base,int4_activations=1", BLOCKS, DIT_TYPE_I4_ROW_ROTATED, 0, 0},
 };
 
 static void run_prompt(const char *prompt, uint32_t steps, size_t count) {

@@ -329,8 +329,110 @@ static void test_blocks(void) {
         diti_checkpoint_close(checkpoint);
     }
     checkpoint = NULL;
+    checkpoint = NULL;
+    if (CHECK_MESSAGE(open_blocks("i4_row_rotated", 256, &checkpoint, &err) == DIT_OK, "%s", err.message)) {
+        tensor = diti_checkpoint_find(checkpoint, "w");
+        CHECK(tensor->type == DIT_TYPE_I4_ROW_ROTATED && tensor->shape[1] == 512 && tensor->size == 768);
+        diti_checkpoint_close(checkpoint);
+    }
+    checkpoint = NULL;
+    check_refusal(open_blocks("i4_row_rotated", 200, &checkpoint, &err), &err, "'w' holds blocks of 'i4_row_rotated'");
     check_refusal(open_blocks("i4_group", 135, &checkpoint, &err), &err, "'w' holds blocks of 'i4_group'");
     check_refusal(open_blocks("nf4", 136, &checkpoint, &err), &err, "blocks of 'nf4'");
+}
+
+/* A safetensors file as ComfyUI has them: m.weight [2, columns] of I8, byte i is i % 251, m.weight_scale, and json in
+   m.comfy_quant, or in the metadata. */
+static bytes comfy_file(const char *json, uint32_t columns, const char *scale_shape, bool metadata) {
+    const float scales[2] = {0.5f, 0.25f};
+    const uint32_t at = 2 * columns, text = at + (strchr(scale_shape, '2') ? 8u : 4u), end = text + (uint32_t)strlen(json);
+    char header[1200], quoted[300], told[400];
+    uint32_t used = 0;
+    bytes file;
+    for (const char *c = json; *c; c++) {
+        if (*c == '"') quoted[used++] = '\\';
+        quoted[used++] = *c;
+    }
+    quoted[used] = 0;
+    snprintf(told, sizeof told, "\"__metadata__\":{\"_quantization_metadata\":\"{\\\"layers\\\":{\\\"m\\\":%s}}\"},",
+             quoted);
+    snprintf(header, sizeof header,
+             "{%s\"model.diffusion_model.m.weight\":{\"dtype\":\"I8\",\"shape\":[2,%u],\"data_offsets\":[0,%u]},"
+             "\"model.diffusion_model.m.weight_scale\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%u,%u]},"
+             "\"model.diffusion_model.%s\":{\"dtype\":\"U8\",\"shape\":[%u],\"data_offsets\":[%u,%u]}}",
+             metadata ? told : "", columns, at, scale_shape, at, text, metadata ? "unused" : "m.comfy_quant",
+             end - text, text, end);
+    file = safetensors_bytes(header, end);
+    for (uint32_t i = 0; i < at; i++) file.data[file.size - end + i] = (unsigned char)(i % 251);
+    memcpy(file.data + file.size - end + at, scales, text - at);
+    memcpy(file.data + file.size - end + text, json, end - text);
+    return file;
+}
+
+typedef struct comfy_case {
+    const char *json;
+    uint32_t columns; /* of the tensor */
+    const char *scale_shape;
+    dit_type type; /* DIT_TYPE_STORED: refused */
+    const char *name;
+} comfy_case;
+
+static void check_comfy(const comfy_case *c, bool metadata) {
+    bytes file = comfy_file(c->json, c->columns, c->scale_shape, metadata);
+    dit_source source = memory_source(&file);
+    diti_checkpoint *checkpoint = NULL;
+    dit_error err = {0};
+    if (CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) {
+        const diti_stored_tensor *tensor = diti_checkpoint_find(checkpoint, "model.diffusion_model.m.weight");
+        uint32_t columns = c->columns * (strstr(c->json, "w4a") ? 2 : 1);
+        CHECK_MESSAGE(tensor->type == c->type && strstr(tensor->type_name, c->name) && tensor->shape[1] == columns,
+                      "%s: %s", c->json, tensor->type_name);
+        if (c->type) {
+            diti_i8_source rows = {0};
+            unsigned char row[1024];
+            float scale, wanted = strchr(c->scale_shape, '2') ? 0.25f : 0.5f;
+            uint32_t pitch = diti_i8_pitch(c->columns);
+            rows.env = &env, rows.checkpoint = checkpoint, rows.tensor = tensor, rows.type = c->type;
+            rows.columns = columns;
+            CHECK_MESSAGE(diti_i8_rows(&rows, 1, 1, row, &err) == DIT_OK, "%s", err.message);
+            memcpy(&scale, row + pitch - 16, sizeof scale);
+            CHECK(scale == (c->type == DIT_TYPE_I4_ROW_ROTATED ? wanted / 16 : wanted));
+            for (uint32_t k = 0; k < columns; k++) {
+                uint32_t i = c->columns + k, low = c->columns + k / 2;
+                int byte = c->type == DIT_TYPE_I4_ROW_ROTATED ? (int)(low % 251) >> k % 2 * 4 & 15 : (int)(i % 251);
+                int got = c->type == DIT_TYPE_I4_ROW_ROTATED ? row[k / 8 * 4 + k % 4] >> (k & 4) & 15 : row[k];
+                if (got != byte && !CHECK_MESSAGE(false, "%s: column %u is %d and not %d", c->json, k, got, byte)) break;
+            }
+        } else {
+            float value[2];
+            CHECK(diti_checkpoint_read(checkpoint, tensor, 0, value, 4, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
+                  strstr(err.message, c->name));
+        }
+        diti_checkpoint_close(checkpoint);
+    }
+    bytes_free(&file);
+}
+
+static void test_comfy(void) {
+    static const comfy_case cases[] = {
+        {"{\"format\": \"int8_tensorwise\"}", 24, "[]", DIT_TYPE_I8_ROW, "I8_ROW"},
+        {"{\"format\": \"int8_tensorwise\", \"per_row\": true}", 24, "[2,1]", DIT_TYPE_I8_ROW, "I8_ROW"},
+        {"{\"format\": \"int8_tensorwise\", \"convrot\": true, \"convrot_groupsize\": 256}", 256, "[2,1]",
+         DIT_TYPE_I8_ROW_ROTATED, "I8_ROW_ROTATED"},
+        {"{\"format\": \"int8_tensorwise\", \"params\": {\"convrot\": true}}", 256, "[2,1]",
+         DIT_TYPE_I8_ROW_ROTATED, "I8_ROW_ROTATED"},
+        {"{\"format\": \"int8_tensorwise\", \"convrot\": true, \"convrot_groupsize\": 64}", 256, "[2,1]",
+         DIT_TYPE_STORED, "groups of 64"},
+        {"{\"format\": \"int8_tensorwise\", \"convrot\": true}", 24, "[2,1]", DIT_TYPE_STORED, "groups of 256"},
+        {"{\"format\": \"convrot_w4a4\", \"convrot_groupsize\": 256}", 128, "[2]", DIT_TYPE_I4_ROW_ROTATED,
+         "I4_ROW_ROTATED"},
+        {"{\"format\": \"convrot_w4a4\", \"convrot_groupsize\": 16}", 128, "[2]", DIT_TYPE_STORED, "groups of 16"},
+        {"{\"format\": \"asym_w4a8_int8\"}", 128, "[2]", DIT_TYPE_STORED, "asym_w4a8_int8"},
+    };
+    for (size_t i = 0; i < 2 * DITI_COUNT(cases); i++) check_comfy(&cases[i / 2], i % 2);
+    refuses_header("{\"a.qweight\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                        "\"a.wscales\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[2,4]}}",
+                        4, "nunchaku");
 }
 
 static void refuses_rows(rows_file r, const char *culprit) {
@@ -673,6 +775,7 @@ int main(void) {
     test_gguf_tensors();
     test_original_shape();
     test_blocks();
+    test_comfy();
     test_rows();
     test_shards();
     test_splits();

@@ -131,6 +131,99 @@ static void near(const char *what, double off, double most) {
     CHECK_MESSAGE(off <= most, "%s: off by %.3g, at most %g", what, off, most);
 }
 
+/* --- low-rank parts in the model's file: what the first LoRA adds at strength 1 --- */
+
+static lora_file combined;
+static dit_source uncombined;
+
+static dit_result open_combined(const char *member, dit_source *out, void *user) {
+    (void)user;
+    if (strcmp(member, "model.safetensors")) return uncombined.open(member, out, uncombined.user);
+    *out = lora_file_source(&combined);
+    return DIT_OK;
+}
+
+static void copy_tensor(const diti_checkpoint *from, const diti_stored_tensor *tensor, const char *name) {
+    void *values = malloc((size_t)tensor->size);
+    CHECK(diti_checkpoint_read(from, tensor, 0, values, (size_t)tensor->size, &err) == DIT_OK);
+    lora_file_bytes(&combined, name, tensor->type_name, tensor->shape, tensor->rank, values, (size_t)tensor->size);
+    free(values);
+}
+
+/* parts: 1 down, 2 up, 4 smooth of the first module. */
+static void combine(const dit_source *folder, uint32_t parts) {
+    diti_env env = test_env(NULL);
+    diti_checkpoint *model = NULL, *lora = NULL;
+    dit_source source = lora_file_source(&files[0]);
+    lora_file_free(&combined);
+    uncombined = *folder;
+    CHECK(diti_checkpoint_open_member(&env, folder, "model.safetensors", &model, &err) == DIT_OK);
+    CHECK(diti_checkpoint_open(&env, &source, &lora, &err) == DIT_OK);
+    for (uint32_t i = 0; i < diti_checkpoint_count(model); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(model, i), *part;
+        char name[300];
+        copy_tensor(model, tensor, tensor->name);
+        for (int up = 0; up < 2; up++) {
+            snprintf(name, sizeof name, "transformer.%.*slora_%s.weight", (int)strlen(tensor->name) - 6, tensor->name,
+                     up ? "B" : "A");
+            part = tensor->rank == 2 && strstr(tensor->name, ".weight") ? diti_checkpoint_find(lora, name) : NULL;
+            snprintf(name, sizeof name, "%s%s", tensor->name, up ? "_lora_up" : "_lora_down");
+            if (part && (parts & (up ? 2u : 1u))) copy_tensor(lora, part, name);
+            snprintf(name, sizeof name, "%s_smooth", tensor->name);
+            if (part && !up && parts & 4) copy_tensor(lora, part, name), parts &= 3;
+        }
+    }
+    diti_checkpoint_close(model);
+    diti_checkpoint_close(lora);
+}
+
+static dit_result load_combined(maker *m, const generated_model *shape, dit_type type, VkDeviceSize budget,
+                                uint32_t parts) {
+    dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
+    dit_component components[2];
+    dit_model_desc desc = DITI_ZERO;
+    close_model(m);
+    generated_make(&m->files, shape);
+    m->generated = true;
+    memcpy(components, m->files.components, sizeof components);
+    combine(&components[0].source, parts);
+    components[0].source.open = open_combined;
+    rule.type = type;
+    desc.types = type ? &rule : NULL;
+    desc.type_count = type ? 1 : 0;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    desc.components = components;
+    desc.component_count = 2;
+    desc.weight_budget = budget;
+    return dit_model_load(m->context, &desc, &m->model, &err);
+}
+
+static void test_low_rank(const generated_model *shape, const char *overrides, dit_type type) {
+    static const float first[LORAS] = {1, 0};
+    const loading with = {true, false, type, 0, false};
+    static outcome wanted;
+    dit_model_info all;
+    maker m = DITI_ZERO;
+    if (!CHECK_RUN(open_devices(&m, 2, overrides, 0))) return;
+    make_files(shape);
+    if (CHECK_RUN(load(&m, shape, &with)) && CHECK_RUN(run_with(&m, first, NULL, &wanted, NULL)) &&
+        CHECK_RUN(load_combined(&m, shape, type, 0, 3)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL))) {
+        CHECK(difference(&other, &wanted) == 0);
+        dit_model_get_info(m.model, &all);
+        CHECK(all.lora_count == 0);
+        if (CHECK_RUN(run_with(&m, NULL, "tensor2", &other, NULL))) near("low rank, tensor2", difference(&other, &wanted), 1e-4);
+        if (CHECK_RUN(load_combined(&m, shape, type, all.weight_bytes / 2, 3)) &&
+            CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
+            CHECK(difference(&other, &wanted) == 0);
+        if (CHECK_RUN(load_combined(&m, shape, type, 0, 0)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
+            CHECK(difference(&other, &wanted) > 1e-3);
+    }
+    CHECK(load_combined(&m, shape, type, 0, 1) == DIT_ERROR_BAD_FILE && strstr(err.message, "low-rank part"));
+    CHECK(load_combined(&m, shape, type, 0, 7) == DIT_ERROR_UNSUPPORTED_MODEL && strstr(err.message, "smoothing"));
+    lora_file_free(&combined);
+    close_maker(&m);
+}
+
 /* --- one device --- */
 
 static void test_strengths(maker *m) {
@@ -359,6 +452,8 @@ int main(void) {
         test_divisions(shapes[i], 2, "rung=fp16", DIT_TYPE_STORED);
         test_divisions(shapes[i], 2, "rung=base", DIT_TYPE_I8_ROW);
     }
+    test_low_rank(&pixart, "rung=base", DIT_TYPE_I8_ROW);
+    if (whole_sweep()) test_low_rank(&flux, "rung=fp16", DIT_TYPE_STORED);
     test_told();
     for (k = 0; k < LORAS; k++) lora_file_free(&files[k]);
     test_vulkan_end();

@@ -70,6 +70,8 @@ static const struct {
     {"gemm --m 17 --n 32 --k 64 --runs 2", 1, KEYS PEAKS "m+ n+ k+ gflops+", false},
     {"gemm --m 8 --n 8 --k 256 --runs 1 --type f32,F16,q8_0,Q2_K", 4, KEYS PEAKS "m+ n+ k+ gflops+", true},
     {"gemm --m 20 --n 24 --k 256 --runs 1 --type i8r,i8r+rot", 2, KEYS PEAKS "m+ n+ k+ gflops+", false},
+    {"gemm --m 4 --n 24 --k 256 --runs 1 --sweep --type i4_group", 7, "op n k type ", true},
+    {"gemm --m 20 --n 24 --k 256 --runs 1 --type i4r+rot", 1, KEYS PEAKS "m+ n+ k+ gflops+", true},
     {"gemm --m 40 --n 64 --k 64 --runs 1 --form gpu --slice-us 1000", 1, KEYS "gflops+", true},
     {"gemv --n 64 --k 64 --runs 1", 1, KEYS PEAKS "m+ gflops+", false},
     {"attention --tokens 33 --keys 20 --heads 2 --head-dim 24 --batch 2 --runs 2", 1,
