@@ -401,6 +401,61 @@ static void test_calibration(void) {
     calibration_free(&c);
 }
 
+/* Folded factors leave what the model computes as it is. */
+static void test_folding(void) {
+    static const char list[] = "build/calibrate_prompts.txt";
+    static char prompt[] = "a cat";
+    char *prompts[] = {prompt};
+    FILE *file = fopen(list, "wb");
+    dit_error err = {0};
+    converter convert = make_converter(folder_path, &err);
+    trajectory reference = {0}, other = {0};
+    size_t folded = 0;
+    CHECK(file && fputs("a cat\n", file) >= 0 && fclose(file) == 0);
+    convert.prompts = list, convert.smoothing = 0.5, convert.type = DIT_TYPE_F32;
+    CHECK_MESSAGE(convert_model(&convert) == DIT_OK, "%s", err.message);
+    for (size_t i = 0; i < convert.tensor_count; i++)
+        for (uint32_t k = 0; convert.tensors[i].column_factors && k < row_length(convert.tensors[i].stored); k++)
+            folded += fabsf(convert.tensors[i].column_factors[k] - 1) > 0.1f;
+    clean_up(&convert);
+    CHECK_MESSAGE(folded > 32, "%zu", folded);
+    CHECK(trace_model(folder_path, prompts, 1, 2, &reference, &err) == DIT_OK &&
+          trace_model(output, prompts, 1, 2, &other, &err) == DIT_OK);
+    CHECK_MESSAGE(trajectory_error(&reference, &other) <= 1e-3, "%g", trajectory_error(&reference, &other));
+    free(reference.values), free(other.values);
+    remove(output), remove(list);
+}
+
+/* The bundled model in types that were fitted to the size of a uniform one parts less from what it was. */
+static void test_fitted(const char *type) {
+    static const char uniform[] = "build/calibrate_uniform.gguf", list[] = "build/calibrate_prompts.txt";
+    static char prompt[] = "orca, fluent style on a teal background";
+    char *prompts[] = {prompt}, size[32];
+    char *one[] = {"dit-convert",         "--type",     (char *)type,
+                   "--tensor-type-rules", "vae.*=q8_0", "models/emoji-q8_0.gguf",
+                   (char *)uniform,       NULL};
+    char *mixed[] = {"dit-convert",  "--fit",
+                     size,           "--calibrate",
+                     (char *)list,   "--tensor-type-rules",
+                     "vae.*=q8_0",   "models/emoji-q8_0.gguf",
+                     (char *)output, NULL};
+    trajectory reference = {0}, a = {0}, b = {0};
+    dit_error err = {0};
+    struct stat info;
+    FILE *file = fopen(list, "wb");
+    CHECK(file && fputs("fox, fluent style on a purple background\n", file) >= 0 && fclose(file) == 0);
+    CHECK(convert_main(7, one) == 0 && stat(uniform, &info) == 0);
+    snprintf(size, sizeof size, "%llu", (unsigned long long)info.st_size);
+    CHECK(convert_main(9, mixed) == 0);
+    CHECK(trace_model("models/emoji-q8_0.gguf", prompts, 1, 10, &reference, &err) == DIT_OK &&
+          trace_model(uniform, prompts, 1, 10, &a, &err) == DIT_OK &&
+          trace_model(output, prompts, 1, 10, &b, &err) == DIT_OK);
+    CHECK_MESSAGE(trajectory_error(&reference, &b) < trajectory_error(&reference, &a), "%s: %g, fitted %g", type,
+                  trajectory_error(&reference, &a), trajectory_error(&reference, &b));
+    free(reference.values), free(a.values), free(b.values);
+    remove(output), remove(uniform), remove(list);
+}
+
 int main(void) {
     test_vulkan_begin();
     make_layer();
@@ -417,6 +472,8 @@ int main(void) {
     test_same_inode();
 #endif
     test_calibration();
+    test_folding();
+    if (getenv("DIT_TEST_ALL")) test_fitted("q4_k"), test_fitted("q5_k");
     test_vulkan_end();
     return TEST_END("calibrate");
 }
