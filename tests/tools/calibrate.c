@@ -421,39 +421,9 @@ static void test_folding(void) {
     CHECK_MESSAGE(folded > 32, "%zu", folded);
     CHECK(trace_model(folder_path, prompts, 1, 2, &reference, &err) == DIT_OK &&
           trace_model(output, prompts, 1, 2, &other, &err) == DIT_OK);
-    CHECK_MESSAGE(trajectory_error(&reference, &other) <= 1e-3, "%g", trajectory_error(&reference, &other));
+    CHECK_MESSAGE(trajectory_error(&reference, &other) <= 1e-5, "%g", trajectory_error(&reference, &other));
     free(reference.values), free(other.values);
     remove(output), remove(list);
-}
-
-/* The bundled model in types that were fitted to the size of a uniform one parts less from what it was. */
-static void test_fitted(const char *type) {
-    static const char uniform[] = "build/calibrate_uniform.gguf", list[] = "build/calibrate_prompts.txt";
-    static char prompt[] = "orca, fluent style on a teal background";
-    char *prompts[] = {prompt}, size[32];
-    char *one[] = {"dit-convert",         "--type",     (char *)type,
-                   "--tensor-type-rules", "vae.*=q8_0", "models/emoji-q8_0.gguf",
-                   (char *)uniform,       NULL};
-    char *mixed[] = {"dit-convert",  "--fit",
-                     size,           "--calibrate",
-                     (char *)list,   "--tensor-type-rules",
-                     "vae.*=q8_0",   "models/emoji-q8_0.gguf",
-                     (char *)output, NULL};
-    trajectory reference = {0}, a = {0}, b = {0};
-    dit_error err = {0};
-    struct stat info;
-    FILE *file = fopen(list, "wb");
-    CHECK(file && fputs("fox, fluent style on a purple background\n", file) >= 0 && fclose(file) == 0);
-    CHECK(convert_main(7, one) == 0 && stat(uniform, &info) == 0);
-    snprintf(size, sizeof size, "%llu", (unsigned long long)info.st_size);
-    CHECK(convert_main(9, mixed) == 0);
-    CHECK(trace_model("models/emoji-q8_0.gguf", prompts, 1, 10, &reference, &err) == DIT_OK &&
-          trace_model(uniform, prompts, 1, 10, &a, &err) == DIT_OK &&
-          trace_model(output, prompts, 1, 10, &b, &err) == DIT_OK);
-    CHECK_MESSAGE(trajectory_error(&reference, &b) < trajectory_error(&reference, &a), "%s: %g, fitted %g", type,
-                  trajectory_error(&reference, &a), trajectory_error(&reference, &b));
-    free(reference.values), free(a.values), free(b.values);
-    remove(output), remove(uniform), remove(list);
 }
 
 int main(void) {
@@ -473,7 +443,6 @@ int main(void) {
 #endif
     test_calibration();
     test_folding();
-    if (getenv("DIT_TEST_ALL")) test_fitted("q4_k"), test_fitted("q5_k");
     test_vulkan_end();
     return TEST_END("calibrate");
 }

@@ -97,7 +97,7 @@ static out_tensor *find_tensor(const converter *convert, const char *name, size_
     return NULL;
 }
 
-/* What a matrix's columns are best multiplied with, by SmoothQuant or AWQ. */
+/* Finds the factors of a matrix's columns, by SmoothQuant or AWQ. */
 static dit_result choose_factors(converter *convert, const out_tensor *out, const layer_statistics *s,
                                  double *factors) {
     const uint32_t rows = (uint32_t)out->stored->shape[0], n = s->columns;
