@@ -262,7 +262,7 @@ static void statistics_free(layer_statistics *s) {
     memset(s, 0, sizeof *s);
 }
 
-/* Of the inputs of the layer with that tensor; all NULL where nothing was kept, or there is no memory. */
+/* Statistics of the inputs of the layer with that tensor; all NULL where nothing was kept, or there is no memory. */
 static bool statistics_of(const calibration *c, const char *tensor, layer_statistics *out) {
     size_t layer, n;
     float *x;
