@@ -118,7 +118,7 @@ static dit_result calibrate_on_file(converter *convert, calibration *c) {
 /* One line for each model behind the first. */
 static dit_result tell_errors(converter *convert, char **models, size_t count) {
     prompt_list prompts = {0};
-    trajectory reference = {0}, other = {0};
+    latents_path reference = {0}, other = {0};
     dit_result result = read_prompts(convert, &prompts);
     for (size_t i = 0; i < count && result >= 0; i++) {
         struct stat info = {0};

@@ -409,7 +409,7 @@ static void test_folding(void) {
     FILE *file = fopen(list, "wb");
     dit_error err = {0};
     converter convert = make_converter(folder_path, &err);
-    trajectory reference = {0}, other = {0};
+    latents_path reference = {0}, other = {0};
     size_t folded = 0;
     CHECK(file && fputs("a cat\n", file) >= 0 && fclose(file) == 0);
     convert.prompts = list, convert.smoothing = 0.5, convert.type = DIT_TYPE_F32;

@@ -1,4 +1,4 @@
-/* What the files of dit-convert share: the converter, its tensors, and the rules of --tensor-type-rules. The files read
+/* The files of dit-convert share this: the converter, its tensors, and the rules of --tensor-type-rules. The files read
  * in this order: convert.h, classes.h, calibrate.h, collect.h, kblocks.h,
  * blocks.h, methods.h, layers.h, write.h, fit.h, resume.h, trajectory.h; dit-convert.c has the program. */
 #ifndef CONVERT_H
@@ -16,7 +16,7 @@ typedef struct out_tensor {
     const char *rest; /* stored name, without what names the component */
     dit_type type;
     bool flat; /* written as [shape[0], the rest] with its torch shape in the metadata */
-    /* What is made when a matrix is written, and stands behind it as tensors of its own: scales of int8 rows, a
+    /* Values that are made when a matrix is written, and stand behind it as tensors of its own: scales of int8 rows, a
        low-rank part. They share its stored tensor. */
     bool is_made;
     uint32_t made_rows, made_columns;     /* columns 0: a vector */

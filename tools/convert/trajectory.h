@@ -3,13 +3,13 @@
 #define CONVERT_TRAJECTORY_H
 #include "calibrate.h"
 
-typedef struct trajectory { /* latents after each step of each prompt, one after the other */
+typedef struct latents_path { /* latents after each step of each prompt, one after the other */
     float *values;
     size_t count, capacity;
-} trajectory;
+} latents_path;
 
 static dit_result keep_latent(void *user, const diti_share *share, uint32_t segment, dit_error *err) {
-    trajectory *t = (trajectory *)user;
+    latents_path *t = (latents_path *)user;
     const diti_plan *plan = share->program.plan;
     const diti_tensor_info *info = &plan->tensors[share->program.latent];
     const size_t count = (size_t)info->rows * info->columns;
@@ -24,7 +24,7 @@ static dit_result keep_latent(void *user, const diti_share *share, uint32_t segm
                           count * sizeof(float), err);
 }
 
-static dit_result trace_model(const char *path, char *const *prompts, size_t count, uint32_t steps, trajectory *out,
+static dit_result trace_model(const char *path, char *const *prompts, size_t count, uint32_t steps, latents_path *out,
                               dit_error *err) {
     dit_context *context = NULL;
     dit_model *model = NULL;
@@ -47,7 +47,7 @@ static dit_result trace_model(const char *path, char *const *prompts, size_t cou
 }
 
 /* Relative L2 of all latents. */
-static double trajectory_error(const trajectory *reference, const trajectory *other) {
+static double trajectory_error(const latents_path *reference, const latents_path *other) {
     double off = 0, size = 0;
     for (size_t i = 0; i < reference->count; i++) {
         const double r = (double)reference->values[i], d = (double)other->values[i] - r;
