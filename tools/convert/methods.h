@@ -174,7 +174,7 @@ static void awq_factors(const double *mean, uint32_t n, double alpha, double *s)
 
 enum { AWQ_ROWS = 64 }; /* that decide about alpha, spread over all */
 
-/* Of alpha = 0, 1/20, .. 19/20 the one whose plain rounding of W diag(s) has the least output error. scaled: [rows + 1,
+/* Finds the alpha of 0, 1/20, .. 19/20 whose plain rounding of W diag(s) has the least output error. scaled: [rows + 1,
  * columns] to work in. */
 static double awq_search(const double *w, const double *mean, const double *h, double *scaled, double *s,
                          grouped *trial) {
@@ -192,8 +192,8 @@ static double awq_search(const double *w, const double *mean, const double *h, d
     return alpha;
 }
 
-/* What a group's range is best shrunk to: 1, 19/20 .. 11/20, by the error of the group's own part of the output. h: the
- * group's block of H as seen by scaled weights. */
+/* Finds the part that a group's range is best shrunk to: 1, 19/20 .. 11/20, by the error of the group's own part of the
+ * output. h: the group's block of H as seen by scaled weights. */
 static void clip_group(const double *w, const double *h, uint32_t stride, uint16_t *scale, uint16_t *least) {
     double best = INFINITY;
     uint16_t tried, below;
