@@ -136,10 +136,11 @@ build/asan/%: %.c $(HEADERS) build/asan/library.o
 	@$(SANITIZE) $(LINKED) $< -x none build/asan/library.o -o $@ -Wl,-z,muldefs $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
-build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c $(wildcard tools/convert/*.h) examples/cli/programs.h
+build/tests/convert build/asan/convert build/tests/w8a8 build/tests/calibrate build/asan/calibrate: tools/dit-convert.c $(wildcard tools/convert/*.h) examples/cli/programs.h
 # Quantized bytes are float sums in an order that is part of the format.
-build/dit-convert build/tests/convert build/asan/convert build/tests/w8a8: LINKED += -ffp-contract=off
 build/tests/compare build/asan/compare: tools/compare_stats.h
+build/dit-convert build/tests/convert build/asan/convert build/tests/w8a8 build/tests/calibrate build/asan/calibrate: LINKED += -ffp-contract=off
+build/dit-convert: LINKED += -O3
 build/tests/int8 build/asan/int8: kernels.c
 build/tests/terminal build/asan/terminal: LIBS += -lutil
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters build/fuzz/fuzz_frames: \

@@ -2,30 +2,39 @@
  * configurations, tokenizer and scheduler files. A single component's folder or file is converted too. See usage(). */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
+#include "convert/fit.h"
 #include "convert/resume.h"
+#include "convert/trajectory.h"
 #include <ctype.h>
 
-static const char usage_text[] =
-    "usage: dit-convert [--type TYPE] [--tensor-type-rules GLOB=TYPE,...] [--name NAME] [--steps N] [--guidance G]\n"
-    "                   INPUT OUTPUT.gguf\n"
-    "\n"
-    "INPUT       diffusers folder (model_index.json), a component's folder, or one safetensors, GGUF or PyTorch file\n"
-    "--type TYPE of the linear weights and convolutions: f32, f16, bf16, q8_0 (the default), q6_k, q5_k, q4_k, q5_1,\n"
-    "            q5_0, q4_1 or q4_0. i8r and i8r+rot: int8 with a scale per row, for which activations become int8 too\n"
-    "            while running (W8A8), plain or rotated; see below\n"
-    "--tensor-type-rules GLOB=TYPE,...  for tensors whose COMPONENT.NAME a glob (* and ?) matches, before --type; the first\n"
-    "            that matches wins: \"vae.*=f16,transformer.*ff.net.*=i8r+rot\"\n"
-    "--name NAME the model's name in the file; else the name of INPUT\n"
-    "--without text, --without vae  leaves these parts out, for use beside a file that has them\n"
-    "--resume    keeps OUTPUT.partial and OUTPUT.journal when interrupted, and goes on from there when run again\n"
-    "--steps N, --guidance G  what the model works best with, used where a request does not say\n"
-    "\n"
-    "Norms, biases, tables, patch and time embedders and final projections keep their stored type. With 4 and 5 bits the\n"
-    "modulation and text-stream weights become q8_0. What does not fill blocks becomes f16. i8r is for the linear layers of\n"
-    "the transformer's blocks but their modulation, where it keeps the picture; all others become q8_0. Rows that no groups\n"
-    "of 256 fill are not rotated. Such a matrix NAME is an I8 tensor, followed by its scales, F32, as NAME_scale; where it\n"
-    "is rotated, the metadata has dit.rotation.NAME = 256.\n"
-    "\n" EXIT_CODES_HELP;
+static const char usage_text[] = "usage: dit-convert [options] INPUT OUTPUT.gguf\n"
+                                 "       dit-convert --errors PROMPTS.txt [--steps N] REFERENCE MODEL...\n"
+                                 "\n"
+                                 "INPUT       diffusers folder, a component's folder, or one safetensors, GGUF or\n"
+                                 "            PyTorch file\n"
+                                 "--type T    of the matrices: f32 f16 bf16 q8_0 (the default) q6_k q5_k q4_k q5_1\n"
+                                 "            q5_0 q4_1 q4_0; i4_group: 4 bit per 128 columns; i8r, i8r+rot: int8\n"
+                                 "            rows, plain or rotated, for which activations become int8 too\n"
+                                 "--tensor-type-rules GLOB=T,...  for tensors whose COMPONENT.NAME a glob matches,\n"
+                                 "            first of all: \"vae.*=f16,transformer.*ff.net.*=i8r+rot\"\n"
+                                 "--fit SIZE  a type for each matrix, so that the file is no larger (6GiB, 900MB)\n"
+                                 "            and errors are least; tells each choice. --json: as JSON\n"
+                                 "--calibrate PROMPTS.txt  runs the model on these prompts, one a line, and uses\n"
+                                 "            what its layers read for --fit, --method and --smooth\n"
+                                 "--method M  how i4_group rounds: plain, awq, gptq, svd, svd+gptq\n"
+                                 "--rank N    of the low-rank parts of svd (32)\n"
+                                 "--smooth A  SmoothQuant with this alpha, folded into the layer before\n"
+                                 "--expanded  i4_group as the F32 values that it stands for\n"
+                                 "--without text, --without vae  leaves these parts out\n"
+                                 "--resume    keeps OUTPUT.partial and OUTPUT.journal when interrupted, and goes\n"
+                                 "            on from there when run again\n"
+                                 "--name NAME, --steps N, --guidance G  what the file says about the model\n"
+                                 "--errors    how far models part from REFERENCE on the way to pictures\n"
+                                 "\n"
+                                 "Norms, biases, tables, embedders and final projections keep their stored type.\n"
+                                 "Modulation and text-stream weights have 8 bits at least. Rows that do not fill\n"
+                                 "blocks get smaller blocks, or f16. docs/quantization.md tells all.\n"
+                                 "\n" EXIT_CODES_HELP;
 
 /* --- the program --- */
 
@@ -69,26 +78,60 @@ static char **split_lines(char *text, size_t *count) {
     return lines;
 }
 
-static dit_result calibrate_on_file(converter *convert, calibration *c) {
+typedef struct prompt_list {
+    char *text, **lines;
+    size_t count;
+} prompt_list;
+
+static dit_result read_prompts(converter *convert, prompt_list *out) {
     dit_source source = {0};
     diti_file *file = NULL;
-    char *text = NULL, **lines = NULL;
-    size_t size, count = 0;
+    size_t size;
     dit_result result;
     source.path = convert->prompts;
     result = diti_file_open(&convert->env, &source, NULL, &file, convert->err);
-    if (result >= 0) result = diti_file_read_all(&convert->env, file, &text, &size, convert->err);
-    if (result >= 0) lines = split_lines(text, &count);
-    if (result >= 0 && !lines)
+    if (result >= 0) result = diti_file_read_all(&convert->env, file, &out->text, &size, convert->err);
+    if (result >= 0) out->lines = split_lines(out->text, &out->count);
+    if (result >= 0 && !out->lines)
         result =
             diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: no prompts in it; write one a line", convert->prompts);
-    if (result >= 0) result = calibrate(c, convert->input, lines, count, convert->err);
-    if (result >= 0)
-        printf("%s: inputs of %zu layers from %zu prompts, %.1f MB\n", convert->input, c->layer_count, count,
-               (double)c->size / 1e6);
-    free(lines);
-    diti_free(&convert->env, text);
     diti_file_close(file);
+    return result;
+}
+
+static void free_prompts(converter *convert, prompt_list *prompts) {
+    free(prompts->lines);
+    diti_free(&convert->env, prompts->text);
+}
+
+static dit_result calibrate_on_file(converter *convert, calibration *c) {
+    prompt_list prompts = {0};
+    dit_result result = read_prompts(convert, &prompts);
+    if (result >= 0) result = calibrate(c, convert->input, prompts.lines, prompts.count, convert->err);
+    if (result >= 0)
+        printf("%s: inputs of %zu layers from %zu prompts, %.1f MB\n", convert->input, c->layer_count, prompts.count,
+               (double)c->size / 1e6);
+    free_prompts(convert, &prompts);
+    return result;
+}
+
+/* One line for each model behind the first. */
+static dit_result tell_errors(converter *convert, char **models, size_t count) {
+    prompt_list prompts = {0};
+    latents_path reference = {0}, other = {0};
+    dit_result result = read_prompts(convert, &prompts);
+    for (size_t i = 0; i < count && result >= 0; i++) {
+        struct stat info = {0};
+        result =
+            trace_model(models[i], prompts.lines, prompts.count, convert->steps, i ? &other : &reference, convert->err);
+        stat(models[i], &info);
+        if (i > 0 && result >= 0)
+            printf("{\"model\": \"%s\", \"bytes\": %llu, \"trajectory_error\": %.4g}\n", models[i],
+                   (unsigned long long)info.st_size, trajectory_error(&reference, &other));
+    }
+    free(reference.values);
+    free(other.values);
+    free_prompts(convert, &prompts);
     return result;
 }
 
@@ -104,6 +147,8 @@ static dit_result convert_model(converter *convert) {
     }
     if (result >= 0) result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
     if (result >= 0) result = add_everything(convert);
+    if (result >= 0) result = fit_types(convert);
+    if (result >= 0) result = fold_scales(convert);
     if (result >= 0) result = check_files(convert);
     if (result >= 0) inherit_defaults(convert);
     if (result >= 0) result = write_output(convert);
@@ -201,6 +246,22 @@ static bool parse_rules(converter *convert, const char *text) {
     }
 }
 
+/* "6GiB", "1.5GB", "900MB", "12000000" */
+static bool parse_bytes(const char *text, uint64_t *out) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
+    char *end = NULL;
+    const double number = strtod(text, &end);
+    for (size_t i = 0; i < DITI_COUNT(units) && end != text && number > 0; i++) {
+        if (!same_letters(end, units[i].name) || !(number * units[i].bytes < 1e18)) continue;
+        *out = (uint64_t)(number * units[i].bytes);
+        return *out > 0;
+    }
+    return false;
+}
+
 static bool parse_method(converter *convert, const char *value) {
     static const char *const names[] = {"plain", "awq", "gptq", "svd", "svd+gptq"}; /* as rounding_method */
     for (size_t i = 0; i < DITI_COUNT(names); i++) {
@@ -224,10 +285,13 @@ static bool parse_value(converter *convert, const char *option, const char *valu
         convert->without_vae |= vae;
         return text || vae || usage("text or vae can be left out, not ", value);
     }
-    if (strcmp(option, "--calibrate") == 0) {
+    if (strcmp(option, "--calibrate") == 0 || strcmp(option, "--errors") == 0) {
+        convert->tells_errors |= strcmp(option, "--errors") == 0;
         convert->prompts = value;
         return true;
     }
+    if (strcmp(option, "--fit") == 0)
+        return parse_bytes(value, &convert->budget) || usage("--fit takes a size such as 6GiB or 900MB, not ", value);
     if (strcmp(option, "--method") == 0) return parse_method(convert, value);
     if (strcmp(option, "--type") == 0)
         return writable_type(value, &convert->type) || usage("cannot write the type ", value);
@@ -254,7 +318,8 @@ static bool parse_value(converter *convert, const char *option, const char *valu
 
 static bool takes_value(const char *option) {
     static const char *const options[] = {"--type",    "--name",      "--steps",  "--guidance", "--tensor-type-rules",
-                                          "--without", "--calibrate", "--method", "--rank",     "--smooth"};
+                                          "--without", "--calibrate", "--method", "--rank",     "--smooth",
+                                          "--errors",  "--fit"};
     for (size_t i = 0; i < DITI_COUNT(options); i++)
         if (strcmp(option, options[i]) == 0) return true;
     return false;
@@ -262,6 +327,7 @@ static bool takes_value(const char *option) {
 
 static bool takes_none(converter *convert, const char *option) {
     if (strcmp(option, "--resume") == 0) return convert->resumes = true;
+    if (strcmp(option, "--json") == 0) return convert->json = true;
     if (strcmp(option, "--expanded") == 0) return convert->expanded = true;
     return false;
 }
@@ -278,6 +344,10 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
         } else if (takes_value(argument)) {
             if (++i == argc) return usage("a value is missing after ", argument);
             if (!parse_value(convert, argument, argv[i])) return false;
+        } else if (convert->tells_errors && argument[0] != '-') {
+            convert->models = argv + i;
+            convert->model_count = (size_t)(argc - i);
+            return convert->model_count > 1 || usage("--errors needs two models at least", "");
         } else if (argument[0] == '-') {
             return usage("unknown option ", argument);
         } else if (!convert->input) {
@@ -319,6 +389,10 @@ int main(int argc, char **argv) {
         code = convert.no_memory ? EXIT_MEMORY : EXIT_USAGE;
     } else if (convert.help) {
         fputs(usage_text, stdout);
+    } else if (convert.tells_errors) {
+        result = tell_errors(&convert, convert.models, convert.model_count);
+        if (result < 0) code = exit_code(&convert, result);
+        if (result < 0) fprintf(stderr, "dit-convert: %s\n", err.message);
     } else if ((why = why_not_writable(convert.output)) != NULL) {
         fprintf(stderr, "dit-convert: %s: %s\n", convert.output, why);
         code = EXIT_OUTPUT;

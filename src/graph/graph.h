@@ -192,7 +192,7 @@ typedef struct diti_graph {
     diti_tensor lora_scales; /* F32 [1, scales of all], each times the weight of its LoRA */
 } diti_graph;
 
-typedef struct diti_observer { /* of dit-convert --calibrate: appends ops that keep the input of a linear layer */
+typedef struct diti_observer { /* dit-convert --calibrate: appends ops that keep the input of a linear layer */
     void (*linear)(const struct diti_observer *observer, diti_graph *graph, diti_tensor x, const diti_weight *weight);
 } diti_observer;
 

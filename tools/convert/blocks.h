@@ -94,6 +94,7 @@ static void encode(dit_type type, const float *values, size_t count, uint8_t *ou
         case DIT_TYPE_Q4_K: quantize_q45_k(values + i, 4, out); break;
         case DIT_TYPE_Q5_K: quantize_q45_k(values + i, 5, out); break;
         case DIT_TYPE_Q6_K: quantize_q6_k(values + i, out); break;
+        case DIT_TYPE_I4_GROUP: diti_i4_group_encode(values + i, out); break;
         default: quantize_block(type, values + i, out); break;
         }
     }

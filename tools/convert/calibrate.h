@@ -86,10 +86,11 @@ static void watch_linear(const diti_observer *observer, diti_graph *graph, diti_
     calibration *c = (calibration *)(uintptr_t)observer;
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     const uint32_t segment = graph->segment_count - 1;
-    const size_t layer = watched_layer_of(c, weight);
     watched_input input;
+    size_t layer;
     if (!graph->segments[segment].repeated || !diti_element_is_float(info->format) || diti_graph_failed(graph)) return;
     if (c->input_count && c->inputs[c->input_count - 1].copy >= graph->tensor_count) c->input_count = 0; /* made anew */
+    layer = watched_layer_of(c, weight);
     for (size_t i = 0; i < c->input_count; i++)
         if (c->inputs[i].x == x && c->inputs[i].layer == layer && c->inputs[i].segment == segment) return;
     input.x = x;
@@ -261,7 +262,7 @@ static void statistics_free(layer_statistics *s) {
     memset(s, 0, sizeof *s);
 }
 
-/* Of the inputs of the layer with that tensor; all NULL where nothing was kept, or there is no memory. */
+/* Statistics of the inputs of the layer with that tensor; all NULL where nothing was kept, or there is no memory. */
 static bool statistics_of(const calibration *c, const char *tensor, layer_statistics *out) {
     size_t layer, n;
     float *x;

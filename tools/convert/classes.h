@@ -96,7 +96,7 @@ static bool suits_rows(const char *component, const diti_stored_tensor *tensor) 
            (diti_type_is_i8(tensor->type) || row_length(tensor) % diti_type_block(tensor->type) == 0);
 }
 
-/* Of blocks of 32, where rows do not fill larger ones. */
+/* The nearest type with blocks of 32, where rows do not fill larger ones. */
 static dit_type nearest_type(dit_type wanted) {
     switch (wanted) {
     case DIT_TYPE_I4_GROUP: return DIT_TYPE_Q4_1;

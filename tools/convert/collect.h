@@ -69,7 +69,6 @@ static dit_result add_companions(converter *convert, const char *component, cons
     if (diti_type_is_i8(tensor->type))
         return add_made(convert, of, component, rest, DITI_SCALE_SUFFIX, DIT_TYPE_F32, rows, 0);
     if (convert->expanded) return DIT_OK;
-    if (tensor->method == ROUND_AWQ) return add_made(convert, of, component, rest, "_smooth", DIT_TYPE_F32, columns, 0);
     if (!low_rank) return DIT_OK;
     DITI_TRY(add_made(convert, of, component, rest, "_lora_down", DIT_TYPE_F16, convert->rank, columns));
     return add_made(convert, of, component, rest, "_lora_up", DIT_TYPE_F16, rows, convert->rank);

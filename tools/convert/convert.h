@@ -1,6 +1,6 @@
-/* What the files of dit-convert share: the converter, its tensors, and the rules of --tensor-type-rules. The files read
- * in this order: convert.h, classes.h, collect.h, kblocks.h, blocks.h,
- * write.h, resume.h; dit-convert.c has the program. */
+/* The files of dit-convert share this: the converter, its tensors, and the rules of --tensor-type-rules. The files read
+ * in this order: convert.h, classes.h, calibrate.h, collect.h, kblocks.h,
+ * blocks.h, methods.h, layers.h, write.h, fit.h, resume.h, trajectory.h; dit-convert.c has the program. */
 #ifndef CONVERT_H
 #define CONVERT_H
 #include "../../examples/cli/programs.h"
@@ -16,7 +16,7 @@ typedef struct out_tensor {
     const char *rest; /* stored name, without what names the component */
     dit_type type;
     bool flat; /* written as [shape[0], the rest] with its torch shape in the metadata */
-    /* What is made when a matrix is written, and stands behind it as tensors of its own: scales of int8 rows, a
+    /* Values that are made when a matrix is written, and stand behind it as tensors of its own: scales of int8 rows, a
        low-rank part. They share its stored tensor. */
     bool is_made;
     uint32_t made_rows, made_columns;     /* columns 0: a vector */
@@ -52,12 +52,17 @@ typedef struct converter {
     small_file *files;
     size_t file_count, file_capacity;
     bool without_text, without_vae;
-    const char *prompts; /* file of --calibrate; NULL: none */
+    const char *prompts; /* file of --calibrate or --errors; NULL: none */
+    bool tells_errors;   /* of models, whose paths these are; the first is the reference */
+    char **models;
+    size_t model_count;
     struct calibration *calibration;
     rounding_method method;
     uint32_t rank;    /* of low-rank parts */
     double smoothing; /* alpha of SmoothQuant; 0: off */
-    bool expanded;    /* I4_GROUP is written as the values that it stands for, as F32 */
+    uint64_t budget;  /* bytes of --fit; 0: none */
+    bool json;
+    bool expanded; /* I4_GROUP is written as the values that it stands for, as F32 */
     output_file out;
     bool resumes; /* what was written stays when this program is interrupted, and it goes on from there */
     FILE *journal;

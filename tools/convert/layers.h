@@ -5,6 +5,51 @@
 #include "collect.h"
 #include "methods.h"
 
+/* --- a layer --- */
+
+typedef struct rounded_layer {
+    grouped q;
+    double *w, *work;  /* W, which becomes what is left of it, and room for [rows + 1, columns] */
+    double *up, *down; /* [rank, rows], [rank, columns]; rank 0: none */
+    uint32_t rank;
+} rounded_layer;
+
+static void rounded_layer_free(rounded_layer *layer) {
+    free(layer->q.codes);
+    free(layer->q.scale);
+    free(layer->q.least);
+    free(layer->w);
+    free(layer->work);
+    free(layer->up);
+    free(layer->down);
+    memset(layer, 0, sizeof *layer);
+}
+
+/* An element of the matrix that the rounded layer stands for. */
+static double layer_value(const rounded_layer *layer, size_t row, size_t column) {
+    double value = grouped_value(&layer->q, (uint32_t)row, (uint32_t)column);
+    for (uint32_t i = 0; i < layer->rank; i++)
+        value += layer->up[(size_t)i * layer->q.rows + row] * layer->down[(size_t)i * layer->q.columns + column];
+    return value;
+}
+
+static bool layer_begin(rounded_layer *layer, uint32_t rows, uint32_t columns, uint32_t rank) {
+    const size_t count = (size_t)rows * columns;
+    memset(layer, 0, sizeof *layer);
+    layer->q.rows = rows;
+    layer->q.columns = columns;
+    layer->rank = rank;
+    layer->q.codes = (uint8_t *)malloc(count);
+    layer->q.scale = (uint16_t *)malloc(count / GROUP * sizeof(uint16_t));
+    layer->q.least = (uint16_t *)malloc(count / GROUP * sizeof(uint16_t));
+    layer->w = (double *)malloc(count * sizeof(double));
+    layer->work = (double *)malloc((count + columns) * sizeof(double));
+    layer->up = rank ? (double *)malloc((size_t)rank * rows * sizeof(double)) : NULL;
+    layer->down = rank ? (double *)malloc((size_t)rank * columns * sizeof(double)) : NULL;
+    return layer->q.codes && layer->q.scale && layer->q.least && layer->w && layer->work &&
+           (!rank || (layer->up && layer->down));
+}
+
 /* --- folded scales: a layer's outputs are divided by what the next one multiplies its columns with --- */
 
 static bool is_folded(const out_tensor *tensor) { return tensor->row_divisors || tensor->column_factors; }
@@ -52,43 +97,50 @@ static out_tensor *find_tensor(const converter *convert, const char *name, size_
     return NULL;
 }
 
-static dit_result column_maxima(converter *convert, const out_tensor *tensor, double *most) {
-    const size_t columns = (size_t)row_length(tensor->stored), count = (size_t)tensor->stored->shape[0] * columns;
-    double *w = (double *)malloc(count * sizeof *w);
-    dit_result result = w ? read_layer(convert, tensor, w) : no_memory(convert);
-    for (size_t i = 0; i < columns; i++) most[i] = 0;
-    for (size_t i = 0; i < count && result >= 0; i++)
-        if (fabs(w[i]) > most[i % columns]) most[i % columns] = fabs(w[i]);
-    free(w);
+/* Finds the factors of a matrix's columns, by SmoothQuant or AWQ. */
+static dit_result choose_factors(converter *convert, const out_tensor *out, const layer_statistics *s,
+                                 double *factors) {
+    const uint32_t rows = (uint32_t)out->stored->shape[0], n = s->columns;
+    rounded_layer layer;
+    dit_result result = layer_begin(&layer, rows, n, 0) ? read_layer(convert, out, layer.w) : no_memory(convert);
+    for (size_t k = 0; k < n && result >= 0; k++) layer.work[k] = 0;
+    for (size_t i = 0; i < (size_t)rows * n && result >= 0; i++)
+        if (fabs(layer.w[i]) > layer.work[i % n]) layer.work[i % n] = fabs(layer.w[i]);
+    if (result >= 0 && convert->smoothing > 0)
+        smooth_factors(s->most, layer.work, n, convert->smoothing, factors);
+    else if (result >= 0)
+        awq_search(layer.w, s->mean, s->h, layer.work, factors, &layer.q);
+    rounded_layer_free(&layer);
     return result;
 }
 
-/* SmoothQuant where a layer before can hold the scales: attention's values are linear in the rows of to_v, so that
- * dividing these, and the bias, divides the inputs of to_out. Joint attention mixes the values of two layers. */
+/* A layer before can hold the factors where the graph is linear between the two: attention's values are, so that
+ * dividing the rows of to_v, and its bias, divides the inputs of to_out. Joint attention mixes the values of two
+ * layers, and is left alone. */
 static dit_result fold_into_values(converter *convert, out_tensor *out, out_tensor *values, out_tensor *bias) {
     const uint32_t n = (uint32_t)row_length(out->stored);
     layer_statistics s;
-    double *most = (double *)malloc(2 * n * sizeof *most);
-    dit_result result = most ? DIT_OK : no_memory(convert);
-    if (!statistics_of(convert->calibration, out->rest, &s)) return free(most), result;
-    if (result >= 0) result = column_maxima(convert, out, most);
+    double *factors = (double *)malloc(n * sizeof *factors);
+    dit_result result = factors ? DIT_OK : no_memory(convert);
+    if (!statistics_of(convert->calibration, out->rest, &s)) return free(factors), result;
+    if (result >= 0) result = choose_factors(convert, out, &s, factors);
     out->column_factors = (float *)diti_alloc_array(&convert->env, n, sizeof(float));
     values->row_divisors = (float *)diti_alloc_array(&convert->env, n, sizeof(float));
     if (bias) bias->row_divisors = (float *)diti_alloc_array(&convert->env, n, sizeof(float));
     if (!out->column_factors || !values->row_divisors || (bias && !bias->row_divisors)) result = no_memory(convert);
-    if (result >= 0) smooth_factors(s.most, most, n, convert->smoothing, most + n);
     for (uint32_t k = 0; k < n && result >= 0; k++) {
-        out->column_factors[k] = values->row_divisors[k] = (float)most[n + k];
-        if (bias) bias->row_divisors[k] = (float)most[n + k];
+        out->column_factors[k] = values->row_divisors[k] = (float)factors[k];
+        if (bias) bias->row_divisors[k] = (float)factors[k];
     }
-    free(most);
+    free(factors);
     statistics_free(&s);
     return result;
 }
 
 static dit_result fold_scales(converter *convert) {
     static const char ending[] = ".to_out.0.weight";
-    for (size_t i = 0; i < convert->tensor_count && convert->smoothing > 0; i++) {
+    const bool folds = convert->smoothing > 0 || convert->method == ROUND_AWQ;
+    for (size_t i = 0; i < convert->tensor_count && folds; i++) {
         out_tensor *out = &convert->tensors[i], *values;
         size_t length = strlen(out->name) - (strlen(out->name) < sizeof ending ? 0 : sizeof ending - 1);
         if (!diti_ends_with(out->name, ending) || !is_calibrated(convert->calibration, out->rest)) continue;
@@ -102,53 +154,7 @@ static dit_result fold_scales(converter *convert) {
     return DIT_OK;
 }
 
-/* --- rounding a layer --- */
-
-typedef struct rounded_layer {
-    grouped q;
-    double *w, *work;  /* [rows, columns]: W, which becomes what is left of it; room */
-    double *smooth;    /* [columns]: q stands for W diag(smooth); NULL: 1 */
-    double *up, *down; /* [rank, rows], [rank, columns]; rank 0: none */
-    uint32_t rank;
-} rounded_layer;
-
-static void rounded_layer_free(rounded_layer *layer) {
-    free(layer->q.codes);
-    free(layer->q.scale);
-    free(layer->q.least);
-    free(layer->w);
-    free(layer->work);
-    free(layer->smooth);
-    free(layer->up);
-    free(layer->down);
-    memset(layer, 0, sizeof *layer);
-}
-
-/* An element of the matrix that the rounded layer stands for. */
-static double layer_value(const rounded_layer *layer, size_t row, size_t column) {
-    double value = grouped_value(&layer->q, (uint32_t)row, (uint32_t)column);
-    if (layer->smooth) value /= layer->smooth[column];
-    for (uint32_t i = 0; i < layer->rank; i++)
-        value += layer->up[(size_t)i * layer->q.rows + row] * layer->down[(size_t)i * layer->q.columns + column];
-    return value;
-}
-
-static bool layer_begin(rounded_layer *layer, uint32_t rows, uint32_t columns, uint32_t rank) {
-    const size_t count = (size_t)rows * columns;
-    memset(layer, 0, sizeof *layer);
-    layer->q.rows = rows;
-    layer->q.columns = columns;
-    layer->rank = rank;
-    layer->q.codes = (uint8_t *)malloc(count);
-    layer->q.scale = (uint16_t *)malloc(count / GROUP * sizeof(uint16_t));
-    layer->q.least = (uint16_t *)malloc(count / GROUP * sizeof(uint16_t));
-    layer->w = (double *)malloc(count * sizeof(double));
-    layer->work = (double *)malloc(count * sizeof(double));
-    layer->up = rank ? (double *)malloc((size_t)rank * rows * sizeof(double)) : NULL;
-    layer->down = rank ? (double *)malloc((size_t)rank * columns * sizeof(double)) : NULL;
-    return layer->q.codes && layer->q.scale && layer->q.least && layer->w && layer->work &&
-           (!rank || (layer->up && layer->down));
-}
+/* --- rounding --- */
 
 /* The low-rank part of W diag(r), with r the root mean square of what comes through a column; W becomes the rest. Its
  * halves are rounded to F16 first, as the file holds them. */
@@ -183,24 +189,17 @@ static bool round_gptq(rounded_layer *layer, const layer_statistics *s) {
     return good;
 }
 
-/* s is divided out of H in place. */
-static bool round_awq(rounded_layer *layer, layer_statistics *s) {
+/* The folded factors are divided out of H in place. */
+static void round_awq(rounded_layer *layer, const out_tensor *tensor, layer_statistics *s) {
     const size_t n = layer->q.columns;
-    layer->smooth = (double *)malloc(n * sizeof *layer->smooth);
-    if (!layer->smooth) return false;
-    awq_search(layer->w, s->mean, s->h, layer->work, layer->smooth, &layer->q);
-    for (size_t k = 0; k < n; k++) layer->smooth[k] = (double)(float)layer->smooth[k];
-    for (size_t i = 0; i < layer->q.rows * n; i++) layer->work[i] = layer->w[i] * layer->smooth[i % n];
-    for (size_t i = 0; i < n * n; i++) s->h[i] /= layer->smooth[i / n] * layer->smooth[i % n];
-    awq_round(layer->work, s->h, &layer->q);
-    return true;
+    const float *f = tensor->column_factors;
+    for (size_t i = 0; i < n * n && f; i++) s->h[i] /= (double)f[i / n] * (double)f[i % n];
+    awq_round(layer->w, s->h, &layer->q);
 }
 
 /* The tensors behind a layer get what was made. */
 static void hand_over(const out_tensor *tensor, const rounded_layer *layer) {
     const size_t rows = layer->q.rows, columns = layer->q.columns, rank = layer->rank;
-    if (tensor->made_count == 1 && layer->smooth)
-        for (size_t k = 0; k < columns; k++) tensor[1].made[k] = (float)layer->smooth[k];
     if (tensor->made_count != 2) return;
     for (size_t i = 0; i < rank * columns; i++) tensor[1].made[i] = (float)layer->down[i];
     for (size_t row = 0; row < rows; row++)
@@ -218,10 +217,11 @@ static dit_result round_layer(converter *convert, const out_tensor *tensor, roun
                             : no_memory(convert);
     if (result >= 0) {
         if (low) take_low_rank(layer, &s);
-        good = known && (tensor->method == ROUND_GPTQ || tensor->method == ROUND_SVD_GPTQ) ? round_gptq(layer, &s)
-               : known && tensor->method == ROUND_AWQ                                      ? round_awq(layer, &s)
-                                                                                           : false;
-        if (!good) round_groups(layer->w, &layer->q);
+        good = known && (tensor->method == ROUND_GPTQ || tensor->method == ROUND_SVD_GPTQ) && round_gptq(layer, &s);
+        if (known && tensor->method == ROUND_AWQ)
+            round_awq(layer, tensor, &s);
+        else if (!good)
+            round_groups(layer->w, &layer->q);
         hand_over(tensor, layer);
     }
     statistics_free(&s);

@@ -130,21 +130,30 @@ static void gptq_round(double *w, const double *u, grouped *out) {
 
 /* --- output error --- */
 
-/* sum over rows of d H d^T with d = W - Q: the mean square of what the outputs are off by. */
-static double output_error(const double *w, const grouped *q, const double *smooth, const double *h) {
+/* d H d^T of one row's error d: what its output is off by, squared, in the mean. Four sums at a time, because each
+ * would wait for the one before. */
+static double row_error(const double *d, const double *h, uint32_t n, uint32_t stride) {
+    double error = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const double *line = h + (size_t)i * stride;
+        double dot[4] = {0, 0, 0, 0};
+        for (uint32_t k = 0; k < n; k += 4) /* n is a multiple of 128 */
+            for (uint32_t m = 0; m < 4; m++) dot[m] += line[k + m] * d[k + m];
+        error += d[i] * (dot[0] + dot[1] + dot[2] + dot[3]);
+    }
+    return error;
+}
+
+/* The sum over every step-th row of W - Q, where Q stands for W diag(smooth). d: [columns]. */
+static double output_error(const double *w, const grouped *q, const double *smooth, const double *h, uint32_t step,
+                           double *d) {
     const uint32_t n = q->columns;
-    double sum = 0, *d = (double *)malloc(n * sizeof *d);
-    for (uint32_t row = 0; row < q->rows && d; row++) {
+    double sum = 0;
+    for (uint32_t row = 0; row < q->rows; row += step) {
         for (uint32_t k = 0; k < n; k++)
             d[k] = w[(size_t)row * n + k] - grouped_value(q, row, k) / (smooth ? smooth[k] : 1);
-        for (uint32_t i = 0; i < n; i++) {
-            const double *line = h + (size_t)i * n;
-            double dot = 0;
-            for (uint32_t k = 0; k < n; k++) dot += line[k] * d[k];
-            sum += d[i] * dot;
-        }
+        sum += row_error(d, h, n, n);
     }
-    free(d);
     return sum;
 }
 
@@ -163,38 +172,36 @@ static void awq_factors(const double *mean, uint32_t n, double alpha, double *s)
     for (uint32_t k = 0; k < n; k++) s[k] /= unit;
 }
 
-/* Of alpha = 0, 1/20, .. 19/20 the one whose plain rounding of W diag(s) has the least output error. scaled: [rows,
+enum { AWQ_ROWS = 64 }; /* that decide about alpha, spread over all */
+
+/* Finds the alpha of 0, 1/20, .. 19/20 whose plain rounding of W diag(s) has the least output error. scaled: [rows + 1,
  * columns] to work in. */
 static double awq_search(const double *w, const double *mean, const double *h, double *scaled, double *s,
                          grouped *trial) {
-    const uint32_t n = trial->columns;
+    const uint32_t n = trial->columns, every = trial->rows > AWQ_ROWS ? trial->rows / AWQ_ROWS : 1;
     double best = INFINITY, alpha = 0;
     for (int step = 0; step < 20; step++) {
         double error;
         awq_factors(mean, n, step / 20.0, s);
         for (size_t i = 0; i < (size_t)trial->rows * n; i++) scaled[i] = w[i] * s[i % n];
         round_groups(scaled, trial);
-        error = output_error(w, trial, s, h);
+        error = output_error(w, trial, s, h, every, scaled + (size_t)trial->rows * n);
         if (error < best) best = error, alpha = step / 20.0;
     }
     awq_factors(mean, n, alpha, s);
     return alpha;
 }
 
-/* What a group's range is best shrunk to: 1, 19/20 .. 11/20, by the error of the group's own part of the output. h: the
- * group's block of H as seen by scaled weights. */
+/* Finds the part that a group's range is best shrunk to: 1, 19/20 .. 11/20, by the error of the group's own part of the
+ * output. h: the group's block of H as seen by scaled weights. */
 static void clip_group(const double *w, const double *h, uint32_t stride, uint16_t *scale, uint16_t *least) {
     double best = INFINITY;
     uint16_t tried, below;
     for (int step = 0; step < 10; step++) {
-        double d[GROUP], error = 0;
+        double d[GROUP], error;
         group_range(w, 1 - step / 20.0, &tried, &below);
         for (int i = 0; i < GROUP; i++) d[i] = w[i] - group_value(group_code(w[i], tried, below), tried, below);
-        for (int i = 0; i < GROUP; i++) {
-            double dot = 0;
-            for (int k = 0; k < GROUP; k++) dot += h[(size_t)i * stride + k] * d[k];
-            error += d[i] * dot;
-        }
+        error = row_error(d, h, GROUP, stride);
         if (error < best) best = error, *scale = tried, *least = below;
     }
 }
