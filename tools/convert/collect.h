@@ -1,4 +1,4 @@
-/* What goes into the output: tensors and small files of all components; and what of the input is refused. */
+/* The contents of the output: tensors and small files of all components; and what of the input is refused. */
 #ifndef CONVERT_COLLECT_H
 #define CONVERT_COLLECT_H
 #include "calibrate.h"
@@ -60,7 +60,7 @@ static dit_result add_made(converter *convert, size_t of, const char *component,
     return tensor->made ? DIT_OK : no_memory(convert);
 }
 
-/* What stands behind a matrix that has just been added. */
+/* Adds what stands behind a matrix that has just been added. */
 static dit_result add_companions(converter *convert, const char *component, const char *rest) {
     const size_t of = convert->tensor_count - 1;
     const out_tensor *tensor = &convert->tensors[of];
