@@ -197,7 +197,7 @@ static void check_card(const char *path, void *user) {
     for (k = 0; k < sizeof makers / sizeof makers[0] && makers[k].vendor != vendor; k++) {
     }
     if (k == sizeof makers / sizeof makers[0]) return;
-    snprintf(file, sizeof file, "/dev/dri/%s", base_name(path));
+    if (snprintf(file, sizeof file, "/dev/dri/%s", base_name(path)) >= (int)sizeof file) return;
     if (access(file, R_OK | W_OK) != 0 && file_exists(file)) {
         tell_wrong(s->d, "sudo usermod -aG render,video \"$USER\"    # then log in again",
                    "you may not open %s, the %s card", file, makers[k].name);

@@ -60,7 +60,7 @@ static bool journal_open(converter *convert, const char *path) {
            to_the_disk(convert->journal);
 }
 
-/* What is written so far ends with a tensor, and with what is made of it. */
+/* The bytes written so far end with a tensor, and with what is made of it. */
 static dit_result journal_note(converter *convert) {
     if (!convert->journal || convert->written < convert->journalled + convert->journal_step) return DIT_OK;
     convert->journalled = convert->written;
