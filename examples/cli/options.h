@@ -272,7 +272,7 @@ static const char rarest_help_text[] =
     "      --control-start X, --control-end X  part of the steps in which it works\n"
     "      --control-mode N        kind of picture, for nets that know several\n"
     "      --cache POLICY          steps reuse blocks of earlier ones: auto, delta,\n"
-    "                              taylor, fbcache, dbcache, mag (docs/caching.md)\n"
+    "                              taylor, spectrum, fbcache, ... (docs/caching.md)\n"
     "      --keep-references       read each --ref-image once, not in every step\n"
     "                              (FLUX.2 klein 9B KV does so by itself)\n"
     "      --guidance X            guidance that the model is told (FLUX.1-dev)\n"

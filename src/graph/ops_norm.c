@@ -81,11 +81,12 @@ static bool diti_norm_rotates(uint32_t mode) {
 }
 
 static uint32_t diti_norm_mode(const diti_graph *graph, const diti_norm_op *op, const diti_tensor_info *out) {
-    uint32_t rotated = graph->device->int4_activations ? DITI_NORM_QUANTIZE_ROTATED_4 : DITI_NORM_QUANTIZE_ROTATED;
-    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? rotated : DITI_NORM_QUANTIZE;
+    const uint32_t plain = DITI_NORM_QUANTIZE, rotated = graph->device->int4_activations ? DITI_NORM_QUANTIZE_ROTATED_4
+                                                                                         : DITI_NORM_QUANTIZE_ROTATED;
+    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? rotated : plain;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     if (out->e4m3) return DITI_NORM_QUANTIZE_E4M3;
-    return out->rotated ? rotated : DITI_NORM_QUANTIZE;
+    return out->rotated ? rotated : plain;
 }
 
 static diti_tensor diti_norm_shift(const diti_norm_desc *desc) { return desc->residual ? desc->residual : desc->shift; }

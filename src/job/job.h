@@ -181,6 +181,7 @@ typedef enum diti_reuse_policy {
     DITI_REUSE_NONE,
     DITI_REUSE_DELTA,
     DITI_REUSE_TAYLOR,
+    DITI_REUSE_SPECTRUM,
     DITI_REUSE_FIRST_BLOCK,
     DITI_REUSE_MAG
 } diti_reuse_policy;
@@ -197,6 +198,9 @@ typedef enum diti_reuse_key {
     DITI_REUSE_WARMUP,
     DITI_REUSE_MOST,
     DITI_REUSE_RETAIN,
+    DITI_REUSE_GROW,
+    DITI_REUSE_BLEND,
+    DITI_REUSE_RIDGE,
     DITI_REUSE_RATIOS,
     DITI_REUSE_KEYS
 } diti_reuse_key;

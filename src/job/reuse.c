@@ -15,13 +15,16 @@ typedef struct diti_reuse_policy_row {
 static const diti_reuse_policy_row diti_reuse_policies[] = {
     {"delta", DITI_REUSE_DELTA, DITI_RANGE_KEYS},
     {"taylor", DITI_REUSE_TAYLOR, DITI_RANGE_KEYS | DITI_KEY(ORDER)},
+    {"spectrum", DITI_REUSE_SPECTRUM,
+     DITI_KEY(FIRST) | DITI_KEY(BLOCKS) | DITI_KEY(TO) | DITI_KEY(INTERVAL) | DITI_KEY(ORDER) | DITI_KEY(WARMUP) |
+         DITI_KEY(GROW) | DITI_KEY(BLEND) | DITI_KEY(RIDGE)},
     {"fbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
     {"dbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
     {"mag", DITI_REUSE_MAG, DITI_KEY(THRESHOLD) | DITI_KEY(MOST) | DITI_KEY(RETAIN) | DITI_KEY(RATIOS)},
 };
-static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {"first", "blocks",    "from",  "to",   "interval",
-                                                             "order", "threshold", "front", "back", "warmup",
-                                                             "most",  "retain",    "ratios"};
+static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {
+    "first", "blocks", "from", "to",     "interval", "order", "threshold", "front",
+    "back",  "warmup", "most", "retain", "grow",     "blend", "ridge",     "ratios"};
 
 /* The preset of families that name none (docs/caching.md). */
 #define DITI_REUSE_ANY "taylor:order=1,interval=3,from=0.2"
@@ -105,8 +108,8 @@ DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit
         if (!at || (*at && *at != '+'))
             return diti_reuse_refuse(
                 err, desc->cache,
-                "is unknown; it must be \"auto\", \"references\", \"gate:STEP\", or delta, taylor, fbcache, dbcache or "
-                "mag with what docs/caching.md names behind a colon, and '+' between several");
+                "is unknown; it must be \"auto\", \"references\", \"gate:STEP\", or delta, taylor, spectrum, fbcache, "
+                "dbcache or mag with what docs/caching.md names behind a colon, and '+' between several");
         if (!*at) return DIT_OK;
     }
 }
@@ -162,8 +165,11 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
     const diti_reuse *reuse = &request->shape.reuse;
     if (reuse->policy == DITI_REUSE_MAG && !(reuse->given >> DITI_REUSE_RATIOS & 1u))
         return diti_reuse_refuse(err, text, "needs the model's ratios: mag:ratios=1/1.02/0.99");
-    if (diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) > 2 || diti_reuse_get(reuse, DITI_REUSE_INTERVAL, 2) < 1)
-        return diti_reuse_refuse(err, text, "has an order above 2, or an interval below 1");
+    if (diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) > (reuse->policy == DITI_REUSE_SPECTRUM ? 5 : 2) ||
+        diti_reuse_get(reuse, DITI_REUSE_INTERVAL, 2) < 1 || diti_reuse_get(reuse, DITI_REUSE_RIDGE, 1) <= 0)
+        return diti_reuse_refuse(err, text,
+                                 "has an order above 2 (spectrum: 5), an interval below 1, or a ridge that is not "
+                                 "above 0");
     if (diti_patches_used(&request->shape))
         return diti_reuse_refuse(err, text, "does not go with pipefusion, whose stages are at different steps");
     if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.int8_feedback)
@@ -183,8 +189,10 @@ typedef struct diti_reuse_history {
     uint32_t count; /* residuals since the history began; differences that there are: one less than so many */
     uint32_t last;  /* step of the newest */
     uint32_t next_slot;
-    bool alone, low;     /* the newest lacks the unconditional branch; is of the expert for low noise */
-    double ratio, error; /* lengths since the newest (mag) */
+    bool alone, low;                  /* the newest lacks the unconditional branch; is of the expert for low noise */
+    double ratio, error;              /* lengths since the newest (mag) */
+    double window;                    /* steps from one computed one to the next (spectrum) */
+    uint32_t steps[DITI_REUSE_SLOTS]; /* of the residual in each slot */
     uint32_t since;
 } diti_reuse_history;
 
@@ -194,8 +202,9 @@ static void diti_reuse_keep(const diti_reuse *reuse, diti_reuse_history *h, uint
     memcpy(before, h->differences, sizeof before);
     memset(h->differences, 0, sizeof h->differences);
     row->slot = (float)h->next_slot;
+    h->steps[h->next_slot] = step;
     h->differences[0][h->next_slot] = 1;
-    for (order = 1; order < reuse->slots && order <= h->count; order++)
+    for (order = 1; order < reuse->slots && order < DITI_COUNT(h->differences) && order <= h->count; order++)
         for (i = 0; i < reuse->slots; i++)
             h->differences[order][i] = (h->differences[order - 1][i] - before[order - 1][i]) / apart;
     h->next_slot = (h->next_slot + 1) % reuse->slots;
@@ -215,6 +224,46 @@ static void diti_reuse_forecast(const diti_reuse *reuse, const diti_reuse_histor
         for (i = 0; i < reuse->slots; i++)
             row->weights[i] = (float)((double)row->weights[i] + factor * h->differences[order][i]);
         factor *= (double)(step - h->last) / (order + 1);
+    }
+}
+
+/* T[0..order] at -1 + 2 * step / 50. */
+static void diti_reuse_chebyshev(uint32_t step, uint32_t order, double *out) {
+    double x = (double)step / 25 - 1;
+    uint32_t i;
+    out[0] = 1;
+    for (i = 1; i <= order; i++) out[i] = i == 1 ? x : 2 * x * out[i - 1] - out[i - 2];
+}
+
+/* Ridge regression of the residuals on Chebyshev's polynomials, T (X'X + ridge)^-1 X', and half a step of the newest
+   difference: a sum of residuals, too. */
+static void diti_reuse_fit(const diti_reuse *reuse, const diti_reuse_history *h, uint32_t step, diti_reuse_row *row) {
+    double x[DITI_REUSE_SLOTS][DITI_REUSE_SLOTS], a[DITI_REUSE_SLOTS][DITI_REUSE_SLOTS] = {{0}}, v[DITI_REUSE_SLOTS];
+    double blend = diti_reuse_get(reuse, DITI_REUSE_BLEND, 0.4);
+    uint32_t order = (uint32_t)diti_reuse_get(reuse, DITI_REUSE_ORDER, 3), slots[DITI_REUSE_SLOTS], i, j, k,
+             count = h->count < DITI_REUSE_SLOTS ? h->count : DITI_REUSE_SLOTS;
+    for (k = 0; k < count; k++) { /* the newest first */
+        slots[k] = (h->next_slot + DITI_REUSE_SLOTS - 1 - k) % DITI_REUSE_SLOTS;
+        diti_reuse_chebyshev(h->steps[slots[k]], order, x[k]);
+        for (i = 0; i <= order; i++)
+            for (j = 0; j <= order; j++) a[i][j] += x[k][i] * x[k][j];
+    }
+    diti_reuse_chebyshev(step, order, v);
+    for (i = 0; i <= order; i++) a[i][i] += diti_reuse_get(reuse, DITI_REUSE_RIDGE, 1);
+    for (i = 0; i <= order; i++) /* elimination needs no pivots: a is positive definite */
+        for (k = i + 1; k <= order; k++) {
+            double factor = a[k][i] / a[i][i];
+            for (j = i; j <= order; j++) a[k][j] -= factor * a[i][j];
+            v[k] -= factor * v[i];
+        }
+    for (i = order + 1; i-- > 0;) {
+        for (j = i + 1; j <= order; j++) v[i] -= a[i][j] * v[j];
+        v[i] /= a[i][i];
+    }
+    for (k = 0; k < count; k++) {
+        double weight = 0;
+        for (i = 0; i <= order; i++) weight += x[k][i] * v[i];
+        row->weights[slots[k]] = (float)(blend * weight + (1 - blend) * (k == 0 ? 1.5 : k == 1 ? -0.5 : 0));
     }
 }
 
@@ -241,6 +290,11 @@ static bool diti_reuse_is_due(const diti_job_request *request, const char *text,
         return h->error <= diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, 0.06) &&
                h->since <= diti_reuse_get(reuse, DITI_REUSE_MOST, 3);
     }
+    if (reuse->policy == DITI_REUSE_SPECTRUM) {
+        h->since++;
+        return step >= diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 4), steps) && h->count >= 2 &&
+               step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, 0.9), steps) && h->since % (uint32_t)h->window;
+    }
     from = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_FROM, 0.25), steps);
     every = (uint32_t)diti_reuse_get(reuse, DITI_REUSE_INTERVAL, reuse->policy == DITI_REUSE_DELTA ? 2 : 3);
     return step >= from && step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_TO, steps), steps) &&
@@ -265,12 +319,17 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
         h->count = 1;
         h->alone = alone;
     } else if (diti_reuse_is_due(out, text, h, step) && h->count) {
-        diti_reuse_forecast(reuse, h, step, row);
+        if (reuse->policy == DITI_REUSE_SPECTRUM)
+            diti_reuse_fit(reuse, h, step, row);
+        else
+            diti_reuse_forecast(reuse, h, step, row);
         out->reuses[step] = 1;
         out->shape.reuse.kinds[low] |= 1u << diti_job_step_kind(out, step);
     } else {
         diti_reuse_keep(reuse, h, step, row);
         h->alone = alone;
+        if (step >= diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 4), out->shape.steps))
+            h->window += diti_reuse_get(reuse, DITI_REUSE_GROW, 0.5);
     }
 }
 
@@ -284,7 +343,10 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
     if (!reuse->policy) return DIT_OK;
     DITI_TRY(diti_reuse_check(model, out, text, err));
     DITI_TRY(diti_reuse_range(&model->transformer->traits, text, reuse, err));
-    reuse->slots = reuse->policy == DITI_REUSE_TAYLOR ? 1 + (uint32_t)diti_reuse_get(reuse, DITI_REUSE_ORDER, 1) : 1;
+    reuse->slots = reuse->policy == DITI_REUSE_SPECTRUM ? DITI_REUSE_SLOTS
+                   : reuse->policy == DITI_REUSE_TAYLOR ? 1 + (uint32_t)diti_reuse_get(reuse, DITI_REUSE_ORDER, 1)
+                                                        : 1;
+    h.window = diti_reuse_get(reuse, DITI_REUSE_INTERVAL, 2);
     out->reuse_rows = (diti_reuse_row *)diti_alloc_array(env, steps, sizeof *out->reuse_rows);
     out->reuses = (uint8_t *)diti_alloc_array(env, steps, sizeof *out->reuses);
     if (!out->reuse_rows || !out->reuses) return diti_fail_memory(err, "the table of reused blocks");

@@ -122,7 +122,46 @@ enum { MOST_ROWS = 128 * 128, PATTERN_STEPS = 8 };
 typedef struct pattern {
     uint32_t first, end, order;
     bool computes[PATTERN_STEPS];
+    bool fits; /* spectrum: by ridge regression on all residuals so far, at most six */
 } pattern;
+
+/* Values of Chebyshev's polynomials, cos(k arccos x). */
+static void polynomials(uint32_t step, uint32_t order, long double *out) {
+    for (uint32_t k = 0; k <= order; k++) out[k] = cosl(k * acosl(2.0L * step / 50 - 1));
+}
+
+/* What each of the steps counts in the value at `at` of the function that is nearest to them all, where each squared
+   coefficient costs 1; by Gauss and Jordan, with pivots. */
+static void fit(const uint32_t *steps, uint32_t count, uint32_t at, uint32_t order, double *weights) {
+    long double a[6][12] = {{0}}, x[6], target[6];
+    const uint32_t n = order + 1;
+    for (uint32_t s = 0; s < count; s++) {
+        polynomials(steps[s], order, x);
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t j = 0; j < n; j++) a[i][j] += x[i] * x[j];
+    }
+    for (uint32_t i = 0; i < n; i++) a[i][i] += 1, a[i][n + i] = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t most = i;
+        for (uint32_t k = i; k < n; k++)
+            if (fabsl(a[k][i]) > fabsl(a[most][i])) most = k;
+        for (uint32_t j = 0; j < 2 * n; j++) {
+            long double value = a[i][j];
+            a[i][j] = a[most][j], a[most][j] = value;
+        }
+        for (uint32_t k = 0; k < n; k++) {
+            long double factor = a[k][i] / a[i][i];
+            for (uint32_t j = 0; j < 2 * n && k != i; j++) a[k][j] -= factor * a[i][j];
+        }
+    }
+    polynomials(at, order, target);
+    for (uint32_t s = 0; s < count; s++) {
+        polynomials(steps[s], order, x);
+        weights[s] = 0;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t j = 0; j < n; j++) weights[s] += (double)(target[i] * a[i][n + j] / a[i][i] * x[j]);
+    }
+}
 
 /* Newton's form on the steps that were computed last: the derivative of order i is the divided difference of what
    order i - 1 was. */
@@ -136,8 +175,10 @@ static double forecast(double factors[3][MOST_ROWS], uint32_t count, uint32_t or
 static void run_pattern(const dit_job *job, const generated_inputs *texts, const pattern *p, float *latent) {
     static double factors[3][MOST_ROWS], older[3][MOST_ROWS];
     static float before[MOST_ROWS], after[MOST_ROWS], prediction[MOST_LATENTS];
+    static double residuals[PATTERN_STEPS][MOST_ROWS];
     const diti_job_request *request = &job->request;
-    uint32_t layers = at.model->transformer->traits.layers, step, last = 0, count = 0, k;
+    uint32_t layers = at.model->transformer->traits.layers, step, last = 0, count = 0, k, steps[PATTERN_STEPS];
+    double weights[PATTERN_STEPS];
     size_t values = diti_job_latent_values(job), rows, i;
     memcpy(latent, request->noise, values * sizeof *latent);
     for (step = 0; step < request->shape.steps; step++) {
@@ -149,14 +190,24 @@ static void run_pattern(const dit_job *job, const generated_inputs *texts, const
             memcpy(older, factors, sizeof older);
             for (i = 0; i < rows; i++) {
                 factors[0][i] = (double)after[i] - before[i];
-                for (k = 1; k <= p->order && k <= count; k++)
+                for (k = 1; k <= p->order && k <= count && !p->fits; k++)
                     factors[k][i] = (factors[k - 1][i] - older[k - 1][i]) / (step - last);
             }
-            last = step;
-            count++;
+            memcpy(residuals[count], factors[0], sizeof factors[0]);
+            last = steps[count++] = step;
+        } else if (p->fits) {
+            k = count > 6 ? count - 6 : 0;
+            fit(steps + k, count - k, step, p->order, weights + k);
+            for (i = 0; i < count; i++) weights[i] *= i < k ? 0 : 0.4;
+            weights[count - 1] += 0.6 * 1.5;
+            weights[count - 2] -= 0.6 * 0.5;
         }
-        for (i = 0; i < rows; i++)
-            after[i] = (float)((double)before[i] + forecast(factors, count, p->order, step - last, i));
+        for (i = 0; i < rows; i++) {
+            double sum = 0;
+            for (k = 0; k < count; k++) sum += weights[k] * residuals[k][i];
+            if (p->computes[step] || !p->fits) sum = forecast(factors, count, p->order, step - last, i);
+            after[i] = (float)((double)before[i] + sum);
+        }
         evaluate(job, texts, t, p->end, layers + 1, latent, after, prediction);
         for (i = 0; i < values; i++) latent[i] += (next - t) / 1000 * prediction[i];
     }
@@ -187,12 +238,14 @@ static void test_pattern(const char *named, const pattern *p) {
 }
 
 static void test_patterns(bool sweeps) {
-    static const pattern delta = {1, 4, 0, {1, 1, 1, 0, 1, 0, 1, 1}};
-    pattern taylor = {2, 0, 2, {1, 1, 1, 0, 1, 0, 0, 1}};
+    static const pattern delta = {1, 4, 0, {1, 1, 1, 0, 1, 0, 1, 1}, false};
+    pattern taylor = {2, 0, 2, {1, 1, 1, 0, 1, 0, 0, 1}, false};
+    pattern spectrum = {1, 0, 3, {1, 1, 1, 0, 1, 0, 1, 1}, true};
     if (!open_model(&flux)) return;
-    taylor.end = at.model->transformer->traits.layers;
+    taylor.end = spectrum.end = at.model->transformer->traits.layers;
     if (sweeps) test_pattern("delta:first=1,blocks=3,from=3,to=7,interval=2", &delta);
     test_pattern("taylor:first=2,order=2,from=3,interval=3", &taylor);
+    test_pattern("spectrum:first=1,warmup=3", &spectrum);
 }
 
 /* ---- operations ---- */
@@ -379,6 +432,8 @@ static void test_refusals(void) {
     for (i = 0; i < DITI_COUNT(unknown); i++) refused(NULL, NULL, unknown[i], "is unknown");
     refused(NULL, NULL, "taylor:order=3", "order above 2");
     refused(NULL, NULL, "delta:interval=0", "interval below 1");
+    refused(NULL, NULL, "spectrum:order=6", "spectrum: 5");
+    refused(NULL, NULL, "spectrum:ridge=0", "ridge");
     refused(NULL, NULL, "mag", "ratios");
     refused(NULL, NULL, "delta:first=8", "no block");
     refused(NULL, NULL, "delta:first=2,blocks=7", "beyond");
