@@ -172,6 +172,7 @@ DIT_INTERNAL dit_result diti_loras_low_rank(dit_model *model, const diti_checkpo
     const diti_transformer *transformer = low ? model->low : model->transformer;
     diti_device *device = diti_model_wants(model, DIT_ROLE_TRANSFORMER) ? model->device : NULL;
     diti_lora *made = NULL;
+    if (!transformer) return DIT_OK;
     DITI_TRY(diti_low_rank_load(device, &model->env, checkpoint, &transformer->component.weights, model->measuring,
                                 &made, err));
     if (!model->measuring) {
