@@ -20,10 +20,13 @@ static void range(const float *x, float *least, float *most) {
     }
 }
 
+/* A scale that is nearly 0 has no inverse; codes are 0 then, as ggml's are on most processors. */
+static int whole(float value) { return fabsf(value) < 1e9f ? (int)value : 0; }
+
 static void quantize_q8_0(const float *x, uint8_t *block) {
     float scale = fabsf(extreme(x)) / 127, inverse = scale != 0 ? 1 / scale : 0;
     store_half(block, scale);
-    for (int i = 0; i < 32; i++) block[2 + i] = (uint8_t)(int8_t)roundf(x[i] * inverse);
+    for (int i = 0; i < 32; i++) block[2 + i] = (uint8_t)(int8_t)whole(roundf(x[i] * inverse));
 }
 
 /* The codes of a type with 2^bits levels: symmetric around levels / 2, or from the least value up. Returns scale and
@@ -33,7 +36,7 @@ static void codes_symmetric(const float *x, int levels, uint8_t *codes, float *s
     *scale = extreme(x) / -half;
     inverse = *scale != 0 ? 1 / *scale : 0;
     for (int i = 0; i < 32; i++) {
-        int code = (int)(x[i] * inverse + (half + 0.5f));
+        int code = whole(x[i] * inverse + (half + 0.5f));
         codes[i] = (uint8_t)(code < levels ? code : levels - 1);
     }
 }
@@ -44,7 +47,7 @@ static void codes_with_offset(const float *x, int levels, uint8_t *codes, float 
     *scale = (most - *least) / (float)(levels - 1);
     inverse = *scale != 0 ? 1 / *scale : 0;
     for (int i = 0; i < 32; i++) {
-        int code = (int)((x[i] - *least) * inverse + 0.5f);
+        int code = whole((x[i] - *least) * inverse + 0.5f);
         codes[i] = (uint8_t)(code < levels ? code : levels - 1);
     }
 }
