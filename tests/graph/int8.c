@@ -433,7 +433,7 @@ static void test_four(void) {
     static const uint32_t sizes[][3] = {{1, 1, 256}, {70, 97, 512}, {33, 44, 256}, {130, 132, 768}, {9, 20, 16384}};
     for (size_t i = 0; i < DITI_COUNT(sizes); i++) {
         product_case c = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .rotated = true, .four = true};
-        if (!sweep && i % 2 != (test_first_driver() ? 1u : 0u)) continue;
+        if (!sweep && i != (test_quick_way("sanitize") ? 1u : test_first_driver() ? 3u : 0u)) continue;
         c.bias = c.residual = i == 1;
         c.parts = i == 3 ? 3 : 1;
         c.extremes = i == 4;
