@@ -191,8 +191,8 @@ typedef struct diti_reuse_history {
     uint32_t next_slot;
     bool alone, low;                  /* the newest lacks the unconditional branch; is of the expert for low noise */
     double ratio, error;              /* lengths since the newest (mag) */
-    double window;                    /* steps from one computed one to the next (spectrum) */
-    uint32_t steps[DITI_REUSE_SLOTS]; /* of the residual in each slot */
+    double window;                    /* steps from one that is computed to the next (spectrum) */
+    uint32_t steps[DITI_REUSE_SLOTS]; /* step of the residual in each slot */
     uint32_t since;
 } diti_reuse_history;
 

@@ -130,8 +130,8 @@ static void polynomials(uint32_t step, uint32_t order, long double *out) {
     for (uint32_t k = 0; k <= order; k++) out[k] = cosl(k * acosl(2.0L * step / 50 - 1));
 }
 
-/* What each of the steps counts in the value at `at` of the function that is nearest to them all, where each squared
-   coefficient costs 1; by Gauss and Jordan, with pivots. */
+/* Weights of the steps in the value at `at` of the function that is nearest to them all, where each squared coefficient
+   costs 1; by Gauss and Jordan, with pivots. */
 static void fit(const uint32_t *steps, uint32_t count, uint32_t at, uint32_t order, double *weights) {
     long double a[6][12] = {{0}}, x[6], target[6];
     const uint32_t n = order + 1;
