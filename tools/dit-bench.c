@@ -55,7 +55,7 @@ static const char usage_text[] =
     "--report FILE  writes the lines as a Markdown table, too\n"
     "\n"
     "gflops comes from seconds: the device's time where it has timestamps, else the clock's (wall_seconds). cpu_seconds:\n"
-    "this process's; on a busy machine compare gflops_per_core, operations by cpu_seconds.\n"
+    "this process's; on a busy machine compare gflops_per_core.\n"
     "fraction is the share of what the device can do at best, measured first: bytes copied (bound: copy), or products in\n"
     "registers, of the kind that the kernels in use are made of.\n" EXIT_CODES_HELP;
 
