@@ -16,6 +16,10 @@ const uint totals = INT8 ? THREADS * LANE_TILE * SPREAD_TILE / 4u : 1u;
 shared ivec4
     total[totals]; // int8: what the sums held whenever they could have become inexact; each lane has its own part
 
+#define STAGE_SUMS                                                                                                     \
+    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j += 4u)            \
+        stage[mine + (i * SPREAD_TILE + j) / 4u] = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
+
 void main() {
     const uint lanes = THREADS, lane = gl_LocalInvocationID.x;
     const uint loads = SPREAD_TILE / THREADS;
@@ -39,7 +43,7 @@ void main() {
         spread_at[j] = SWAP ? a_offset + row * a_pitch : w_offset + row * w_pitch;
     }
     uint steps = (K + 3u) / 4u, mine = lane * LANE_TILE * SPREAD_TILE / 4u;
-    if (INT8)
+    if (INT8) [[dont_unroll]]
         for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) total[mine + q] = ivec4(0);
     for (uint tap = 0u; tap < tap_count(); tap++) {
         if (CONV) {
@@ -63,11 +67,12 @@ void main() {
                     }
                 }
             }
-            if (INT8 && end < steps) {
-                [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) {
-                    total[mine + (i * SPREAD_TILE + j) / 4u][j % 4u] += int(sum[i][j]);
+            if (INT8) { // through the stage, so that the addition is compiled once and not once per element
+                STAGE_SUMS
+                [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++)
                     sum[i][j] = 0.0;
-                }
+                [[dont_unroll]] for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) total[mine + q] +=
+                    ivec4(stage[mine + q]);
             }
         }
         if (CONV) {
@@ -76,13 +81,12 @@ void main() {
     }
 
     // Through shared memory (each lane its own part), so that the epilogue is compiled once and not once per element.
-    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j += 4u)
-        stage[mine + (i * SPREAD_TILE + j) / 4u] = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
-    if (INT8)
-        for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++)
-            stage[mine + q] = vec4(total[mine + q] + ivec4(stage[mine + q]));
+    if (INT8) [[dont_unroll]]
+        for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) stage[mine + q] = vec4(total[mine + q]);
+    else
+        STAGE_SUMS
     guard_begin();
-    for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) {
+    [[dont_unroll]] for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) {
         uint row = SWAP ? spread_row + q : lane_row + q / (SPREAD_TILE / 4u);
         uint n = SWAP ? lane_row : spread_row + q % (SPREAD_TILE / 4u) * 4u;
         if (row >= M || n >= N) continue;
