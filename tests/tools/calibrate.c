@@ -488,6 +488,7 @@ static void test_fit(void) {
     CHECK(trace_model(model, prompts, 4, 6, &reference, &err) == DIT_OK);
     mixed.prompts = list;
     CHECK(add_rule(&mixed, "vae.*", 5, DIT_TYPE_Q8_0) && open_input(&mixed) == DIT_OK);
+    inherit_defaults(&mixed);
     entries = (fit_entry *)calloc(mixed.tensor_count, sizeof *entries);
     CHECK_MESSAGE(entries && list_fit(&mixed, entries, &count) == DIT_OK, "%s", err.message);
     for (size_t i = 0; i < DITI_COUNT(uniform); i++) {
