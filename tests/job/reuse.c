@@ -212,7 +212,7 @@ static void run_pattern(const dit_job *job, const generated_inputs *texts, const
         for (i = 0; i < rows; i++) {
             double sum = 0;
             for (k = 0; k < count; k++) sum += weights[k] * residuals[k][i];
-            if (p->computes[step] || !p->fits) sum = forecast(factors, count, p->order, step - last, i);
+            if (p->computes[step] || !p->fits) sum = forecast(factors, count, p->fits ? 0 : p->order, step - last, i);
             after[i] = (float)((double)before[i] + sum);
         }
         evaluate(job, texts, t, p->end, layers + 1, latent, after, prediction);
