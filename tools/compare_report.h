@@ -154,24 +154,37 @@ static void dump_free(tensor_dump *d) {
 /* ---- a dump as the reference ---- */
 
 typedef char module_name[160];
+typedef struct reference_piece { /* rows of an op's result that the file has as part of a module's input */
+    uint32_t op, row, rows;
+    uint32_t product;     /* op that reads them */
+    uint32_t part, parts; /* the module's input has the rows of so many products, one after the other */
+    module_name module;
+} reference_piece;
 typedef struct reference {
     diti_checkpoint *checkpoint; /* NULL: there is none */
-    module_name *modules;        /* by op: what tools/compare/hook.py calls its result; empty: nothing */
-    uint32_t found;
-    float *values;
-    size_t room;
+    module_name *modules;        /* by op: the block whose output is its result; empty: none */
+    reference_piece *pieces;
+    uint32_t piece_count, found;
+    float *values, *input;
+    size_t room, input_room;
     dit_error err;
 } reference;
 
-/* The op before `before` whose result is a tensor as it is read; op_count: none. */
-static uint32_t maker_of(const side *s, uint32_t before, diti_tensor read) {
-    const diti_tensor_info *want = &s->plan->tensors[read];
+/* The row of a result at which a tensor that is part of it begins; UINT32_MAX: it is no part. */
+static uint32_t row_in(const diti_tensor_info *made, const diti_tensor_info *part) {
+    const uint64_t apart = part->first - made->first;
+    if (made->parent != part->parent || made->pitch != part->pitch || made->columns != part->columns ||
+        part->first < made->first || apart % made->pitch || apart / made->pitch + part->rows > made->rows)
+        return UINT32_MAX;
+    return (uint32_t)(apart / made->pitch);
+}
+
+/* The op before `before` whose result has a tensor as it is read; op_count: none. */
+static uint32_t maker_of(const side *s, uint32_t before, diti_tensor read, uint32_t *row) {
     uint32_t i;
     for (i = before; i-- > 0 && s->ops[i].segment == s->ops[before].segment;) {
-        const diti_tensor_info *made = &s->plan->tensors[s->ops[i].tensor];
-        if (made->parent == want->parent && made->first == want->first && made->rows == want->rows &&
-            made->columns == want->columns)
-            return i;
+        *row = row_in(&s->plan->tensors[s->ops[i].tensor], &s->plan->tensors[read]);
+        if (*row != UINT32_MAX) return i;
     }
     return s->op_count;
 }
@@ -179,11 +192,11 @@ static uint32_t maker_of(const side *s, uint32_t before, diti_tensor read) {
 /* The layer that a product applies: named by its own weight or bias, else by the weight that was expanded for it. */
 static const char *layer_of(const side *s, const op *o) {
     const diti_dispatch *dispatch = &s->plan->sources[o->source];
-    uint32_t i, k;
+    uint32_t i, k, row;
     if (o->weight[0] || dispatch->cost_kind != DITI_COST_GEMM) return o->weight;
     for (i = 0; i < dispatch->binding_count; i++) {
         if (!dispatch->bindings[i].tensor || dispatch->bindings[i].writes) continue;
-        k = maker_of(s, (uint32_t)(o - s->ops), dispatch->bindings[i].tensor);
+        k = maker_of(s, (uint32_t)(o - s->ops), dispatch->bindings[i].tensor, &row);
         if (k < s->op_count && s->ops[k].is_weight) return s->ops[k].weight;
     }
     return "";
@@ -200,19 +213,44 @@ static bool block_module(const char *layer, const char *name, char *out, size_t 
     return at != NULL;
 }
 
+/* The product reads rows of an earlier op's result. Streams and branches of guidance that share a layer have a product
+   each, and PyTorch one input for all of them. */
+static void add_piece(reference *r, const side *s, uint32_t product, const char *layer) {
+    reference_piece *piece = &r->pieces[r->piece_count];
+    uint32_t i;
+    piece->product = product;
+    piece->rows = s->plan->tensors[s->ops[product].operand].rows;
+    piece->op = maker_of(s, product, s->ops[product].operand, &piece->row);
+    piece->part = 0;
+    piece->parts = 1;
+    snprintf(piece->module, sizeof piece->module, "%s:in", layer);
+    for (i = 0; i < r->piece_count; i++) {
+        reference_piece *other = &r->pieces[i];
+        if (other->op == piece->op && other->row == piece->row) return; /* another layer reads them, too */
+    }
+    if (piece->op == s->op_count) return;
+    for (i = 0; i < r->piece_count; i++) {
+        reference_piece *other = &r->pieces[i];
+        if (strcmp(other->module, piece->module) != 0 || other->rows != piece->rows ||
+            s->ops[other->op].segment != s->ops[piece->op].segment)
+            continue;
+        other->parts++;
+        piece->part++;
+        piece->parts = other->parts;
+    }
+    r->piece_count++;
+}
+
 /* An input of a linear layer, as PyTorch has it, is the result of the op that made the product's operand; the output of
    a block is the result of the last op in its scope. Ops that dit.h fuses with a product have no counterpart. */
 static void name_modules(reference *r, const side *s) {
-    uint32_t i, k;
+    uint32_t i;
     for (i = 0; i < s->op_count; i++) {
         const op *o = &s->ops[i], *next = i + 1 < s->op_count ? &s->ops[i + 1] : NULL;
         const char *layer = o->is_weight ? "" : layer_of(s, o);
         const size_t scope = (size_t)(strrchr(o->name, '/') ? strrchr(o->name, '/') - o->name : 0);
         if (!diti_share_is_step(s->share, o->segment)) continue;
-        if (*layer && o->operand) {
-            k = maker_of(s, i, o->operand);
-            if (k < s->op_count && !r->modules[k][0]) snprintf(r->modules[k], sizeof r->modules[k], "%s:in", layer);
-        }
+        if (*layer && o->operand) add_piece(r, s, i, layer);
         if (*layer && scope && (!next || strncmp(o->name, next->name, scope + 1)))
             block_module(layer, o->name, r->modules[i], sizeof r->modules[i]);
     }
@@ -224,7 +262,8 @@ static int reference_open(reference *r, const char *path, const side *s) {
     if (diti_checkpoint_open(&s->a.context->env, &source, &r->checkpoint, &r->err) < 0)
         return complain(EXIT_INPUT, "--against: %s", r->err.message);
     r->modules = calloc(s->op_count + 1, sizeof *r->modules);
-    if (!r->modules) return complain(EXIT_MEMORY, "out of memory");
+    r->pieces = calloc(s->op_count + 1, sizeof *r->pieces);
+    if (!r->modules || !r->pieces) return complain(EXIT_MEMORY, "out of memory");
     name_modules(r, s);
     return EXIT_GOOD;
 }
@@ -245,25 +284,57 @@ static const diti_stored_tensor *reference_named(const reference *r, const side 
     return found && diti_stored_tensor_elements(found) == (uint64_t)o->rows * o->columns ? found : NULL;
 }
 
-/* The reference's numbers for a result, in r->values; false: it has none of that name and size. */
-static bool reference_find(reference *r, const side *s, const op *o, const moment *at) {
+static bool make_room(float **values, size_t *room, size_t count) {
+    if (count > *room) {
+        free(*values);
+        *values = malloc(count * sizeof **values);
+        *room = *values ? count : 0;
+    }
+    return *values != NULL;
+}
+
+/* Rows of a result, from the part of a module's input that has them. */
+static bool read_piece(reference *r, const reference_piece *piece, const op *o, const moment *at) {
+    const size_t count = (size_t)piece->rows * o->columns;
+    const diti_stored_tensor *found;
+    const char *module = piece->module;
+    char name[240];
+    if (!strncmp(module, "transformer.", 12)) module += 12;
+    snprintf(name, sizeof name, "call.%u.%s", at->round, module);
+    found = diti_checkpoint_find(r->checkpoint, name);
+    if (!found || diti_stored_tensor_elements(found) != (uint64_t)piece->parts * count ||
+        !make_room(&r->input, &r->input_room, piece->parts * count) ||
+        diti_checkpoint_read_float(r->checkpoint, found, r->input, piece->parts * count, &r->err) < 0)
+        return false;
+    memcpy(r->values + (size_t)piece->row * o->columns, r->input + piece->part * count, count * sizeof *r->values);
+    return true;
+}
+
+/* The reference's numbers for a result, in r->values, which has the result's own numbers where the file has none;
+   false: it has none of that name and size. */
+static bool reference_find(reference *r, const side *s, const op *o, const moment *at, const float *own) {
     const size_t count = (size_t)o->rows * o->columns;
     const diti_stored_tensor *found = reference_named(r, s, o, at);
-    if (!found) return false;
-    if (count > r->room) {
-        free(r->values);
-        r->values = malloc(count * sizeof *r->values);
-        r->room = r->values ? count : 0;
+    bool any = false;
+    uint32_t i;
+    if (!make_room(&r->values, &r->room, count)) return false;
+    if (found) {
+        any = diti_checkpoint_read_float(r->checkpoint, found, r->values, count, &r->err) >= 0;
+    } else if (at->phase == 1000) {
+        memcpy(r->values, own, count * sizeof *own);
+        for (i = 0; i < r->piece_count; i++)
+            if (&s->ops[r->pieces[i].op] == o) any |= read_piece(r, &r->pieces[i], o, at);
     }
-    if (!r->values || diti_checkpoint_read_float(r->checkpoint, found, r->values, count, &r->err) < 0) return false;
-    r->found++;
-    return true;
+    r->found += any;
+    return any;
 }
 
 static void reference_close(reference *r) {
     diti_checkpoint_close(r->checkpoint);
     free(r->modules);
+    free(r->pieces);
     free(r->values);
+    free(r->input);
 }
 
 /* ---- the comparison ---- */

@@ -12,6 +12,7 @@ typedef struct cell {
     size_t latent_count;
     uint32_t width, height;
     double seconds, processor; /* processor: seconds of the host's processors, all threads */
+    uint32_t reused;           /* steps that did without blocks (--cache) */
     bool compared;
     picture_stats picture; /* to the first column's */
     double latent_l2;      /* NAN: latents of other sizes */
@@ -95,6 +96,9 @@ static int next_request(side *s, const char *row) {
 static int fill_cell(side *s, cell *out) {
     const clock_t begin = clock();
     int code = side_run(s);
+    dit_status status = {0};
+    if (!code) dit_job_status(s->a.job, &status, NULL);
+    out->reused = status.reused;
     out->processor = (double)(clock() - begin) / CLOCKS_PER_SEC;
     out->rgba = s->rgba;
     out->latent = s->latent;
@@ -264,6 +268,7 @@ static double column_mean(const table *t, uint32_t k, double (*of)(const cell *c
 
 static double cell_seconds(const cell *c) { return c->seconds; }
 static double cell_processor(const cell *c) { return c->processor; }
+static double cell_reused(const cell *c) { return c->reused; }
 static double cell_latent(const cell *c) { return c->latent_l2; }
 static double cell_psnr(const cell *c) { return c->picture.psnr; }
 static double cell_ssim(const cell *c) { return c->picture.ssim; }
@@ -275,14 +280,15 @@ static void print_table(const table *t, FILE *out) {
     uint32_t k, r;
     fprintf(out, "%s, rung %s; means of %u pictures, errors to the first line\n\n", t->columns[0].device,
             t->columns[0].rung, t->row_count);
-    fputs("| configuration | seconds | processor s | MB | latent, relative L2 | PSNR, dB | SSIM | GMSD | dE*ab |\n"
-          "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-          out);
+    fputs(
+        "| configuration | seconds | processor s | MB | steps reused | latent, relative L2 | PSNR, dB | SSIM | GMSD | "
+        "dE*ab |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        out);
     for (k = 0; k < t->column_count; k++) {
         bool compared = k > 0;
         for (r = 0; r < t->row_count; r++) compared = compared && t->cells[r][k].compared;
-        fprintf(out, "| %s | %.2f | %.2f | %.1f |", t->columns[k].name, column_mean(t, k, cell_seconds),
-                column_mean(t, k, cell_processor), (double)t->columns[k].memory / 1e6);
+        fprintf(out, "| %s | %.2f | %.2f | %.1f | %.3g |", t->columns[k].name, column_mean(t, k, cell_seconds),
+                column_mean(t, k, cell_processor), (double)t->columns[k].memory / 1e6, column_mean(t, k, cell_reused));
         if (compared)
             fprintf(out, " %.3g | %.1f | %.4f | %.4f | %.2f |\n", column_mean(t, k, cell_latent),
                     column_mean(t, k, cell_psnr), column_mean(t, k, cell_ssim), column_mean(t, k, cell_gmsd),
@@ -296,6 +302,7 @@ static void json_cell(parameter_text *out, const cell *c, bool picture) {
     json_raw(out, "{");
     json_measure(out, "seconds", c->seconds);
     json_measure(out, "processor_seconds", c->processor);
+    json_count(out, "reused", c->reused);
     if (c->compared) {
         json_measure(out, "latent_relative_l2", c->latent_l2);
         json_measure(out, "psnr", c->picture.psnr);

@@ -231,7 +231,7 @@ static void hold_against(side *s, const op *o, const moment *at, const float *va
     if (!wants_moment(c, o, at)) return;
     if (c->dump.file) dump_add(&c->dump, o, at, values);
     if (!c->reference.checkpoint) return;
-    if (reference_find(&c->reference, s, o, at)) compare_values(c, o, at, c->reference.values, values);
+    if (reference_find(&c->reference, s, o, at, values)) compare_values(c, o, at, c->reference.values, values);
 }
 
 static int run_alone(comparison *c) {

@@ -62,48 +62,6 @@ static void inherit_defaults(converter *convert) {
     if (convert->guidance <= 0 && scale > 0 && scale <= 1000) convert->guidance = (float)scale;
 }
 
-/* The lines of a text that are not empty; NULL: no memory. text is cut up. */
-static char **split_lines(char *text, size_t *count) {
-    char **lines = NULL;
-    size_t capacity = 0;
-    *count = 0;
-    for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n")) {
-        if (*count == capacity) {
-            char **more = (char **)realloc(lines, (capacity = 2 * capacity + 16) * sizeof *lines);
-            if (!more) return free(lines), NULL;
-            lines = more;
-        }
-        lines[(*count)++] = line;
-    }
-    return lines;
-}
-
-typedef struct prompt_list {
-    char *text, **lines;
-    size_t count;
-} prompt_list;
-
-static dit_result read_prompts(converter *convert, prompt_list *out) {
-    dit_source source = {0};
-    diti_file *file = NULL;
-    size_t size;
-    dit_result result;
-    source.path = convert->prompts;
-    result = diti_file_open(&convert->env, &source, NULL, &file, convert->err);
-    if (result >= 0) result = diti_file_read_all(&convert->env, file, &out->text, &size, convert->err);
-    if (result >= 0) out->lines = split_lines(out->text, &out->count);
-    if (result >= 0 && !out->lines)
-        result =
-            diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: no prompts in it; write one a line", convert->prompts);
-    diti_file_close(file);
-    return result;
-}
-
-static void free_prompts(converter *convert, prompt_list *prompts) {
-    free(prompts->lines);
-    diti_free(&convert->env, prompts->text);
-}
-
 static dit_result calibrate_on_file(converter *convert, calibration *c) {
     prompt_list prompts = {0};
     dit_result result = read_prompts(convert, &prompts);
@@ -135,18 +93,22 @@ static dit_result tell_errors(converter *convert, char **models, size_t count) {
     return result;
 }
 
-static dit_result convert_model(converter *convert) {
+static dit_result open_input(converter *convert) {
     dit_source source = {0};
+    source.path = convert->input;
+    DITI_TRY(diti_package_open(&convert->env, &source, &convert->package, convert->err));
+    return add_everything(convert);
+}
+
+static dit_result convert_model(converter *convert) {
     calibration c = {0};
     dit_result result = DIT_OK;
     c.env = convert->env;
-    source.path = convert->input;
     if (convert->prompts) {
         convert->calibration = &c;
         result = calibrate_on_file(convert, &c);
     }
-    if (result >= 0) result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
-    if (result >= 0) result = add_everything(convert);
+    if (result >= 0) result = open_input(convert);
     if (result >= 0) result = fit_types(convert);
     if (result >= 0) result = fold_scales(convert);
     if (result >= 0) result = check_files(convert);

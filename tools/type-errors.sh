@@ -28,4 +28,4 @@ for method in $methods; do set -- "$@" "$out/i4_group-$method.gguf"; done
 build/dit-convert --errors "$out/prompts.txt" --steps 10 $model "$@" >"$out/errors.txt"
 echo '| weights | bytes | relative L2 of the latents |'
 echo '| --- | --- | --- |'
-sed 's,.*/\([^/]*\)\.gguf", "bytes": \([0-9]*\)\, "trajectory_error": \(.*\)},| \1 | \2 | \3 |,' "$out/errors.txt"
+sed 's#.*/\([^/]*\)\.gguf", "bytes": \([0-9]*\), "trajectory_error": \(.*\)}#| \1 | \2 | \3 |#' "$out/errors.txt"

@@ -223,15 +223,20 @@ DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_
 /* Whether the blocks that follow need not be computed: the result is a gate, a state that holds until the next one.
    change: what the first blocks add; changes[2]: places of what they added before, of its shape. state F32 [1,
    DITI_REUSE_STATE + steps]: slot of changes, whether there is something, steps reused since, steps reused in all, then
-   for each step whether it did; next: the new one, which becomes state unless the step must run again. */
+   for each step whether it did; next: the new one, which becomes state unless the step must run again. With sums
+   (EasyCache) change is the input of the blocks, sums[2] are places of what diti_decide_measure told of their output,
+   and state has DITI_FORECAST_STATE more words. */
 #define DITI_REUSE_STATE 4u
+#define DITI_FORECAST_STATE 6u
 typedef struct diti_decide_desc {
-    diti_tensor change, changes[2], state, next, row, gate;
+    diti_tensor change, changes[2], sums[2], state, next, row, gate;
     uint32_t items, text, image; /* rows of an item in change: the text's do not count */
     uint32_t first_branch, branches;
     const struct diti_group *group; /* devices that decide together; NULL: none */
 } diti_decide_desc;
 DIT_INTERNAL void diti_decide(diti_graph *graph, const diti_decide_desc *desc);
+/* F32 [1, 4]: for either branch the sums of |change - before| and |change| over image rows. */
+DIT_INTERNAL diti_tensor diti_decide_measure(diti_graph *graph, const diti_decide_desc *desc);
 
 /* Latents are planar: F32 [batch * C, frames * height * width]. A patch is pt x p x p of their elements, and a token;
    tokens go frame by frame, line by line. Where a latent ends inside a patch, zeros stand beyond it. */

@@ -64,55 +64,71 @@ enum {
     DITI_DECIDE_WORDS
 };
 
-static bool diti_decide_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, uint32_t op,
-                              diti_tensor x) {
+static bool diti_decide_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, uint32_t op, diti_tensor x,
+                              bool forecasts) {
     if (!diti_op_begin(graph, dispatch, name, DITI_KERNEL_DECIDE, DITI_RESIDUAL_GROUP)) return false;
     dispatch->constants[1] = op;
-    dispatch->constant_count = 2;
+    dispatch->constants[2] = forecasts;
+    dispatch->constant_count = 3;
     dispatch->push[DITI_DECIDE_X_PITCH] = diti_tensor_get(graph, x)->pitch;
     diti_op_bind(graph, dispatch, 0, x, DITI_DECIDE_X, true, false);
     return true;
 }
 
+static void diti_decide_bind_places(diti_graph *graph, diti_dispatch *dispatch, const diti_tensor places[2],
+                                    diti_tensor state) {
+    uint32_t i;
+    for (i = 0; i < 2; i++)
+        diti_op_bind(graph, dispatch, 1 + i, places[i], (uint8_t)(DITI_DECIDE_BEFORE + i), true, false);
+    diti_op_bind(graph, dispatch, 3, state, DITI_DECIDE_STATE, true, false);
+}
+
 /* F32 [rows of the image, 2]. */
-static diti_tensor diti_decide_sums(diti_graph *graph, const diti_decide_desc *desc) {
-    uint32_t rows = desc->items * desc->image, i;
+static diti_tensor diti_decide_sums(diti_graph *graph, const diti_decide_desc *desc, bool forecasts) {
+    uint32_t rows = desc->items * desc->image;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, rows, 2, "changes of rows");
     diti_dispatch dispatch;
-    if (!diti_decide_begin(graph, &dispatch, "measure change", DITI_DECIDE_SUMS, desc->change)) return 0;
+    if (!diti_decide_begin(graph, &dispatch, "measure change", DITI_DECIDE_SUMS, desc->change, forecasts)) return 0;
     dispatch.push[DITI_DECIDE_ROWS] = desc->image;
     dispatch.push[DITI_DECIDE_COLUMNS] = diti_tensor_columns(graph, desc->change);
     dispatch.push[DITI_DECIDE_ITEM] = desc->text + desc->image;
     dispatch.push[DITI_DECIDE_TEXT] = desc->text;
-    for (i = 0; i < 2; i++)
-        diti_op_bind(graph, &dispatch, 1 + i, desc->changes[i], (uint8_t)(DITI_DECIDE_BEFORE + i), true, false);
-    diti_op_bind(graph, &dispatch, 3, desc->state, DITI_DECIDE_STATE, true, false);
+    diti_decide_bind_places(graph, &dispatch, desc->changes, desc->state);
     diti_op_bind(graph, &dispatch, 4, out, DITI_DECIDE_OUT, false, true);
     diti_op_emit(graph, &dispatch, rows, DITI_DECIDE_WORDS);
     return out;
 }
 
-/* F32 [1, 4]: both sums of either branch. sums 0: nothing is here. */
+/* F32 [1, 4]: both sums of either branch, and four more where sums of an output are kept. sums 0: nothing is here. */
 static diti_tensor diti_decide_total(diti_graph *graph, const diti_decide_desc *desc, diti_tensor sums) {
-    diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, 4, "change");
+    bool forecasts = desc->sums[0] != 0;
+    diti_tensor out = diti_tensor_new(graph, DITI_F32, 1, forecasts ? 8 : 4, "change");
     diti_dispatch dispatch;
-    if (!diti_decide_begin(graph, &dispatch, "add changes", DITI_DECIDE_TOTAL, sums ? sums : desc->state)) return 0;
+    if (!diti_decide_begin(graph, &dispatch, "add changes", DITI_DECIDE_TOTAL, sums ? sums : desc->state, forecasts))
+        return 0;
     dispatch.push[DITI_DECIDE_ROWS] = sums ? desc->items * desc->image / desc->branches : 0;
     dispatch.push[DITI_DECIDE_ITEM] = desc->branches;
     dispatch.push[DITI_DECIDE_TEXT] = desc->first_branch;
+    if (forecasts) diti_decide_bind_places(graph, &dispatch, desc->sums, desc->state);
     diti_op_bind(graph, &dispatch, 4, out, DITI_DECIDE_OUT, false, true);
     diti_op_emit(graph, &dispatch, 1, DITI_DECIDE_WORDS);
     return out;
 }
 
+DIT_INTERNAL diti_tensor diti_decide_measure(diti_graph *graph, const diti_decide_desc *desc) {
+    return diti_decide_total(graph, desc, diti_decide_sums(graph, desc, true));
+}
+
 DIT_INTERNAL void diti_decide(diti_graph *graph, const diti_decide_desc *desc) {
-    diti_tensor total = diti_decide_total(graph, desc, desc->change ? diti_decide_sums(graph, desc) : 0);
+    bool forecasts = desc->sums[0] != 0;
+    diti_tensor total = diti_decide_total(graph, desc, desc->change ? diti_decide_sums(graph, desc, forecasts) : 0);
     diti_dispatch dispatch;
     if (diti_group_count(desc->group) > 1)
         total = diti_all_gather(graph, desc->group, total, 1, desc->group->count, "changes");
-    if (!diti_decide_begin(graph, &dispatch, "decide", DITI_DECIDE_GATE, total)) return;
+    if (!diti_decide_begin(graph, &dispatch, "decide", DITI_DECIDE_GATE, total, forecasts)) return;
     dispatch.push[DITI_DECIDE_ROWS] = diti_tensor_rows(graph, total);
-    dispatch.push[DITI_DECIDE_COLUMNS] = diti_tensor_columns(graph, desc->state) - DITI_REUSE_STATE;
+    dispatch.push[DITI_DECIDE_COLUMNS] =
+        diti_tensor_columns(graph, desc->state) - DITI_REUSE_STATE - (forecasts ? DITI_FORECAST_STATE : 0);
     dispatch.push[DITI_DECIDE_ENTRIES] = DITI_GATE_ENTRIES;
     diti_op_bind(graph, &dispatch, 3, desc->state, DITI_DECIDE_STATE, true, desc->next == desc->state);
     diti_op_bind(graph, &dispatch, 4, desc->next, DITI_DECIDE_OUT, false, true);

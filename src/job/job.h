@@ -183,6 +183,7 @@ typedef enum diti_reuse_policy {
     DITI_REUSE_TAYLOR,
     DITI_REUSE_SPECTRUM,
     DITI_REUSE_FIRST_BLOCK,
+    DITI_REUSE_EASY,
     DITI_REUSE_MAG
 } diti_reuse_policy;
 typedef enum diti_reuse_key {

@@ -20,6 +20,7 @@ static const diti_reuse_policy_row diti_reuse_policies[] = {
          DITI_KEY(GROW) | DITI_KEY(BLEND) | DITI_KEY(RIDGE)},
     {"fbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
     {"dbcache", DITI_REUSE_FIRST_BLOCK, DITI_FIRST_KEYS},
+    {"easycache", DITI_REUSE_EASY, DITI_KEY(THRESHOLD) | DITI_KEY(FROM) | DITI_KEY(TO) | DITI_KEY(MOST)},
     {"mag", DITI_REUSE_MAG, DITI_KEY(THRESHOLD) | DITI_KEY(MOST) | DITI_KEY(RETAIN) | DITI_KEY(RATIOS)},
 };
 static const char *const diti_reuse_keys[DITI_REUSE_KEYS] = {
@@ -109,12 +110,17 @@ DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit
             return diti_reuse_refuse(
                 err, desc->cache,
                 "is unknown; it must be \"auto\", \"references\", \"gate:STEP\", or delta, taylor, spectrum, fbcache, "
-                "dbcache or mag with what docs/caching.md names behind a colon, and '+' between several");
+                "dbcache, easycache or mag with what docs/caching.md names behind a colon, and '+' between several");
         if (!*at) return DIT_OK;
     }
 }
 
 /* --- resolving --- */
+
+/* The device decides what steps reuse. */
+static bool diti_reuse_decides(const diti_reuse *reuse) {
+    return reuse->policy == DITI_REUSE_FIRST_BLOCK || reuse->policy == DITI_REUSE_EASY;
+}
 
 static double diti_reuse_get(const diti_reuse *reuse, diti_reuse_key key, double otherwise) {
     return reuse->given >> key & 1u ? (double)reuse->values[key] : otherwise;
@@ -140,10 +146,9 @@ static dit_result diti_reuse_range(const diti_model_traits *traits, const char *
                                    dit_error *err) {
     bool decides = reuse->policy == DITI_REUSE_FIRST_BLOCK;
     uint32_t layers = traits->layers, back,
-             first = diti_reuse_of(
-                 decides ? diti_reuse_get(reuse, DITI_REUSE_FRONT, (double)reuse->front_blocks)
-                         : diti_reuse_get(reuse, DITI_REUSE_FIRST, reuse->policy == DITI_REUSE_DELTA ? 1 : 0),
-                 layers);
+             first = diti_reuse_of(decides ? diti_reuse_get(reuse, DITI_REUSE_FRONT, (double)reuse->front_blocks)
+                                           : diti_reuse_get(reuse, DITI_REUSE_FIRST, reuse->policy == DITI_REUSE_DELTA),
+                                   layers);
     back = diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_BACK, traits->skips ? (double)first : 0), layers);
     if (first + back >= layers || (decides && !first))
         return diti_reuse_refuse(err, text, "leaves no block of the model's to be reused, or none before them");
@@ -172,7 +177,7 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
                                  "above 0");
     if (diti_patches_used(&request->shape))
         return diti_reuse_refuse(err, text, "does not go with pipefusion, whose stages are at different steps");
-    if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.int8_feedback)
+    if (diti_reuse_decides(reuse) && request->shape.int8_feedback)
         return diti_reuse_refuse(
             err, text, "does not go with int8 payloads that carry their error on; leave feedback out of split");
     if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.controls &&
@@ -305,16 +310,19 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
                             diti_reuse_history *h) {
     const diti_reuse *reuse = &out->shape.reuse;
     diti_reuse_row *row = &out->reuse_rows[step];
+    uint32_t steps = out->shape.steps;
     bool low = model->low && out->schedule.steps[step].timestep < model->boundary,
          alone = diti_job_step_kind(out, step) == DITI_STEP_ALONE;
     if (low != h->low || (h->alone && !alone)) h->count = 0;
     h->low = low;
     row->step = (float)step;
-    row->threshold = (float)diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, 0.08);
+    row->threshold = (float)diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, reuse->policy == DITI_REUSE_EASY ? 0.2 : 0.08);
     row->most = (float)diti_reuse_get(reuse, DITI_REUSE_MOST, 0);
-    if (reuse->policy == DITI_REUSE_FIRST_BLOCK) {
-        row->computes =
-            !h->count || step < diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 0), out->shape.steps);
+    if (diti_reuse_decides(reuse)) {
+        diti_reuse_key begin = reuse->policy == DITI_REUSE_EASY ? DITI_REUSE_FROM : DITI_REUSE_WARMUP;
+        double from = diti_reuse_get(reuse, begin, begin == DITI_REUSE_FROM ? 0.15 : 0),
+               to = diti_reuse_get(reuse, DITI_REUSE_TO, begin == DITI_REUSE_FROM ? 0.95 : steps);
+        row->computes = !h->count || step < diti_reuse_of(from, steps) || step >= diti_reuse_of(to, steps);
         row->weights[0] = 1;
         h->count = 1;
         h->alone = alone;
@@ -328,7 +336,7 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
     } else {
         diti_reuse_keep(reuse, h, step, row);
         h->alone = alone;
-        if (step >= diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 4), out->shape.steps))
+        if (step >= diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 4), steps))
             h->window += diti_reuse_get(reuse, DITI_REUSE_GROW, 0.5);
     }
 }
@@ -362,7 +370,7 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
     const unsigned char *report = (const unsigned char *)job->health_readback.block.mapped;
     uint32_t step, count = 0, i;
     float state[2][DITI_REUSE_STATE];
-    if (job->request.shape.reuse.policy != DITI_REUSE_FIRST_BLOCK) {
+    if (!diti_reuse_decides(&job->request.shape.reuse)) {
         for (step = 0; step < job->status.step; step++) count += diti_job_reuses(job, step);
         return count;
     }
@@ -406,9 +414,11 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
         r->end = reuse->end;
         r->slots = reuse->slots;
         r->first_branch = share->assignment.first_branch;
-        if (reuse->policy != DITI_REUSE_FIRST_BLOCK) continue;
-        r->state =
-            diti_tensor_state(graph, DITI_F32, 1, DITI_REUSE_STATE + share->job->request.shape.steps, "steps reused");
+        if (!diti_reuse_decides(reuse)) continue;
+        r->state = diti_tensor_state(graph, DITI_F32, 1,
+                                     DITI_REUSE_STATE + share->job->request.shape.steps +
+                                         (reuse->policy == DITI_REUSE_EASY ? DITI_FORECAST_STATE : 0),
+                                     "steps reused");
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
     share->program.denoise.residual = &share->program.residuals[0];
@@ -418,9 +428,9 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses) {
     diti_residual *r = &share->program.residuals[share->program.is_low];
     if (!share->program.reuse_table) return;
-    r->use = share->job->request.shape.reuse.policy == DITI_REUSE_FIRST_BLOCK ? DITI_REUSE_DECIDES
-             : reuses                                                         ? DITI_REUSE_ADDS
-                                                                              : DITI_REUSE_KEEPS;
+    r->use = diti_reuse_decides(&share->job->request.shape.reuse) ? DITI_REUSE_DECIDES
+             : reuses                                             ? DITI_REUSE_ADDS
+                                                                  : DITI_REUSE_KEEPS;
     diti_reuse_group(share, kind, &r->group);
     r->row = diti_select_row(graph, share->program.reuse_table, share->program.step, "select reuse");
 }

@@ -565,20 +565,11 @@ static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_denoise *deno
     return x;
 }
 
-/* Measures how blocks [first, r->first) have changed before, and sets the gate of the blocks behind them. Devices that
-   have other blocks learn it from this one. */
-static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_tensor x, diti_tensor *next,
-                                 diti_tensor changes[2]) {
-    diti_residual *r = p->denoise->residual;
+static diti_decide_desc diti_decide_at(const diti_pass *p) {
+    const diti_residual *r = p->denoise->residual;
     diti_decide_desc desc = DITI_ZERO;
-    if (before) {
-        diti_residual_do(p->graph, DITI_RESIDUAL_TAKE, x, &before, 1, r->row);
-        diti_residual_room(p->graph, p->denoise, x, r->changes, 2, "change by first blocks", changes);
-    }
-    desc.change = before;
-    memcpy(desc.changes, changes, sizeof desc.changes);
+    memcpy(desc.sums, r->sums, sizeof desc.sums);
     desc.state = r->state;
-    desc.next = *next = diti_guard_late(p->graph, r->state, "steps reused");
     desc.row = r->row;
     desc.gate = r->gate;
     desc.items = p->items;
@@ -587,7 +578,42 @@ static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_te
     desc.first_branch = r->first_branch + p->denoise->first_branch;
     desc.branches = p->denoise->branches - p->denoise->first_branch;
     desc.group = &r->group;
+    return desc;
+}
+
+/* Measures how blocks [first, r->first) have changed before, or without such blocks how x has, and sets the gate of the
+   blocks behind them. Devices that have other blocks learn it from this one. */
+static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_tensor x, diti_tensor changes[2]) {
+    diti_residual *r = p->denoise->residual;
+    diti_decide_desc desc;
+    uint32_t i;
+    for (i = 0; i < 2 && !r->first; i++)
+        if (!r->sums[i]) r->sums[i] = diti_tensor_state(p->graph, DITI_F32, 1, 4, "change of outputs");
+    desc = diti_decide_at(p);
+    if (before) diti_residual_do(p->graph, DITI_RESIDUAL_TAKE, x, &before, 1, r->row);
+    if (x) diti_residual_room(p->graph, p->denoise, x, r->changes, 2, "change by first blocks", changes);
+    desc.change = before ? before : x;
+    memcpy(desc.changes, changes, sizeof desc.changes);
+    desc.next = r->next = diti_guard_late(p->graph, r->state, "steps reused");
     if (!diti_graph_failed(p->graph)) diti_decide(p->graph, &desc);
+}
+
+/* Tells the next step how the last block's rows y differ from those that were computed before, and keeps them. The
+   state has the slot for them already, so that those before are in the other one. */
+static void diti_evaluate_measure(const diti_pass *p, diti_tensor y) {
+    diti_residual *r = p->denoise->residual;
+    diti_decide_desc desc = diti_decide_at(p);
+    diti_tensor places[2], total;
+    diti_residual_room(p->graph, p->denoise, y, r->outputs, 2, "output of blocks", places);
+    desc.change = y;
+    desc.changes[0] = places[1];
+    desc.changes[1] = places[0];
+    desc.sums[0] = 0;
+    desc.state = r->next;
+    if (diti_graph_failed(p->graph)) return;
+    total = diti_decide_measure(p->graph, &desc);
+    diti_residual_do(p->graph, DITI_RESIDUAL_PUT, total, r->sums, 2, r->next);
+    diti_residual_do(p->graph, DITI_RESIDUAL_PUT, y, places, 2, r->next);
 }
 
 /* Before rows come from an earlier stage: its first blocks decide, and tell this before. */
@@ -595,13 +621,13 @@ static void diti_evaluate_learn(const diti_transformer *transformer, diti_graph 
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_residual *r = denoise->residual;
     diti_pass p = diti_pass_at(transformer, graph, denoise);
-    diti_tensor next, changes[2] = {0, 0};
+    diti_tensor changes[2] = {0, 0};
     if (!r || r->use != DITI_REUSE_DECIDES || !stages || !stages->index) return;
     if (r->first > diti_group_first(stages, 1, transformer->traits.layers) || transformer->traits.skips)
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "cache: the first blocks, which decide, must be on the first device of split layers, and of no "
                         "model whose blocks hand results to mirrored ones; choose another split, or delta or taylor");
-    diti_evaluate_decide(&p, 0, 0, &next, changes);
+    diti_evaluate_decide(&p, 0, 0, changes);
 }
 
 /* Both ways are emitted; the gate lets one of them run. */
@@ -609,16 +635,17 @@ static diti_tensor diti_evaluate_either(const diti_transformer *transformer, dit
                                         uint32_t first, uint32_t from, uint32_t to, diti_tensor x) {
     diti_residual *r = denoise->residual;
     diti_pass p = diti_pass_at(transformer, graph, denoise);
-    diti_tensor before = 0, next = 0, changes[2] = {0, 0}, y;
+    diti_tensor before = 0, changes[2] = {0, 0}, y;
     if (first < from) {
         before = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), "before");
         diti_copy(graph, x, before, "before");
         x = diti_evaluate_run(transformer, graph, denoise, first, from, x);
     }
-    if (!first) diti_evaluate_decide(&p, before, x, &next, changes);
+    if (!first) diti_evaluate_decide(&p, before, x, changes);
     graph->gate = r->gate;
-    if (before) diti_residual_do(graph, DITI_RESIDUAL_PUT, before, changes, 2, next);
+    if (!first) diti_residual_do(graph, DITI_RESIDUAL_PUT, before ? before : x, changes, 2, r->next);
     y = from < to ? diti_evaluate_keep(transformer, graph, denoise, from, to, x) : x;
+    if (!r->first && to == transformer->traits.layers) diti_evaluate_measure(&p, y);
     if (y != x) diti_copy(graph, y, x, "after blocks");
     graph->gate_else = true;
     if (from < to) diti_evaluate_add(graph, denoise, x);

@@ -194,7 +194,8 @@ typedef struct diti_control_use {
 typedef enum diti_reuse_use {
     DITI_REUSE_KEEPS,  /* all blocks are computed, and the range leaves what it adds */
     DITI_REUSE_ADDS,   /* a sum of kept residuals stands for them */
-    DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed */
+    DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed; or, where
+                          there are none, by how the range's input has (EasyCache) */
 } diti_reuse_use;
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
@@ -203,6 +204,8 @@ typedef struct diti_residual {
     diti_tensor row;                     /* the step's diti_reuse_row */
     diti_tensor kept[DITI_REUSE_SLOTS];  /* states F32 [branches * batch * rows at hand, D] */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
+    diti_tensor next;                    /* state behind the step */
+    diti_tensor outputs[2], sums[2];     /* EasyCache: outputs of the range where the device has the last blocks */
     uint32_t first_branch;               /* number of the first branch here among those of guidance */
     diti_group group;                    /* devices that decide together */
 } diti_residual;

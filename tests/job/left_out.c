@@ -3,6 +3,7 @@
 #define DIT_NO_SPLIT
 #define DIT_NO_TRACE
 #define DIT_NO_TUNE
+#define DIT_NO_CACHE
 #define DIT_NO_PYTORCH
 #define DIT_NO_PIXART
 #define DIT_NO_DIT
@@ -69,6 +70,20 @@ static void check_context(void) {
     dit_trace_end(NULL, dit_trace_begin(NULL, "nothing"));
 }
 
+static void check_cache(void) {
+    static const char *const refused[] = {"", "auto", "delta", "references", "gate:3"};
+    dit_job_desc desc = {0};
+    dit_error err;
+    size_t i;
+    CHECK(diti_job_request_cache(NULL, &desc, NULL, NULL) == DIT_OK);
+    for (i = 0; i < DITI_COUNT(refused); i++) {
+        memset(&err, 0, sizeof err);
+        desc.cache = refused[i];
+        says(diti_job_request_cache(NULL, &desc, NULL, &err), DIT_ERROR_INVALID_ARGUMENT, &err,
+             "without caching (DIT_NO_CACHE)");
+    }
+}
+
 static void check_split(void) {
     static const char *const refused[] = {"cfg2", "ulysses4", "cfg1,int8", "@plan.json", "{}", "", "nonsense"};
     diti_split_plan plan;
@@ -108,5 +123,6 @@ int main(void) {
     check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
     check_context();
     check_split();
+    check_cache();
     return TEST_END("left_out");
 }

@@ -14,8 +14,12 @@ static const generated_model sd3_less = {"sd3-23", "sd3", 2, 16, 23, 0, 0, false
 static const generated_model small = {"sd3-4", "sd3", 2, 16, 4, 0, 0, false};
 static const generated_model hunyuan = {"hunyuan8", "hunyuandit", 4, 32, 8, 0, 0, false};
 
+/* Such that some steps are computed and some are not. */
+#define EASY "easycache:threshold=1,from=2,to=8"
+
 static maker at;
 static const char *cache; /* of the jobs that follow */
+static uint32_t reused;   /* steps of the last one */
 
 static dit_result make_cached(const asked *a, const char *split, dit_job **job) {
     generated_inputs inputs;
@@ -30,9 +34,12 @@ static dit_result make_cached(const asked *a, const char *split, dit_job **job) 
 static bool run_cached(const asked *a, const char *split, outcome *out) {
     dit_job *job = NULL;
     dit_result result = make_cached(a, split, &job);
+    dit_status status = DITI_ZERO;
     memset(out, 0, sizeof *out);
     if (result == DIT_OK) result = wait_for(job, 120);
     if (result == DIT_OK) result = read_latent(job, 0, out);
+    if (result == DIT_OK) dit_job_status(job, &status, NULL);
+    reused = status.reused;
     dit_job_destroy(job);
     return CHECK_MESSAGE(result == DIT_OK, "%s, %s: %s", cache ? cache : "no cache", split ? split : "one device",
                          err.message);
@@ -205,12 +212,76 @@ static void run_pattern(const dit_job *job, const generated_inputs *texts, const
         for (i = 0; i < rows; i++) {
             double sum = 0;
             for (k = 0; k < count; k++) sum += weights[k] * residuals[k][i];
-            if (p->computes[step] || !p->fits) sum = forecast(factors, count, p->order, step - last, i);
+            if (p->computes[step] || !p->fits) sum = forecast(factors, count, p->fits ? 0 : p->order, step - last, i);
             after[i] = (float)((double)before[i] + sum);
         }
         evaluate(job, texts, t, p->end, layers + 1, latent, after, prediction);
         for (i = 0; i < values; i++) latent[i] += (next - t) / 1000 * prediction[i];
     }
+}
+
+/* EasyCache by its definition: sums over the image's rows in front of the first block and behind the last one.
+   computes[]: what it does. */
+static void run_easy(const dit_job *job, const generated_inputs *texts, double threshold, uint32_t from, uint32_t to,
+                     float *latent, bool *computes) {
+    static float before[MOST_ROWS], after[MOST_ROWS], input[MOST_ROWS], output[MOST_ROWS], prediction[MOST_LATENTS];
+    const diti_job_request *request = &job->request;
+    uint32_t layers = at.model->transformer->traits.layers, step;
+    size_t values = diti_job_latent_values(job), rows, i,
+           text = (size_t)job->shares[0]->program.denoise.text_tokens * at.model->transformer->traits.width;
+    double rate = 0, error = 0, size = 0;
+    memcpy(latent, request->noise, values * sizeof *latent);
+    for (step = 0; step < request->shape.steps; step++) {
+        float t = request->schedule.steps[step].timestep,
+              next = step + 1 < request->shape.steps ? request->schedule.steps[step + 1].timestep : 0;
+        double change = 0, apart = 0;
+        rows = evaluate(job, texts, t, 0, 0, latent, NULL, before);
+        for (i = text; i < rows; i++) change += fabs((double)before[i] - input[i]);
+        computes[step] = step < from || step >= to || rate == 0;
+        if (rate > 0) error += rate * change / size;
+        computes[step] |= error >= threshold;
+        if (computes[step]) {
+            error = 0, size = 0;
+            evaluate(job, texts, t, 0, layers, latent, before, after);
+            for (i = text; i < rows; i++) apart += fabs((double)after[i] - output[i]), size += fabs((double)after[i]);
+            if (step > 0) rate = apart / change;
+            memcpy(input, before, sizeof input), memcpy(output, after, sizeof output);
+        } else {
+            for (i = 0; i < rows; i++) after[i] = (float)((double)before[i] + ((double)output[i] - input[i]));
+        }
+        evaluate(job, texts, t, layers, layers + 1, latent, after, prediction);
+        for (i = 0; i < values; i++) latent[i] += (next - t) / 1000 * prediction[i];
+    }
+}
+
+static void test_easy(void) {
+    static const asked a = {3, 2, 1, PATTERN_STEPS, 0, 0, 0, "euler", false, 0, NULL};
+    static float latent[MOST_LATENTS];
+    static outcome all, got;
+    generated_inputs texts;
+    bool computes[PATTERN_STEPS];
+    dit_job *job = NULL;
+    dit_status status;
+    uint32_t wanted = 0, step;
+    double off, apart;
+    if (!open_model(&flux)) return;
+    cache = NULL;
+    run_cached(&a, NULL, &all);
+    cache = "easycache:threshold=1.25,from=2,to=7";
+    generated_texts(&texts, at.model, GENERATED_TOKENS2, false);
+    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK && wait_for(job, 120) == DIT_OK, "%s", err.message) &&
+        CHECK(read_latent(job, 0, &got) == DIT_OK)) {
+        run_easy(job, &texts, 1.25, 2, 7, latent, computes);
+        for (step = 0; step < PATTERN_STEPS; step++) wanted += !computes[step];
+        dit_job_status(job, &status, NULL);
+        CHECK_MESSAGE(status.reused == wanted && wanted > 1 && wanted < 5, "%u steps reused, not %u", status.reused,
+                      wanted);
+        off = relative_l2(got.latent, latent, NULL, got.count);
+        apart = relative_l2(got.latent, all.latent, NULL, got.count);
+        CHECK_MESSAGE(off <= 1e-5 && apart > 10 * off, "easycache: off by %.3g, and %.3g from no cache", off, apart);
+    }
+    generated_free_inputs(&texts);
+    dit_job_destroy(job);
 }
 
 static void test_pattern(const char *named, const pattern *p) {
@@ -322,10 +393,13 @@ static void test_split(const asked *a, const char *const *splits, uint32_t count
 static void test_splits(bool sweeps) {
     static const asked few = {2, 2, 1, 5, 0, 0, 0, NULL, false, 0, NULL},
                        gated = {2, 2, 1, 6, 0, 0, 0.5f, NULL, false, 0, NULL};
+    static const asked guided = {2, 2, 1, 8, 0, 0, 0, NULL, false, 0, NULL};
     static const char *const splits[] = {"layers2", "ulysses2", "cfg2", "ring2", "tensor2", "cfg2,layers2"};
     uint32_t count = sweeps ? DITI_COUNT(splits) : 1;
     if (!open_model(&small)) return;
     test_split(&few, splits, count, "fbcache:threshold=1.5");
+    test_split(&guided, splits, count, EASY);
+    CHECK_MESSAGE(reused > 0 && reused < 6, EASY ": %u of 8 steps reused blocks", reused);
     if (!sweeps) return;
     test_split(&few, splits, count, "delta:first=1,blocks=2,from=2");
     test_split(&gated, splits, count, "fbcache:threshold=1.5,front=1,back=1");
@@ -435,6 +509,7 @@ static void test_refusals(void) {
     refused(NULL, NULL, "spectrum:order=6", "spectrum: 5");
     refused(NULL, NULL, "spectrum:ridge=0", "ridge");
     refused(NULL, NULL, "mag", "ratios");
+    refused(NULL, NULL, "easycache:first=1", "is unknown");
     refused(NULL, NULL, "delta:first=8", "no block");
     refused(NULL, NULL, "delta:first=2,blocks=7", "beyond");
     refused(NULL, NULL, "delta:first=1,blocks=4", "mirrored");
@@ -450,10 +525,12 @@ int main(void) {
     if (CHECK_MESSAGE(open_devices(&at, 4, "rung=base", 0) == DIT_OK, "%s", err.message)) {
         test_refusals();
         test_patterns(sweeps);
+        test_easy();
         test_operations();
         test_splits(sweeps);
         if (open_model(&small)) test_steps("fbcache:threshold=1.5");
         if (sweeps) test_steps("taylor:order=1,from=2");
+        if (sweeps) test_steps("easycache:threshold=1.25,from=2,to=5");
         if (sweeps) test_streamed();
     }
     close_maker(&at);

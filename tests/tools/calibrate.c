@@ -426,7 +426,99 @@ static void test_folding(void) {
     remove(output), remove(list);
 }
 
+/* A matrix alone in another type: what the latents on the device are off by is what those of a file with it are. Every
+ * matrix has its own values again afterwards, because the next one's number is right. */
+static void test_sense(void) {
+    static const char list[] = "build/calibrate_prompts.txt",
+                      *const names[] = {"text_encoder.encoder.block.0.layer.0.SelfAttention.k.weight",
+                                        "text_encoder.encoder.block.0.layer.1.DenseReluDense.wo.weight",
+                                        "transformer.transformer_blocks.1.ff.net.2.weight"};
+    static const dit_type types[] = {DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0};
+    static char prompt[] = "a cat";
+    char *prompts[] = {prompt};
+    FILE *file = fopen(list, "wb");
+    dit_error err = {0};
+    converter convert = make_converter(folder_path, &err);
+    latents_path reference = {0}, other = {0};
+    sensed tried[DITI_COUNT(names)];
+    CHECK(file && fputs("a cat\n", file) >= 0 && fclose(file) == 0);
+    memset(tried, 0, sizeof tried);
+    convert.prompts = list;
+    CHECK(open_input(&convert) == DIT_OK);
+    for (size_t n = 0; n < DITI_COUNT(names); n++) {
+        for (size_t i = 0; i < convert.tensor_count; i++)
+            if (strcmp(convert.tensors[i].name, names[n]) == 0) tried[n].tensor = &convert.tensors[i];
+        tried[n].component = n < 2 ? "text_encoder" : "transformer";
+        tried[n].type = types[n];
+        if (!CHECK_MESSAGE(tried[n].tensor != NULL, "%s", names[n])) return;
+    }
+    CHECK_MESSAGE(sense_matrices(&convert, tried, DITI_COUNT(names)) == DIT_OK, "%s", err.message);
+    CHECK(trace_model(folder_path, prompts, 1, SENSE_STEPS, &reference, &err) == DIT_OK);
+    for (size_t n = 0; n < DITI_COUNT(names); n++) {
+        converter whole = make_converter(folder_path, &err);
+        double alone = sqrt(tried[n].off / tried[n].size), of_file;
+        CHECK(add_rule(&whole, names[n], strlen(names[n]), types[n]) && add_rule(&whole, "*", 1, DIT_TYPE_F32));
+        CHECK_MESSAGE(convert_model(&whole) == DIT_OK &&
+                          trace_model(output, prompts, 1, SENSE_STEPS, &other, &err) == DIT_OK,
+                      "%s", err.message);
+        of_file = trajectory_error(&reference, &other);
+        CHECK_MESSAGE(of_file > 0 && fabs(alone - of_file) <= 1e-3 * of_file, "%s: %g alone, %g in a file", names[n],
+                      alone, of_file);
+        clean_up(&whole);
+    }
+    clean_up(&convert);
+    free(reference.values), free(other.values);
+    remove(output), remove(list);
+}
+
+/* The latents of four other prompts are off by less than with one type for all, at three sizes. */
+static void test_fit(void) {
+    static const char list[] = "build/calibrate_prompts.txt", *const model = "models/emoji-q8_0.gguf";
+    static const dit_type uniform[] = {DIT_TYPE_Q4_K, DIT_TYPE_Q5_K, DIT_TYPE_Q6_K};
+    static char texts[4][48] = {"orca, fluent style on a teal background", "cat face", "rocket, noto style",
+                                "flat style red apple on a red background"};
+    char *prompts[] = {texts[0], texts[1], texts[2], texts[3]};
+    FILE *file = fopen(list, "wb");
+    dit_error err = {0};
+    converter mixed = make_converter(model, &err);
+    latents_path reference = {0}, other = {0};
+    fit_entry *entries = NULL;
+    size_t count = 0;
+    CHECK(file && fputs("fox, fluent style on a purple background\n", file) >= 0 && fclose(file) == 0);
+    CHECK(trace_model(model, prompts, 4, 6, &reference, &err) == DIT_OK);
+    mixed.prompts = list;
+    CHECK(add_rule(&mixed, "vae.*", 5, DIT_TYPE_Q8_0) && open_input(&mixed) == DIT_OK);
+    inherit_defaults(&mixed);
+    entries = (fit_entry *)calloc(mixed.tensor_count, sizeof *entries);
+    CHECK_MESSAGE(entries && list_fit(&mixed, entries, &count) == DIT_OK, "%s", err.message);
+    for (size_t i = 0; i < DITI_COUNT(uniform); i++) {
+        converter one = make_converter(model, &err);
+        double errors[2];
+        struct stat info;
+        one.type = uniform[i];
+        CHECK(add_rule(&one, "vae.*", 5, DIT_TYPE_Q8_0) && convert_model(&one) == DIT_OK);
+        CHECK(stat(output, &info) == 0 && trace_model(output, prompts, 4, 6, &other, &err) == DIT_OK);
+        errors[0] = trajectory_error(&reference, &other);
+        clean_up(&one);
+        mixed.budget = (uint64_t)info.st_size;
+        for (size_t k = 0; k < count; k++) choose_option(&entries[k], 0);
+        CHECK_MESSAGE(shrink_to_fit(&mixed, entries, count) == DIT_OK && write_output(&mixed) == DIT_OK, "%s",
+                      err.message);
+        CHECK(stat(output, &info) == 0 && (uint64_t)info.st_size <= mixed.budget);
+        CHECK(trace_model(output, prompts, 4, 6, &other, &err) == DIT_OK);
+        errors[1] = trajectory_error(&reference, &other);
+        printf("as large as %s, %llu bytes: relative L2 of the latents %.4f, uniform %.4f\n",
+               diti_type_name(uniform[i]), (unsigned long long)mixed.budget, errors[1], errors[0]);
+        CHECK(errors[1] < errors[0]);
+    }
+    free(entries);
+    clean_up(&mixed);
+    free(reference.values), free(other.values);
+    remove(output), remove(list);
+}
+
 int main(void) {
+    const char *all = getenv("DIT_TEST_ALL");
     test_vulkan_begin();
     make_layer();
     test_gptq();
@@ -443,6 +535,8 @@ int main(void) {
 #endif
     test_calibration();
     test_folding();
+    test_sense();
+    if (all && strcmp(all, "1") == 0) test_fit();
     test_vulkan_end();
     return TEST_END("calibrate");
 }

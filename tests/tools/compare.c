@@ -1,6 +1,6 @@
 /* build/dit-compare: its statistics against sums in long double and published values; a fault planted in one weight of
    one block is found, named first and told in one line; dumps are read back, its own and those of a hook in PyTorch.
-   DIT_TEST_ALL does so for every family that has a small pipeline in tests/fixtures, and opens the page in a browser.
+   DIT_TEST_ALL does so for every family, some of them with made-up text, and opens the page in a browser.
    test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
@@ -200,37 +200,52 @@ static void test_pictures(void) {
 typedef struct planted {
     const char *folder, *file, *tensor, *flags;
     const char *place; /* where it is to be found */
+    const char *vae;   /* of a transformer alone, whose text is made up; NULL: a whole pipeline */
 } planted;
 
 #define SMALL "--steps 1 -W 64 -H 64 "
 #define DIFFUSERS "transformer/diffusion_pytorch_model.safetensors"
 static const planted rows[] = {
     {"pipe_dit", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "--class 3",
-     "step 1, block 1, attention out: relative L2 "},
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_pixart_sigma", DIFFUSERS, "transformer_blocks.1.ff.net.0.proj.weight", SMALL "-p fox",
-     "step 1, block 1, ff in: relative L2 "},
+     "step 1, block 1, ff in: relative L2 ", NULL},
     {"pipe_cogvideox_2b", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "-p fox --frames 1",
-     "step 1, block 1, attention out: relative L2 "},
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_cogvideox_5b", DIFFUSERS, "transformer_blocks.1.ff.net.2.weight", SMALL "-p fox --frames 1",
-     "step 1, block 1, ff out: relative L2 "},
+     "step 1, block 1, ff out: relative L2 ", NULL},
     {"pipe_flux2_klein", DIFFUSERS, "single_transformer_blocks.1.attn.to_out.weight", SMALL "-p fox",
-     "step 1, single block 1, out: relative L2 "},
+     "step 1, single block 1, out: relative L2 ", NULL},
     {"pipe_krea2", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "-p fox",
-     "step 1, block 1, attention out: relative L2 "},
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_latte", DIFFUSERS, "temporal_transformer_blocks.0.attn1.to_out.0.weight", SMALL "-p fox --frames 4",
-     "step 1, block 0, attention out #2: relative L2 "},
+     "step 1, block 0, attention out #2: relative L2 ", NULL},
     {"pipe_ltx", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL "-p fox --frames 9",
-     "step 1, block 1, attention out: relative L2 "},
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_opensora11", NULL, "blocks.1.attn.proj.weight", SMALL "-p fox --frames 4",
-     "step 1, block 1, attention out: relative L2 "},
+     "step 1, block 1, attention out: relative L2 ", NULL},
     {"pipe_opensora12", NULL, "spatial_blocks.0.attn.proj.weight", SMALL "-p fox --frames 17",
-     "step 1, block 0, attention out: relative L2 "},
+     "step 1, block 0, attention out: relative L2 ", NULL},
     {"pipe_qwenimage", DIFFUSERS, "transformer_blocks.1.attn.to_out.0.weight", SMALL "-p fox",
-     "step 1, block 1, attention out #3: relative L2 "},
+     "step 1, block 1, attention out #3: relative L2 ", NULL},
     {"pipe_zimage", DIFFUSERS, "layers.1.attention.to_out.0.weight", SMALL "-p fox",
-     "step 1, block 2, attention out: relative L2 "},
+     "step 1, block 2, attention out: relative L2 ", NULL},
     {"pipe_wan22_i2v_a14b", DIFFUSERS, "blocks.0.attn1.to_out.0.weight", SMALL "-p fox --frames 5 -i $WORK/fox.png",
-     "step 1, block 0, attention out: relative L2 "},
+     "step 1, block 0, attention out: relative L2 ", NULL},
+    {"pipe_flux", DIFFUSERS, "single_transformer_blocks.1.proj_out.weight", SMALL,
+     "step 1, single block 1, out: relative L2 ", "pipe_flux/vae"},
+    {"sd35_odd", "model.safetensors", "transformer_blocks.1.attn.to_out.0.weight", SMALL,
+     "step 1, block 1, attention out #3: relative L2 ", "sd3"},
+    {"hunyuandit_v12", "model.safetensors", "blocks.1.attn2.to_out.0.weight", SMALL,
+     "step 1, block 1, text out: relative L2 ", "pipe_pixart_sigma/vae"},
+    {"sana", "model.safetensors", "transformer_blocks.1.attn2.to_out.0.weight", SMALL,
+     "step 1, block 1, text out: relative L2 ", "vae_dcae"},
+    {"lumina2", "model.safetensors", "layers.1.attn.to_out.0.weight", SMALL,
+     "step 1, block 2, attention out: relative L2 ", "pipe_flux/vae"},
+    {"hunyuanvideo", "model.safetensors", "single_transformer_blocks.1.proj_out.weight", SMALL "--frames 1",
+     "step 1, single block 1, out: relative L2 ", "vae_hunyuanvideo"},
+    {"pipe_anima", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL,
+     "step 1, block 1, attention out: relative L2 ", "pipe_anima/vae"},
 };
 
 /* Turns the signs of the first quarter of a tensor. */
@@ -258,8 +273,48 @@ static bool plant(const char *path, const char *tensor) {
     return good;
 }
 
+/* $WORK/text: made-up rows in place of both prompts, as --encode-prompt would write them for the model. */
+static bool make_text(const char *folder) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    char path[512];
+    uint32_t words[4 + 3 * DITI_TEXTS] = {0x43544944u, 2}, i;
+    size_t values = 0, k;
+    float *rows;
+    unsigned char *bytes;
+    uint64_t hash;
+    bool good;
+    snprintf(path, sizeof path, "tests/fixtures/%s", folder);
+    desc.source.path = path;
+    desc.dry_run = true;
+    if (!CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", folder, err.message))
+        return false;
+    for (i = 0; i < DITI_TEXTS; i++) {
+        words[4 + 3 * i] = words[6 + 3 * i] = model->texts[i].tokens;
+        words[5 + 3 * i] = model->texts[i].columns;
+        values += (size_t)model->texts[i].tokens * model->texts[i].columns;
+    }
+    dit_model_destroy(model);
+    rows = malloc(values * sizeof *rows + 1);
+    bytes = malloc(2 * (sizeof words + values * sizeof *rows));
+    for (i = 0; i < 2 && rows && bytes; i++) {
+        for (k = 0; k < values; k++) rows[k] = (float)sin((double)(k * 37 % 1009) + i);
+        hash = diti_hash(rows, values * sizeof *rows);
+        words[2] = (uint32_t)hash;
+        words[3] = (uint32_t)(hash >> 32);
+        memcpy(bytes + i * (sizeof words + values * sizeof *rows), words, sizeof words);
+        memcpy(bytes + i * (sizeof words + values * sizeof *rows) + sizeof words, rows, values * sizeof *rows);
+    }
+    snprintf(path, sizeof path, "%s/text", work);
+    good = rows && bytes && write_file(path, bytes, 2 * (sizeof words + values * sizeof *rows));
+    free(rows);
+    free(bytes);
+    return CHECK(good);
+}
+
 static void test_fault(const planted *row) {
-    char path[512], file[256];
+    char path[512], file[256], given[256] = "";
     const char *name = row->file;
     int code;
     CHECK(shell("rm -rf $WORK/model && cp -r tests/fixtures/%s $WORK/model && chmod -R u+w $WORK/model", row->folder) ==
@@ -274,10 +329,15 @@ static void test_fault(const planted *row) {
     }
     snprintf(path, sizeof path, "%s/model/%s", work, name);
     if (!CHECK_MESSAGE(plant(path, row->tensor), "%s has no %s", path, row->tensor)) return;
-    code = shell("build/dit-compare --a \"-m tests/fixtures/%s\" --b \"-m $WORK/model\" %s >$WORK/said 2>$WORK/errors",
-                 row->folder, row->flags);
+    if (row->vae && !make_text(row->folder)) return;
+    if (row->vae)
+        snprintf(given, sizeof given, "--conditioning $WORK/text --vae %s/%s",
+                 strcmp(row->vae, "sd3") == 0 ? "$WORK" : "tests/fixtures", row->vae);
+    code =
+        shell("build/dit-compare --a \"-m tests/fixtures/%s\" --b \"-m $WORK/model\" %s %s >$WORK/said 2>$WORK/errors",
+              row->folder, row->flags, given);
     CHECK_MESSAGE(code == 10, "%s: exit code %d", row->folder, code);
-    if (code != 10) says("errors", "nothing");
+    if (code != 10) says("errors", "no such words");
     CHECK_MESSAGE(says("said", "first past 0.001: ") && says("said", row->place), "%s", row->folder);
     snprintf(file, sizeof file, "; %.*s)", (int)(strrchr(row->tensor, '.') - row->tensor), row->tensor);
     CHECK_MESSAGE(says("said", file), "%s", row->folder);
@@ -286,6 +346,9 @@ static void test_fault(const planted *row) {
 static void test_faults(void) {
     size_t i, count = sweep() ? DITI_COUNT(rows) : 1;
     if (sweep()) CHECK(shell("build/dit -q -p fox --steps 1 -W 64 -H 64 -o $WORK/fox.png") == 0);
+    if (sweep()) /* an autoencoder with SD3's scale */
+        CHECK(shell("cp -r tests/fixtures/pipe_flux/vae $WORK/sd3 && chmod -R u+w $WORK/sd3 && "
+                    "sed -i 's/0.3611/1.5305/; s/0.1159/0.0609/' $WORK/sd3/config.json") == 0);
     for (i = 0; i < count; i++) test_fault(&rows[i]);
 }
 

@@ -6,7 +6,7 @@
  */
 #ifndef CONVERT_CALIBRATE_H
 #define CONVERT_CALIBRATE_H
-#include "convert.h"
+#include "prompts.h"
 #ifdef _WIN32
 #define fseeko _fseeki64
 #endif

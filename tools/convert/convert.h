@@ -1,6 +1,6 @@
 /* The files of dit-convert share this: the converter, its tensors, and the rules of --tensor-type-rules. The files read
- * in this order: convert.h, classes.h, calibrate.h, collect.h, kblocks.h,
- * blocks.h, methods.h, layers.h, write.h, fit.h, resume.h, trajectory.h; dit-convert.c has the program. */
+ * in this order: convert.h, classes.h, prompts.h, calibrate.h, collect.h, kblocks.h,
+ * blocks.h, methods.h, layers.h, write.h, trajectory.h, sense.h, fit.h, resume.h; dit-convert.c has the program. */
 #ifndef CONVERT_H
 #define CONVERT_H
 #include "../../examples/cli/programs.h"

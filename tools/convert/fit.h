@@ -1,13 +1,14 @@
 /* --fit SIZE: a type for each matrix, so that the file is no larger and the errors are small.
  *
  * The error of a matrix W in a type is the relative square error of its outputs, sum d^2 r^2 / sum w^2 r^2, with d what
- * the type changes and r the root mean square of what comes through a column (1 where nothing was calibrated). Every
- * matrix begins with its largest type. The one whose next smaller type costs the least error for each byte gets it,
- * until the file fits. Only types on the lower convex hull of error over bytes take part, so that no step hides a
- * better one. */
+ * the type changes and r the root mean square of what comes through a column (1 where nothing was calibrated). With
+ * --calibrate it is multiplied, so that for a type of four bits it is the square of what the latents are off by when
+ * this matrix alone has it (sense.h). Every matrix begins with its largest type. The one whose next smaller type costs
+ * the least error for each byte gets it, until the file fits. Only types on the lower convex hull of error over bytes
+ * take part, so that no step hides a better one. */
 #ifndef CONVERT_FIT_H
 #define CONVERT_FIT_H
-#include "write.h"
+#include "sense.h"
 
 enum { FIT_TYPES = 10 };
 
@@ -21,6 +22,7 @@ typedef struct fit_entry { /* options by falling bytes */
     out_tensor *tensor;
     fit_option options[FIT_TYPES];
     uint32_t count, chosen;
+    char component[64];
 } fit_entry;
 
 static uint64_t padded(uint64_t size) { return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -192,26 +194,73 @@ static bool takes_part(const converter *convert, const out_tensor *tensor, const
     return true;
 }
 
-static dit_result fit_types(converter *convert) {
-    fit_entry *entries;
+/* The option by which a matrix is judged: of four bits, where it has such ones. */
+static const fit_option *tried_option(const fit_entry *entry) {
+    for (uint32_t i = 0; i < entry->count; i++)
+        if (entry->options[i].type == DIT_TYPE_Q4_K || entry->options[i].type == DIT_TYPE_Q4_0)
+            return &entry->options[i];
+    return &entry->options[entry->count - 1];
+}
+
+/* Multiplies the errors of each matrix, so that they are squares of what the latents are off by. Matrices that no
+ * linear layer reads get the mean factor. */
+static dit_result weigh_by_trajectory(converter *convert, fit_entry *entries, size_t count) {
+    sensed *list = (sensed *)calloc(count + 1, sizeof *list);
+    double sum = 0;
+    size_t known = 0;
+    dit_result result = list ? DIT_OK : no_memory(convert);
+    for (size_t i = 0; i < count && list; i++) {
+        list[i].tensor = entries[i].tensor;
+        list[i].component = entries[i].component;
+        list[i].type = tried_option(&entries[i])->type;
+    }
+    if (result >= 0) result = sense_matrices(convert, list, count);
+    for (size_t i = 0; i < count && result >= 0; i++) {
+        const double error = tried_option(&entries[i])->error;
+        if (!(list[i].size > 0) || !(error > 0)) list[i].size = 0;
+        if (!(list[i].size > 0)) continue;
+        list[i].off /= list[i].size * error;
+        sum += list[i].off;
+        known++;
+    }
+    for (size_t i = 0; i < count && known && result >= 0; i++)
+        for (uint32_t o = 0; o < entries[i].count; o++)
+            entries[i].options[o].error *= list[i].size > 0 ? list[i].off : sum / (double)known;
+    free(list);
+    return result;
+}
+
+/* The matrices that may have several types, with the errors of each, as large as they can be. */
+static dit_result list_fit(converter *convert, fit_entry *entries, size_t *out) {
     size_t count = 0;
     dit_result result = DIT_OK;
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
+        fit_entry *entry = &entries[count];
+        component_of(&convert->tensors[i], entry->component, sizeof entry->component);
+        if (!takes_part(convert, &convert->tensors[i], entry->component)) continue;
+        entry->tensor = &convert->tensors[i];
+        list_options(entry, entry->component);
+        if (!entry->count) continue;
+        result = measure_options(convert, entry);
+        count++;
+    }
+    if (result >= 0 && convert->prompts) result = weigh_by_trajectory(convert, entries, count);
+    for (size_t i = 0; i < count; i++) {
+        keep_hull(&entries[i]);
+        choose_option(&entries[i], 0);
+    }
+    *out = count;
+    return result;
+}
+
+static dit_result fit_types(converter *convert) {
+    fit_entry *entries;
+    size_t count;
+    dit_result result;
     if (!convert->budget) return DIT_OK;
     entries = (fit_entry *)calloc(convert->tensor_count, sizeof *entries);
     if (!entries) return no_memory(convert);
-    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
-        fit_entry *entry = &entries[count];
-        char component[64];
-        component_of(&convert->tensors[i], component, sizeof component);
-        if (!takes_part(convert, &convert->tensors[i], component)) continue;
-        entry->tensor = &convert->tensors[i];
-        list_options(entry, component);
-        if (!entry->count) continue;
-        result = measure_options(convert, entry);
-        keep_hull(entry);
-        choose_option(entry, 0);
-        count++;
-    }
+    result = list_fit(convert, entries, &count);
     if (result >= 0) result = shrink_to_fit(convert, entries, count);
     free(entries);
     return result;
