@@ -261,6 +261,7 @@ static const model models[] = {
     {"z-image-turbo", "Z-Image-Turbo", published_zimage, {qwen3_4b}, published_vae_16, 1024, 1024, 0, 8, 1, false},
     {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
     {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
+    {"flux3-klein", "FLUX.3 klein", published_flux3_klein, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 16, 1, false},
     {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true},
     {"qwen-image-21", "Qwen-Image-2.1", published_qwenimage21, {qwen3_8b}, vae_qwenimage21, 1024, 1024, 0, 50, 0, true},
     {"krea-2-turbo", "Krea 2 Turbo", published_krea2, {qwen3_4b}, vae_wan, 1024, 1024, 0, 8, 1, true},

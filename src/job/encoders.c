@@ -48,6 +48,11 @@ DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
+DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {
+    uint32_t unit = encoder->chat ? encoder->chat->unit : 0, rows = unit ? (tokens + unit - 1) / unit * unit : tokens;
+    return rows > tokens && rows > encoder->tokens ? encoder->tokens : rows;
+}
+
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
     static const diti_encoder_traits none = DITI_ZERO;
     return encoder->self ? encoder->type->traits(encoder->self) : &none;

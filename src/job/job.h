@@ -555,6 +555,8 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+/* Rows that a prompt of so many tokens has, with the padding that is part of its text (diti_chat.unit). */
+DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens);
 /* The encoder makes no text, but what the encoder behind it reads. */
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);

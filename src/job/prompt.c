@@ -244,6 +244,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->batch = fixed ? prompts : prompts + 1;
     use->tokens = text->picture_count ? diti_encoder_room(encoder) : encoder->tokens;
     use->picture_count = text->picture_count;
+    use->padding = encoder->chat && encoder->chat->unit ? 1 : 0;
     memcpy(use->pictures, text->pictures, sizeof use->pictures);
     use->rows = fixed ? prompts * encoder->tokens
                       : text->encoded_rows + prompts * diti_encoder_dropped(encoder, text->picture_count > 0);

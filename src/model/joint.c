@@ -5,14 +5,17 @@
 /* ---- loading ---- */
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
-                                        bool swapped) {
+                                        bool swapped, bool bias) {
     uint32_t i, own = swapped ? DITI_NAMES_DIFFUSERS : DITI_NAMES_ORIGINAL;
     memset(out, 0, sizeof *out);
     out->count = 2;
     for (i = 0; i < 2; i++) {
         uint32_t half = swapped ? 1 - i : i;
         loader->names = own;
-        diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        if (bias)
+            diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        else
+            diti_load_bare_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
         loader->names = 0;
         diti_loader_alias(loader, &out->layers[i].weight, 0, width, name, (1 - half) * width, 2 * width,
                           DITI_NAMES_ALL - own);

@@ -132,7 +132,9 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
     golden_pipe_close(&p);
 }
 
-static inline void golden_run_calls(golden *g, const golden_folder *folder) {
+typedef void golden_one_call(golden *g, const golden_folder *folder, const char *name, const diti_json *call);
+
+static inline void golden_each_call(golden *g, const golden_folder *folder, golden_one_call *one) {
     const char *at = folder->readme;
     while ((at = strstr(at, "\ncall ")) != NULL) {
         const char *colon = strchr(at, ':'), *end = colon ? strchr(colon, '\n') : NULL;
@@ -145,8 +147,12 @@ static inline void golden_run_calls(golden *g, const golden_folder *folder) {
         if (golden_require(
                 g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) == DIT_OK,
                 "the arguments of call %s are JSON", name))
-            golden_calls_one(g, folder, name, call);
+            one(g, folder, name, call);
         diti_json_free(&g->env, call);
     }
+}
+
+static inline void golden_run_calls(golden *g, const golden_folder *folder) {
+    golden_each_call(g, folder, golden_calls_one);
 }
 #endif
