@@ -49,7 +49,8 @@ DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
 }
 
 DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {
-    uint32_t unit = encoder->chat ? encoder->chat->unit : 0, rows = unit ? (tokens + unit - 1) / unit * unit : tokens;
+    uint32_t unit = encoder->chat ? encoder->chat->unit : 0, rows = tokens + encoder->padding;
+    if (unit) rows = (rows + unit - 1) / unit * unit;
     return rows > tokens && rows > encoder->tokens ? encoder->tokens : rows;
 }
 
@@ -189,6 +190,7 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     diti_text_shape *text;
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
+    encoder->padding = model->transformer ? model->transformer->traits.padding_rows : 0;
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
     encoder->tokens = text->tokens - encoder->row;

@@ -109,6 +109,8 @@ typedef struct diti_model_traits {
     float default_fps;       /* frames of a second at which clips are shown */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
+    uint32_t padding_rows;   /* so many rows of padding behind each prompt are part of its text, which the encoder makes
+                                without attending them; such prompts are not lower-cased */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
@@ -866,10 +868,28 @@ typedef struct diti_single_block {
     diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
     diti_sublayer attention, feed;
 } diti_single_block;
+/* Names of the original code base for parts of blocks that FLUX.1 and Chroma share. Rows of a fused matrix are q, k, v,
+   then, of a single block, the feed-forward's: matrices of their own in diffusers. */
+#define DITI_DOUBLE_KEYS                                                                                               \
+    {"attn.qkv", "img_attn.qkv"}, {"attn.added_qkv", "txt_attn.qkv"},                                                  \
+        {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},                                                      \
+        {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},                                                        \
+        {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},                                                \
+        {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"}, {"attn.to_out.0", "img_attn.proj"},              \
+        {"attn.to_add_out", "txt_attn.proj"}, {"ff.net.0.proj", "img_mlp.0"}, {"ff.net.2", "img_mlp.2"},               \
+        {"ff_context.net.0.proj", "txt_mlp.0"}, {                                                                      \
+        "ff_context.net.2", "txt_mlp.2"                                                                                \
+    }
+#define DITI_SINGLE_KEYS                                                                                               \
+    {"qkv_mlp", "linear1"}, {"attn.norm_q.weight", "norm.query_norm.scale"},                                           \
+        {"attn.norm_k.weight", "norm.key_norm.scale"}, {                                                               \
+        "proj_out", "linear2"                                                                                          \
+    }
+/* modulated: the block has layers of modulation; else its modulation comes from elsewhere. */
 DIT_INTERNAL DITI_UNUSED void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim);
+                                                     uint32_t width, uint32_t head_dim, bool modulated);
 DIT_INTERNAL DITI_UNUSED void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim);
+                                                     uint32_t width, uint32_t head_dim, bool modulated);
 /* A block's modulation for each row of active: F32 [rows, 12D] of double blocks, [rows, 3D] of single ones. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
                                                             const diti_double_block *doubles,

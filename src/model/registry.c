@@ -15,6 +15,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
 DIT_INTERNAL const diti_family *diti_flux3_family(void);
+DIT_INTERNAL const diti_family *diti_chroma_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
@@ -49,6 +50,11 @@ static const diti_family_row diti_families[] = {
     {diti_flux_family, "FLUX.1", NULL},
 #else
     {NULL, "FLUX.1", "DIT_NO_FLUX"},
+#endif
+#ifndef DIT_NO_CHROMA
+    {diti_chroma_family, "Chroma", NULL},
+#else
+    {NULL, "Chroma", "DIT_NO_CHROMA"},
 #endif
 #ifndef DIT_NO_SD3
     {diti_sd3_family, "SD3", NULL},

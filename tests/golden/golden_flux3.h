@@ -171,48 +171,15 @@ static inline bool golden_run_flux3_case(golden *g, const golden_folder *folder,
 
 static const char golden_flux3_base[] = "{\"_class_name\": \"Flux3Transformer2DModel\", \"flow_map\": false}";
 
-typedef struct golden_flux3_source {
-    const char *path;
-    bool base;
-    char file[1024];
-} golden_flux3_source;
-
-static inline dit_result golden_flux3_open(const char *member, dit_source *out, void *user) {
-    golden_flux3_source *source = (golden_flux3_source *)user;
-    const char *folder = source->path;
-    if (!strncmp(member, "text_encoder/", 13) || !strncmp(member, "tokenizer/", 10))
-        folder = "tests/fixtures/pipe_krea2";
-    if (!strncmp(member, "vae/", 4)) folder = "tests/fixtures/pipe_flux2_klein";
-    if (!golden_has(folder, member)) return DIT_ERROR_IO;
-    if (source->base && !strcmp(member, "transformer/config.json")) {
-        out->data = golden_flux3_base;
-        out->size = sizeof golden_flux3_base - 1;
-        return DIT_OK;
-    }
-    golden_join(source->file, sizeof source->file, folder, member);
-    out->path = source->file;
-    return DIT_OK;
-}
-
 static inline void golden_flux3_call(golden *g, const golden_folder *folder, const char *name, const diti_json *call) {
-    golden_flux3_source source = DITI_ZERO;
-    golden_pipe p = DITI_ZERO;
-    dit_model_desc desc = DITI_ZERO;
-    char noise[64], latents[64], image[64];
-    source.path = folder->path;
-    source.base = diti_equal(name, "base");
-    desc.source.open = golden_flux3_open;
-    desc.source.user = &source;
-    diti_format(noise, sizeof noise, "%s.in.latents", name);
-    diti_format(latents, sizeof latents, "%s.step%u.latents", name,
-                (unsigned)diti_json_number(call, "num_inference_steps", 1) - 1);
-    diti_format(image, sizeof image, "%s.out.image01", name);
-    if (golden_pipe_load(&p, g, folder, &desc)) {
-        p.reference_count = golden_calls_references(&p, name);
-        golden_pipe_call(&p, call, noise, latents, diti_checkpoint_find(folder->golden, image) ? image : NULL);
-        while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
-    }
-    golden_pipe_close(&p);
+    static const char *const parts[][2] = {{"text_encoder/", "tests/fixtures/pipe_krea2"},
+                                           {"tokenizer/", "tests/fixtures/pipe_krea2"},
+                                           {"vae/", "tests/fixtures/pipe_flux2_klein"}};
+    golden_beside source = DITI_ZERO;
+    source.parts = parts;
+    source.count = DITI_COUNT(parts);
+    if (diti_equal(name, "base")) source.config = golden_flux3_base;
+    golden_beside_call(g, folder, name, call, &source);
 }
 
 /* Full sweeps: the picture that is made after others, on several devices. */

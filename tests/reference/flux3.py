@@ -100,23 +100,21 @@ def call(name, model, references, **arguments):
         return out
     scheduler.step = stepped
     prompts = {key: arguments[key] for key in ("prompt", "negative_prompt") if key in arguments}
-    image = pipe(**prompts, **more, height=48, width=64, latents=latents.clone(), num_inference_steps=steps, text_encoder_out_layers=TAPS, output_type="pt", output="images")
+    pipe(**prompts, **more, height=48, width=64, latents=latents.clone(), num_inference_steps=steps, text_encoder_out_layers=TAPS, output_type="pt", output="latents")
     golden[f"{name}.in.latents"] = latents
     golden[f"{name}.step{steps - 1}.latents"] = kept["last"]
-    if name == "edit2":
-        golden[f"{name}.out.image01"] = image.half()
     for i, reference in enumerate(references):
         golden[f"{name}.image{i}_u8"] = torch.from_numpy(np.array(reference))
     lines.append(f"call {name}: " + json.dumps(dict(arguments, width=64, height=48)))
 
 
 def picture(width, height):
-    return Image.fromarray(np.random.default_rng(height).integers(0, 256, (height, width, 3), dtype=np.uint8))
+    return Image.fromarray(np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
 call("base", base, [], prompt=PROMPT, negative_prompt=NEGATIVE, num_inference_steps=2)
 call("distilled", flow, [], prompt=PROMPT, num_inference_steps=3)
-call("edit2", flow, [picture(70, 64), picture(64, 80)], prompt=PROMPT, num_inference_steps=2)
+call("edit2", flow, [picture(70, 64), picture(64, 64)], prompt=PROMPT, num_inference_steps=2)
 
 os.makedirs(f"{OUT}/transformer", exist_ok=True)
 save_file({name: value.bfloat16().contiguous() for name, value in flow.state_dict().items()}, f"{OUT}/transformer/diffusion_pytorch_model.safetensors")
