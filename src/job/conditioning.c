@@ -194,7 +194,7 @@ static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, co
     diti_text_use use = DITI_ZERO;
     diti_prompts prompts = DITI_ZERO;
     diti_plan *plan = NULL;
-    uint32_t length = tokens->lengths[0] - model->encoders[0].dropped,
+    uint32_t length = diti_encoder_rows(&model->encoders[0], tokens->lengths[0]) - model->encoders[0].dropped,
              encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
     dit_result result;
     use.branches = 1;
@@ -235,7 +235,8 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     for (i = 0; i < DITI_TEXTS; i++) lengths[i] = model->texts[i].tokens;
     for (i = 0; i < DITI_ENCODERS && (!model->fixed_text || diti_encoders_mask(model)); i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        if (encoder->tokens) lengths[encoder->text] = tokens[i].lengths[0] - encoder->dropped;
+        if (encoder->tokens)
+            lengths[encoder->text] = diti_encoder_rows(encoder, tokens[i].lengths[0]) - encoder->dropped;
     }
 }
 

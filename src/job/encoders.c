@@ -48,6 +48,12 @@ DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
 }
 
+DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {
+    uint32_t unit = encoder->chat ? encoder->chat->unit : 0, rows = tokens + encoder->padding;
+    if (unit) rows = (rows + unit - 1) / unit * unit;
+    return rows > tokens && rows > encoder->tokens ? encoder->tokens : rows;
+}
+
 DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
     static const diti_encoder_traits none = DITI_ZERO;
     return encoder->self ? encoder->type->traits(encoder->self) : &none;
@@ -184,6 +190,7 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     diti_text_shape *text;
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens && !sees ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
+    encoder->padding = model->transformer ? model->transformer->traits.padding_rows : 0;
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
     if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
     encoder->tokens = text->tokens - encoder->row;

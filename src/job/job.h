@@ -64,6 +64,7 @@ typedef struct diti_encoder {
     diti_taps taps;                /* states of a decoder that are wanted */
     uint32_t limit;                /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;               /* most rows that the encoder makes of a prompt */
+    uint32_t padding;              /* rows of padding behind each prompt that are part of the text */
     uint32_t dropped;              /* rows in front of each prompt that are no part of the text */
     uint32_t picture_dropped;      /* rows of picture_chat that are none */
     uint32_t picture_tokens;       /* most tokens of a picture, with the text around it */
@@ -556,6 +557,9 @@ DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encode
 /* All zeros where the model lacks it. */
 /* Rows in front of a prompt that are no part of the text, without or with pictures, and the most rows of either. */
 DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool shown);
+/* Rows that a prompt of so many tokens has, with the padding that is part of its text (diti_chat.unit, or
+   diti_model_traits.padding_rows). */
+DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens);
 /* The encoder makes no text, but what the encoder behind it reads. */
 DIT_INTERNAL bool diti_encoder_feeds(const dit_model *model, const diti_encoder *encoder);
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder);

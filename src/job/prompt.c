@@ -126,7 +126,8 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
     char *clean = NULL;
     uint32_t i;
     if (!prompt) prompt = "";
-    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model))
+    if (!model->fixed_text && (!chat || chat->rules & DITI_CHAT_LOWERS) && !diti_prompts_read_padding(model) &&
+        !model->encoders[0].padding)
         result = diti_prompt_clean(env, prompt, &clean, err);
     for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
         const diti_encoder *encoder = &model->encoders[i];
@@ -244,6 +245,7 @@ static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph
     use->batch = fixed ? prompts : prompts + 1;
     use->tokens = text->picture_count ? diti_encoder_room(encoder) : encoder->tokens;
     use->picture_count = text->picture_count;
+    use->padding = encoder->chat && encoder->chat->unit ? 1 : 0;
     memcpy(use->pictures, text->pictures, sizeof use->pictures);
     use->rows = fixed ? prompts * encoder->tokens
                       : text->encoded_rows + prompts * diti_encoder_dropped(encoder, text->picture_count > 0);

@@ -49,16 +49,21 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
     }
 }
 
-DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
-                                   float *cosines, float *sines) {
+DIT_INTERNAL void diti_rotate_parts(const uint32_t *axes, uint32_t count, double theta, double part,
+                                    const int32_t *position, float *cosines, float *sines) {
     uint32_t axis, i, at = 0;
     for (axis = 0; axis < count; axis++) {
         for (i = 0; i < axes[axis] / 2; i++, at++) {
-            double angle = position[axis] * pow(theta, -2.0 * i / axes[axis]);
+            double angle = part * position[axis] * pow(theta, -2.0 * i / axes[axis]);
             cosines[at] = (float)cos(angle);
             sines[at] = (float)sin(angle);
         }
     }
+}
+
+DIT_INTERNAL void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta, const int32_t *position,
+                                   float *cosines, float *sines) {
+    diti_rotate_parts(axes, count, theta, 1, position, cosines, sines);
 }
 
 DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
@@ -257,4 +262,11 @@ DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
     uint32_t first = at->first - at->patch_first;
     if (first >= at->patch_lead) return 0;
     return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
+}
+
+DIT_INTERNAL uint32_t diti_token_range_behind(const diti_denoise *denoise) {
+    const diti_token_range *at = &denoise->token_range;
+    uint32_t end = at->first_text + at->text, first = at->all_text - denoise->behind_text;
+    if (!denoise->behind_text || end <= first) return 0;
+    return end - first < at->text ? end - first : at->text;
 }

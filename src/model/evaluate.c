@@ -26,7 +26,7 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
     token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
-    token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
+    token_range->all_text = transformer->traits.joint ? denoise->text_tokens + denoise->behind_text : 0;
     token_range->patch_lead = number ? 0 : denoise->lead;
     token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
     token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
@@ -171,12 +171,10 @@ DIT_INTERNAL uint32_t diti_reference_tokens(const diti_pass *p) {
     return tokens;
 }
 
-DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
-    diti_denoise *denoise = p->denoise;
+DIT_INTERNAL diti_tensor diti_reference_rows(const diti_pass *p, const diti_layer *layer) {
+    const diti_denoise *denoise = p->denoise;
     uint32_t row = 0, i;
-    denoise->lead = diti_reference_tokens(p);
-    if (!denoise->lead || diti_graph_failed(p->graph)) return;
-    denoise->lead_rows = diti_tensor_new(p->graph, DITI_F32, denoise->lead, p->width, "references");
+    diti_tensor rows = diti_tensor_new(p->graph, DITI_F32, diti_reference_tokens(p), p->width, "references");
     for (i = 0; i < denoise->reference_count; i++) {
         const diti_reference_latent *from = &denoise->references[i];
         diti_patches patches = DITI_ZERO;
@@ -189,9 +187,15 @@ DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *laye
         patches.channels_last = p->model->traits.channels_last;
         tokens = diti_patches_tokens(&patches);
         diti_layer_f32(p->graph, diti_patchify(p->graph, from->planes, &patches, 0), layer, DITI_ACTIVATION_NONE,
-                       diti_tensor_view(p->graph, denoise->lead_rows, row, tokens, 0, p->width), "reference");
+                       diti_tensor_view(p->graph, rows, row, tokens, 0, p->width), "reference");
         row += tokens;
     }
+    return rows;
+}
+
+DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *layer) {
+    p->denoise->lead = diti_reference_tokens(p);
+    if (p->denoise->lead) p->denoise->lead_rows = diti_reference_rows(p, layer);
 }
 
 DIT_INTERNAL uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row, uint32_t *y,

@@ -39,25 +39,11 @@ static const char *const diti_flux_keys[][2] = {
 static const char *const diti_flux_double_keys[][2] = {
     {"norm1.linear", "img_mod.lin"},
     {"norm1_context.linear", "txt_mod.lin"},
-    {"attn.qkv", "img_attn.qkv"}, /* rows q, k, v; three matrices in diffusers */
-    {"attn.added_qkv", "txt_attn.qkv"},
-    {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},
-    {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},
-    {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},
-    {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"},
-    {"attn.to_out.0", "img_attn.proj"},
-    {"attn.to_add_out", "txt_attn.proj"},
-    {"ff.net.0.proj", "img_mlp.0"},
-    {"ff.net.2", "img_mlp.2"},
-    {"ff_context.net.0.proj", "txt_mlp.0"},
-    {"ff_context.net.2", "txt_mlp.2"},
+    DITI_DOUBLE_KEYS,
 };
 static const char *const diti_flux_single_keys[][2] = {
     {"norm.linear", "modulation.lin"},
-    {"qkv_mlp", "linear1"}, /* rows q, k, v, then the feed-forward's; four matrices in diffusers */
-    {"attn.norm_q.weight", "norm.query_norm.scale"},
-    {"attn.norm_k.weight", "norm.key_norm.scale"},
-    {"proj_out", "linear2"},
+    DITI_SINGLE_KEYS,
 };
 
 static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
@@ -195,14 +181,14 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
         diti_load_embedder(loader, &model->guidance, width, width, 256, "time_text_embed.guidance_embedder");
     diti_load_embedder(loader, &model->pooled, width, width, config->pooled, "time_text_embed.text_embedder");
     for (i = 0; i < config->doubles; i++)
-        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim);
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, true);
     for (i = 0; i < config->singles; i++)
-        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim);
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, true);
     if (config->control) {
         diti_flux_load_control(loader, model);
         return;
     }
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

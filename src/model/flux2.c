@@ -221,7 +221,6 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
                                              "double_stream_modulation_img.linear", "single_stream_modulation.linear"};
     const diti_flux2_config *config = &model->config;
     uint32_t i, width = config->width;
-    bool original = loader->rename != NULL;
     diti_load_bare(loader, &model->patch, width, config->channels, "x_embedder");
     diti_load_bare(loader, &model->text, width, config->text, "context_embedder");
     diti_flux2_load_embedder(loader, &model->time, width, "time_guidance_embed.timestep_embedder");
@@ -231,15 +230,7 @@ static void diti_flux2_load_weights(diti_loader *loader, diti_flux2 *model) {
         diti_load_bare(loader, &model->modulation[i], (i < 2 ? 6 : 3) * width, width, modulation[i]);
     for (i = 0; i < config->doubles; i++) diti_flux2_load_double(loader, &model->doubles[i], config, i);
     for (i = 0; i < config->singles; i++) diti_flux2_load_single(loader, &model->singles[i], config, i);
-    model->final_modulation.count = 2;
-    for (i = 0; i < 2; i++) { /* the original has shift first */
-        loader->names = original ? DITI_NAMES_ORIGINAL : DITI_NAMES_DIFFUSERS;
-        diti_load_bare_rows(loader, &model->final_modulation.layers[i], (original ? i : 1 - i) * width, width,
-                            2 * width, width, "norm_out.linear");
-        diti_loader_alias(loader, &model->final_modulation.layers[i].weight, 0, width, "norm_out.linear",
-                          (original ? 1 - i : i) * width, 2 * width, DITI_NAMES_ALL - loader->names);
-        loader->names = 0;
-    }
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, false);
     diti_load_bare(loader, &model->proj_out, config->channels, width, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

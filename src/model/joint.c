@@ -5,14 +5,17 @@
 /* ---- loading ---- */
 
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
-                                        bool swapped) {
+                                        bool swapped, bool bias) {
     uint32_t i, own = swapped ? DITI_NAMES_DIFFUSERS : DITI_NAMES_ORIGINAL;
     memset(out, 0, sizeof *out);
     out->count = 2;
     for (i = 0; i < 2; i++) {
         uint32_t half = swapped ? 1 - i : i;
         loader->names = own;
-        diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        if (bias)
+            diti_load_layer_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
+        else
+            diti_load_bare_rows(loader, &out->layers[i], half * width, width, 2 * width, width, name);
         loader->names = 0;
         diti_loader_alias(loader, &out->layers[i].weight, 0, width, name, (1 - half) * width, 2 * width,
                           DITI_NAMES_ALL - own);
@@ -238,7 +241,7 @@ DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, d
 /* ---- FLUX's blocks, which HunyuanVideo has, too ---- */
 
 DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index, uint32_t width,
-                                         uint32_t head_dim) {
+                                         uint32_t head_dim, bool modulated) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
     static const diti_fused qkv[DITI_JOINT_STREAMS] = {
@@ -248,7 +251,7 @@ DIT_INTERNAL void diti_double_block_load(diti_loader *loader, diti_double_block 
         {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
         {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    if (modulated) diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
     diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     diti_load_vectors(loader, &block->norms, norms, 4, head_dim);
     diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
@@ -291,11 +294,11 @@ static void diti_single_block_alias(diti_loader *loader, const diti_single_block
 
 /* Original files have q, k, v and the feed-forward's first layer in one matrix. */
 DIT_INTERNAL void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index, uint32_t width,
-                                         uint32_t head_dim) {
+                                         uint32_t head_dim, bool modulated) {
     static const char *const norms[] = {"attn.norm_q.weight", "attn.norm_k.weight"};
     static const char *const qkv[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
     diti_loader_scope(loader, "single_transformer_blocks.%u.", (unsigned)index);
-    diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
+    if (modulated) diti_load_layer(loader, &block->modulation, 3 * width, width, 1, "norm.linear");
     if (loader->rename) {
         memset(&block->qkv, 0, sizeof block->qkv);
         block->qkv.count = 1;

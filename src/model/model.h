@@ -109,6 +109,8 @@ typedef struct diti_model_traits {
     float default_fps;       /* frames of a second at which clips are shown */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
+    uint32_t padding_rows;   /* so many rows of padding behind each prompt are part of its text, which the encoder makes
+                                without attending them; such prompts are not lower-cased */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
@@ -263,7 +265,9 @@ typedef struct diti_denoise {
     uint32_t control_mode; /* kind of picture, of a net with several; read by write_inputs */
     uint32_t lead; /* rows of every image in front of its tokens, which a family's prepare adds: the filling of a last
                       group of tokens, tokens of pictures that are referred to */
-    diti_tensor lead_rows;        /* F32 [lead, D]: what the residual stream begins with there; set by embed */
+    diti_tensor lead_rows; /* F32 [lead, D]: what the residual stream begins with there; set by embed */
+    uint32_t behind_text; /* rows behind each prompt's text_tokens that a family's prepare counts to the text: tokens of
+                             pictures that are referred to, which attend as text does */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
@@ -296,8 +300,8 @@ typedef struct diti_modulation {
     diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
-    diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO; 0: they
-                         have the image's */
+    diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO, or, with
+                         DITI_STREAMS_SHARED, of diti_denoise.behind_text; 0: they have the image's, or the text's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
@@ -472,6 +476,9 @@ DIT_INTERNAL void diti_rotation_rows(uint32_t count, double divide, bool whole, 
    position[a] * theta^(-2 i / axes[a]), those of all axes in a row, in float64. */
 DIT_INTERNAL DITI_UNUSED void diti_rotate_axes(const uint32_t *axes, uint32_t count, double theta,
                                                const int32_t *position, float *cosines, float *sines);
+/* Positions are counted in parts of one: a half. */
+DIT_INTERNAL DITI_UNUSED void diti_rotate_parts(const uint32_t *axes, uint32_t count, double theta, double part,
+                                                const int32_t *position, float *cosines, float *sines);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -723,6 +730,8 @@ DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
+/* How many of an item's text rows at hand are diti_denoise.behind_text's. */
+DIT_INTERNAL uint32_t diti_token_range_behind(const diti_denoise *denoise);
 /* How many of an image's rows at hand stand in front of its tokens. */
 DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
@@ -733,8 +742,10 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
 
 /* Patches of a control net's picture, [tokens, C * p * p]. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_control_patches(const diti_pass *p);
-/* Tokens of all references, and, in prepare, these as rows that lead each image's: their patches through layer. */
+/* Tokens of all references, and, in prepare, their patches through layer, F32 [tokens, D], as such, and as rows that
+   lead each image's. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
+DIT_INTERNAL DITI_UNUSED diti_tensor diti_reference_rows(const diti_pass *p, const diti_layer *layer);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
 /* The reference that leading row belongs to, and its place there. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
@@ -805,7 +816,7 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
                                        diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
-                                        bool swapped);
+                                        bool swapped, bool bias);
 /* Matrices that text and image both have, by names of either (diti_load_fused). */
 DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
@@ -860,10 +871,28 @@ typedef struct diti_single_block {
     diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
     diti_sublayer attention, feed;
 } diti_single_block;
+/* Names of the original code base for parts of blocks that FLUX.1 and Chroma share. Rows of a fused matrix are q, k, v,
+   then, of a single block, the feed-forward's: matrices of their own in diffusers. */
+#define DITI_DOUBLE_KEYS                                                                                               \
+    {"attn.qkv", "img_attn.qkv"}, {"attn.added_qkv", "txt_attn.qkv"},                                                  \
+        {"attn.norm_q.weight", "img_attn.norm.query_norm.scale"},                                                      \
+        {"attn.norm_k.weight", "img_attn.norm.key_norm.scale"},                                                        \
+        {"attn.norm_added_q.weight", "txt_attn.norm.query_norm.scale"},                                                \
+        {"attn.norm_added_k.weight", "txt_attn.norm.key_norm.scale"}, {"attn.to_out.0", "img_attn.proj"},              \
+        {"attn.to_add_out", "txt_attn.proj"}, {"ff.net.0.proj", "img_mlp.0"}, {"ff.net.2", "img_mlp.2"},               \
+        {"ff_context.net.0.proj", "txt_mlp.0"}, {                                                                      \
+        "ff_context.net.2", "txt_mlp.2"                                                                                \
+    }
+#define DITI_SINGLE_KEYS                                                                                               \
+    {"qkv_mlp", "linear1"}, {"attn.norm_q.weight", "norm.query_norm.scale"},                                           \
+        {"attn.norm_k.weight", "norm.key_norm.scale"}, {                                                               \
+        "proj_out", "linear2"                                                                                          \
+    }
+/* modulated: the block has layers of modulation; else its modulation comes from elsewhere. */
 DIT_INTERNAL DITI_UNUSED void diti_double_block_load(diti_loader *loader, diti_double_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim);
+                                                     uint32_t width, uint32_t head_dim, bool modulated);
 DIT_INTERNAL DITI_UNUSED void diti_single_block_load(diti_loader *loader, diti_single_block *block, uint32_t index,
-                                                     uint32_t width, uint32_t head_dim);
+                                                     uint32_t width, uint32_t head_dim, bool modulated);
 /* A block's modulation for each row of active: F32 [rows, 12D] of double blocks, [rows, 3D] of single ones. */
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor active,
                                                             const diti_double_block *doubles,

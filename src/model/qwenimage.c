@@ -117,7 +117,7 @@ static void diti_qwenimage_load_weights(diti_loader *loader, diti_qwenimage *mod
     diti_load_layer(loader, &model->text, width, config->text, 1, "txt_in");
     diti_load_embedder(loader, &model->time, width, width, 256, "time_text_embed.timestep_embedder");
     for (i = 0; i < config->blocks; i++) diti_qwenimage_load_block(loader, &model->blocks[i], config, i);
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", true, true);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

@@ -14,6 +14,8 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void);
 DIT_INTERNAL const diti_family *diti_wan_family(void);
 DIT_INTERNAL const diti_family *diti_zimage_family(void);
 DIT_INTERNAL const diti_family *diti_flux2_family(void);
+DIT_INTERNAL const diti_family *diti_flux3_family(void);
+DIT_INTERNAL const diti_family *diti_chroma_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage_family(void);
 DIT_INTERNAL const diti_family *diti_qwenimage21_family(void);
 DIT_INTERNAL const diti_family *diti_lumina2_family(void);
@@ -48,6 +50,11 @@ static const diti_family_row diti_families[] = {
     {diti_flux_family, "FLUX.1", NULL},
 #else
     {NULL, "FLUX.1", "DIT_NO_FLUX"},
+#endif
+#ifndef DIT_NO_CHROMA
+    {diti_chroma_family, "Chroma", NULL},
+#else
+    {NULL, "Chroma", "DIT_NO_CHROMA"},
 #endif
 #ifndef DIT_NO_SD3
     {diti_sd3_family, "SD3", NULL},
@@ -99,6 +106,11 @@ static const diti_family_row diti_families[] = {
     {diti_flux2_family, "FLUX.2", NULL},
 #else
     {NULL, "FLUX.2", "DIT_NO_FLUX2"},
+#endif
+#ifndef DIT_NO_FLUX3
+    {diti_flux3_family, "FLUX.3", NULL},
+#else
+    {NULL, "FLUX.3", "DIT_NO_FLUX3"},
 #endif
 #ifndef DIT_NO_QWENIMAGE
     {diti_qwenimage_family, "Qwen-Image", NULL},

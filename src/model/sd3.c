@@ -200,7 +200,7 @@ static void diti_sd3_load_modulation(diti_loader *loader, diti_fused_linear_pair
     static const char *const text[] = {"norm1_context.linear"}, *const image[] = {"norm1.linear"};
     diti_load_fused_linear(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
     if (last)
-        diti_load_shift_scale(loader, &out->streams[DITI_JOINT_TEXT], width, text[0], loader->rename == NULL);
+        diti_load_shift_scale(loader, &out->streams[DITI_JOINT_TEXT], width, text[0], loader->rename == NULL, true);
     else
         diti_load_fused_linear(loader, &out->streams[DITI_JOINT_TEXT], text, 1, 6 * width, width, true);
 }
@@ -287,7 +287,7 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
         diti_sd3_load_control(loader, model);
         return;
     }
-    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
+    diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL, true);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }

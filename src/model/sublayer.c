@@ -207,9 +207,14 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     return reader;
 }
 
-/* Rows in front of the image's tokens that have a modulation of their own. */
-static uint32_t diti_modulation_lead(const diti_pass *p, const diti_sublayer *sublayer) {
-    return p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO ? diti_token_range_lead(p->denoise) : 0;
+/* The rows of an item that have a modulation of their own: in front of the image's tokens, or behind the text. */
+static diti_rows diti_modulation_lead(const diti_pass *p, const diti_sublayer *sublayer) {
+    diti_rows rows = diti_pass_rows(p, DITI_JOINT_IMAGE);
+    rows.count = 0;
+    if (p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO) rows.count = diti_token_range_lead(p->denoise);
+    if (p->modulation.lead && sublayer->streams == DITI_STREAMS_SHARED)
+        rows.first -= rows.count = diti_token_range_behind(p->denoise);
+    return rows;
 }
 
 static diti_tensor diti_modulation_lead_at(const diti_pass *p, diti_modulator which) {
@@ -222,21 +227,23 @@ DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, d
     desc->rms = sublayer->rms;
     desc->weight = sublayer->norm ? &sublayer->norm->weight : desc->weight;
     desc->bias = sublayer->norm ? &sublayer->norm->bias : desc->bias;
-    desc->reader = diti_modulation_lead(p, sublayer) ? NULL : diti_sublayer_reader(p, sublayer);
+    desc->reader = diti_modulation_lead(p, sublayer).count ? NULL : diti_sublayer_reader(p, sublayer);
     desc->name = sublayer->norm_name;
     return diti_norm(p->graph, x, desc);
 }
 
-/* The leading rows of all items again, with their own shift and scale. */
+/* Such rows of all items again, with their own shift and scale. */
 static void diti_modulate_lead(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                const diti_sublayer *sublayer, diti_tensor h) {
-    uint32_t i, lead = diti_modulation_lead(p, sublayer), rows = p->text + p->image;
-    for (i = 0; i < p->items && lead && !diti_graph_failed(p->graph); i++) {
+    diti_rows lead = diti_modulation_lead(p, sublayer);
+    uint32_t i;
+    for (i = 0; i < p->items && lead.count && !diti_graph_failed(p->graph); i++) {
+        uint32_t row = i * lead.of + lead.first;
         diti_norm_desc desc = DITI_ZERO;
         desc.shift = diti_modulation_lead_at(p, shift);
         desc.scale = diti_modulation_lead_at(p, scale);
-        desc.out = diti_tensor_view(p->graph, h, i * rows + p->text, lead, 0, p->width);
-        diti_sublayer_norm(p, diti_tensor_view(p->graph, x, i * rows + p->text, lead, 0, p->width), &desc, sublayer);
+        desc.out = diti_tensor_view(p->graph, h, row, lead.count, 0, p->width);
+        diti_sublayer_norm(p, diti_tensor_view(p->graph, x, row, lead.count, 0, p->width), &desc, sublayer);
     }
 }
 
@@ -743,16 +750,16 @@ static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modula
     diti_column_shard_sum(p, x);
 }
 
-/* The leading rows of all items, with their own gate. */
+/* Rows with a modulation of their own, with their gate. */
 static void diti_sublayer_add_lead(const diti_pass *p, diti_tensor x, diti_modulator gate,
-                                   const diti_sublayer *sublayer, diti_tensor h, uint32_t lead) {
+                                   const diti_sublayer *sublayer, diti_tensor h, const diti_layer *out,
+                                   diti_rows lead) {
     diti_linear_desc desc = DITI_ZERO;
     desc.gate = diti_modulation_lead_at(p, gate);
-    desc.rows = diti_pass_rows(p, DITI_JOINT_IMAGE);
-    desc.rows.count = lead;
+    desc.rows = lead;
     desc.out = x;
     desc.name = sublayer->out_name;
-    diti_column_shard_add(p, h, &sublayer->out[DITI_JOINT_IMAGE], sublayer, &desc);
+    diti_column_shard_add(p, h, out, sublayer, &desc);
 }
 
 static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
@@ -760,9 +767,9 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
     uint32_t layers = sublayer->streams == DITI_STREAMS_SHARED ? 1 : DITI_JOINT_STREAMS;
-    uint32_t lead = diti_modulation_lead(p, sublayer);
+    diti_rows lead = diti_modulation_lead(p, sublayer);
     if (diti_reader_agrees(sublayer->out, layers, &reader)) h = diti_column_shard_input(p, h, reader);
-    if (lead) diti_sublayer_add_lead(p, x, gate, sublayer, h, lead);
+    if (lead.count) diti_sublayer_add_lead(p, x, gate, sublayer, h, &sublayer->out[layers - 1], lead);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
@@ -770,9 +777,9 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         desc.gate = diti_modulation_at(p, i, gate);
         desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
-        if (i == DITI_JOINT_IMAGE) {
-            desc.rows.first += lead;
-            desc.rows.count -= lead;
+        if (lead.first >= desc.rows.first && lead.first < desc.rows.first + desc.rows.count) {
+            desc.rows.count -= lead.count;
+            if (i == DITI_JOINT_IMAGE) desc.rows.first += lead.count;
         }
         desc.out = x;
         desc.name = sublayer->out_name;

@@ -445,6 +445,8 @@ static dit_result diti_decoder_write_angles(const diti_decoder *decoder, diti_pl
     for (item = 0; item < use->batch && result >= 0; item++) {
         const uint32_t *place = items + (size_t)item * DITI_ITEM_WORDS;
         diti_decoder_places(decoder, use, ids ? ids + place[0] : NULL, place[1], places);
+        for (row = place[3]; row < place[1] && use->padding; row++)
+            places[row].at[0] = places[row].at[1] = places[row].at[2] = use->padding;
         for (row = 0; row < place[1]; row++)
             diti_decoder_angles(decoder, &places[row], cosines + (size_t)(place[0] + row) * half,
                                 cosines + count + (size_t)(place[0] + row) * half);

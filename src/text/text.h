@@ -39,11 +39,14 @@ typedef struct diti_chat {
     bool padded;                /* padding up to `tokens` is part of the text, too */
     uint32_t rules;             /* any of the enum above */
     diti_taps taps;
+    uint32_t
+        unit; /* not 0: padding up to a multiple of so many tokens is part of the text, too, and stands at place 1 */
 } diti_chat;
 typedef enum diti_chat_model {
     DITI_CHAT_PLAIN, /* the prompt alone, the last state */
     DITI_CHAT_ZIMAGE,
     DITI_CHAT_FLUX2_KLEIN,
+    DITI_CHAT_FLUX3,
     DITI_CHAT_QWEN_IMAGE,
     DITI_CHAT_QWEN_IMAGE_EDIT, /* the first one; those that follow take several pictures */
     DITI_CHAT_QWEN_IMAGE_EDIT_PLUS,
@@ -101,6 +104,7 @@ typedef struct diti_encoder_use {
     bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
     diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
+    uint32_t padding; /* decoders: the place at which all padding stands; 0: it goes on where the text ends */
     diti_tensor deep[DITI_VISION_DEEP];      /* set by encoding: what is added to pictures' rows behind layer k */
     diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
     diti_tensor source, source_items; /* a conditioner: states of the encoder before it, F32 [batch * source_tokens,

@@ -13,7 +13,7 @@ typedef struct diti_key_table {
     const char *const (*pairs)[2];
     size_t count;
 } diti_key_table;
-#define DITI_KEY_TABLES 4u
+#define DITI_KEY_TABLES 5u
 /* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
    that are zero have none. */
 DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);

@@ -27,6 +27,8 @@
 #include "model/wan.c"
 #include "model/zimage.c"
 #include "model/flux2.c"
+#include "model/flux3.c"
+#include "model/chroma.c"
 #include "model/qwenimage.c"
 #include "model/qwenimage21.c"
 #include "model/lumina2.c"
@@ -41,11 +43,13 @@
 #include "golden_bert.h"
 #include "golden_cache.h"
 #include "golden_chats.h"
+#include "golden_chroma.h"
 #include "golden_clip.h"
 #include "golden_cogvideox.h"
 #include "golden_control.h"
 #include "golden_decoder.h"
 #include "golden_flux.h"
+#include "golden_flux3.h"
 #include "golden_dit.h"
 #include "golden_hunyuandit.h"
 #include "golden_hunyuanvideo.h"
@@ -90,6 +94,8 @@ static const golden_family families[] = {
     {"pipeline of Wan", golden_is_wan_pipe, golden_run_wan_pipe},
     {"Open-Sora-Plan", golden_is_plan, golden_run_plan},
     {"Open-Sora's programs", golden_is_sora, golden_run_sora},
+    {"FLUX.3", golden_is_flux3, golden_run_flux3},
+    {"Chroma", golden_is_chroma, golden_run_chroma},
     {"pipeline with several calls", golden_is_calls, golden_run_calls},
     {"prompts", golden_is_prompts, golden_run_prompts},
     {"scheduler", golden_is_scheduler, golden_run_scheduler},
@@ -171,6 +177,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_krea2",
     "tests/fixtures/pipe_zimage",
     "tests/fixtures/pipe_flux2_klein",
+    "tests/fixtures/pipe_flux3",
+    "tests/fixtures/pipe_chroma",
     "tests/fixtures/qwen3_text_gguf",
     "tests/fixtures/qwen2_text",
     "tests/fixtures/gemma2_text",

@@ -17,7 +17,7 @@ typedef struct golden {
     diti_env env;
     const char *rung;      /* for families that compute on a device: "base", "fp16" */
     const char *device;    /* as in dit_context_desc.devices */
-    const char *split;     /* of pipelines, over the first two devices; NULL: none */
+    const char *split;     /* of pipelines, over `device`, else the first two; NULL: none */
     const char *overrides; /* more of them for the device: "cpu=0"; NULL: none */
     bool json, allow_unsupported;
     unsigned every, from; /* run only each `every`th prompt, beginning with number from; 0: all */

@@ -132,7 +132,9 @@ static inline void golden_calls_one(golden *g, const golden_folder *folder, cons
     golden_pipe_close(&p);
 }
 
-static inline void golden_run_calls(golden *g, const golden_folder *folder) {
+typedef void golden_one_call(golden *g, const golden_folder *folder, const char *name, const diti_json *call);
+
+static inline void golden_each_call(golden *g, const golden_folder *folder, golden_one_call *one) {
     const char *at = folder->readme;
     while ((at = strstr(at, "\ncall ")) != NULL) {
         const char *colon = strchr(at, ':'), *end = colon ? strchr(colon, '\n') : NULL;
@@ -145,8 +147,58 @@ static inline void golden_run_calls(golden *g, const golden_folder *folder) {
         if (golden_require(
                 g, diti_json_parse(&g->env, colon + 1, (size_t)(end - colon - 1), "README", &call, NULL) == DIT_OK,
                 "the arguments of call %s are JSON", name))
-            golden_calls_one(g, folder, name, call);
+            one(g, folder, name, call);
         diti_json_free(&g->env, call);
     }
+}
+
+static inline void golden_run_calls(golden *g, const golden_folder *folder) {
+    golden_each_call(g, folder, golden_calls_one);
+}
+
+/* --- pipelines some of whose parts are those of other fixtures --- */
+typedef struct golden_beside {
+    const char *const (*parts)[2]; /* how members of the folder begin, and the fixture that has them */
+    size_t count;
+    const char *config; /* in place of the transformer's config.json; NULL: the folder's */
+    const char *path;
+    char file[1024];
+} golden_beside;
+
+static inline dit_result golden_beside_open(const char *member, dit_source *out, void *user) {
+    golden_beside *beside = (golden_beside *)user;
+    const char *folder = beside->path;
+    size_t i;
+    for (i = 0; i < beside->count; i++)
+        if (!strncmp(member, beside->parts[i][0], strlen(beside->parts[i][0]))) folder = beside->parts[i][1];
+    if (!golden_has(folder, member)) return DIT_ERROR_IO;
+    if (beside->config && !strcmp(member, "transformer/config.json")) {
+        out->data = beside->config;
+        out->size = strlen(beside->config);
+        return DIT_OK;
+    }
+    golden_join(beside->file, sizeof beside->file, folder, member);
+    out->path = beside->file;
+    return DIT_OK;
+}
+
+static inline void golden_beside_call(golden *g, const golden_folder *folder, const char *name, const diti_json *call,
+                                      golden_beside *beside) {
+    golden_pipe p = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    char noise[64], latents[64], image[64];
+    beside->path = folder->path;
+    desc.source.open = golden_beside_open;
+    desc.source.user = beside;
+    diti_format(noise, sizeof noise, "%s.in.latents", name);
+    diti_format(latents, sizeof latents, "%s.step%u.latents", name,
+                (unsigned)diti_json_number(call, "num_inference_steps", 1) - 1);
+    diti_format(image, sizeof image, "%s.out.image01", name);
+    if (golden_pipe_load(&p, g, folder, &desc)) {
+        p.reference_count = golden_calls_references(&p, name);
+        golden_pipe_call(&p, call, noise, latents, diti_checkpoint_find(folder->golden, image) ? image : NULL);
+        while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
+    }
+    golden_pipe_close(&p);
 }
 #endif

@@ -239,7 +239,7 @@ static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
     free(all);
 }
 
-/* noise, latents, image: names of recorded tensors. */
+/* noise, latents, image: names of recorded tensors; image NULL: none is recorded. */
 static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const char *noise, const char *latents,
                                     const char *image) {
     dit_error err = DITI_ZERO;
@@ -286,7 +286,7 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
         golden_require(p->g, result == DIT_OK, "\"%s\" %s", desc.prompt ? desc.prompt : "", err.message);
         for (i = 0; i < images && result == DIT_OK; i++) {
             golden_pipe_latents(p, job, latents, p->item + i, i, count / images);
-            golden_pipe_image(p, job, image, p->item + i, i, (uint64_t)desc.width * desc.height);
+            if (image) golden_pipe_image(p, job, image, p->item + i, i, (uint64_t)desc.width * desc.height);
         }
     }
     dit_job_destroy(job);
@@ -294,24 +294,29 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
 }
 
 /* --- opening --- */
-static inline bool golden_pipe_open_with(golden_pipe *p, golden *g, const golden_folder *folder, const char *model,
-                                         const dit_component *component) {
+static inline bool golden_pipe_load(golden_pipe *p, golden *g, const golden_folder *folder,
+                                    const dit_model_desc *desc) {
     dit_context_desc context = DITI_ZERO;
-    dit_model_desc desc = DITI_ZERO;
     dit_error err = DITI_ZERO;
     char overrides[256];
     memset(p, 0, sizeof *p);
     p->g = g;
     p->folder = folder;
-    p->quantized = diti_ends_with(model, ".gguf");
+    p->quantized = desc->source.path && diti_ends_with(desc->source.path, ".gguf");
     golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
-    context.devices = g->split ? "0,1" : g->device;
+    context.devices = g->split && !g->device ? "0,1" : g->device;
+    return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
+           golden_require(g, dit_model_load(p->context, desc, &p->model, &err) == DIT_OK, "%s", err.message);
+}
+
+static inline bool golden_pipe_open_with(golden_pipe *p, golden *g, const golden_folder *folder, const char *model,
+                                         const dit_component *component) {
+    dit_model_desc desc = DITI_ZERO;
     desc.source.path = model;
     desc.components = component;
     desc.component_count = component ? 1 : 0;
-    return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
-           golden_require(g, dit_model_load(p->context, &desc, &p->model, &err) == DIT_OK, "%s", err.message);
+    return golden_pipe_load(p, g, folder, &desc);
 }
 
 static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_folder *folder, const char *model) {

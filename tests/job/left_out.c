@@ -18,6 +18,8 @@
 #define DIT_NO_WAN
 #define DIT_NO_ZIMAGE
 #define DIT_NO_FLUX2
+#define DIT_NO_FLUX3
+#define DIT_NO_CHROMA
 #define DIT_NO_QWENIMAGE
 #define DIT_NO_LUMINA2
 #define DIT_NO_SANA
@@ -114,6 +116,8 @@ int main(void) {
     check_model("tests/fixtures/wan22_ti2v", "DIT_NO_WAN");
     check_model("tests/fixtures/pipe_zimage", "DIT_NO_ZIMAGE");
     check_model("tests/fixtures/pipe_flux2_klein", "DIT_NO_FLUX2");
+    check_model("tests/fixtures/pipe_flux3", "DIT_NO_FLUX3");
+    check_model("tests/fixtures/pipe_chroma", "DIT_NO_CHROMA");
     check_model("tests/fixtures/qwenimage", "DIT_NO_QWENIMAGE");
     check_model("tests/fixtures/lumina2", "DIT_NO_LUMINA2");
     check_model("tests/fixtures/sana", "DIT_NO_SANA");

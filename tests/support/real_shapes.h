@@ -295,8 +295,6 @@ static inline void real_flux_embedder(real_file *file, uint64_t width, uint64_t 
 }
 
 static inline void real_flux_double(real_file *file, uint64_t width, uint32_t i) {
-    real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", "double_blocks.%u.img_mod.lin", i);
-    real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1_context.linear", "double_blocks.%u.txt_mod.lin", i);
     real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.to_%c", "double_blocks.%u.img_attn.qkv", i);
     real_joined(file, "qkv", width, width, "transformer_blocks.%u.attn.add_%c_proj", "double_blocks.%u.txt_attn.qkv",
                 i);
@@ -317,8 +315,6 @@ static inline void real_flux_double(real_file *file, uint64_t width, uint32_t i)
 }
 
 static inline void real_flux_single(real_file *file, uint64_t width, uint32_t i) {
-    real_layer(file, 3 * width, width, "single_transformer_blocks.%u.norm.linear", "single_blocks.%u.modulation.lin",
-               i);
     if (file->original) {
         real_layer(file, 7 * width, width, NULL, "single_blocks.%u.linear1", i);
     } else {
@@ -339,8 +335,17 @@ static inline void real_flux(real_file *file, uint64_t width, uint32_t doubles, 
     real_flux_embedder(file, width, 256, "timestep_embedder", "time_in");
     if (guided) real_flux_embedder(file, width, 256, "guidance_embedder", "guidance_in");
     real_flux_embedder(file, width, 768, "text_embedder", "vector_in");
-    for (i = 0; i < doubles; i++) real_flux_double(file, width, i);
-    for (i = 0; i < singles; i++) real_flux_single(file, width, i);
+    for (i = 0; i < doubles; i++) {
+        real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", "double_blocks.%u.img_mod.lin", i);
+        real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1_context.linear", "double_blocks.%u.txt_mod.lin",
+                   i);
+        real_flux_double(file, width, i);
+    }
+    for (i = 0; i < singles; i++) {
+        real_layer(file, 3 * width, width, "single_transformer_blocks.%u.norm.linear",
+                   "single_blocks.%u.modulation.lin", i);
+        real_flux_single(file, width, i);
+    }
     real_layer(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
 }
@@ -448,6 +453,75 @@ static inline void real_flux2(real_file *file, uint64_t width, uint32_t doubles,
     }
     real_matrix(file, 2 * width, width, "norm_out.linear", "final_layer.adaLN_modulation.1", 0);
     real_matrix(file, 128, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* Chroma: FLUX.1's blocks without modulation, and what makes it for all of them. */
+static inline void real_chroma(real_file *file, uint64_t width, uint32_t doubles, uint32_t singles, uint64_t hidden) {
+    uint32_t i;
+    real_layer(file, width, 64, "x_embedder", "img_in", 0);
+    real_layer(file, width, 4096, "context_embedder", "txt_in", 0);
+    real_layer(file, hidden, 64, "distilled_guidance_layer.in_proj", "distilled_guidance_layer.in_proj", 0);
+    for (i = 0; i < 5; i++) {
+        real_layer(file, hidden, hidden, "distilled_guidance_layer.layers.%u.linear_1",
+                   "distilled_guidance_layer.layers.%u.in_layer", i);
+        real_layer(file, hidden, hidden, "distilled_guidance_layer.layers.%u.linear_2",
+                   "distilled_guidance_layer.layers.%u.out_layer", i);
+        real_vector(file, hidden, 1, "distilled_guidance_layer.norms.%u.weight",
+                    "distilled_guidance_layer.norms.%u.scale", i, "");
+    }
+    real_layer(file, width, hidden, "distilled_guidance_layer.out_proj", "distilled_guidance_layer.out_proj", 0);
+    for (i = 0; i < doubles; i++) real_flux_double(file, width, i);
+    for (i = 0; i < singles; i++) real_flux_single(file, width, i);
+    real_layer(file, 64, width, "proj_out", "final_layer.linear", 0);
+}
+
+/* FLUX.3. */
+static inline void real_flux3_block(real_file *file, uint64_t width, const char *diffusers, const char *original,
+                                    uint32_t i) {
+    static const char *const squares[][2] = {
+        {"attn.to_q", "q_proj"}, {"attn.to_k", "k_proj"}, {"attn.to_v", "v_proj"}, {"attn.to_out.0", "attn_out"}};
+    char names[2][112];
+    uint32_t k;
+    for (k = 0; k < 8; k++) {
+        static const char *const others[][2] = {{"ff.linear_in", "mlp_in"},
+                                                {"ff.linear_out", "mlp_out"},
+                                                {"attn.norm_q.weight", "norm.query_norm.scale"},
+                                                {"attn.norm_k.weight", "norm.key_norm.scale"}};
+        const char *const *own = k < 4 ? squares[k] : others[k - 4];
+        diti_format(names[0], sizeof names[0], "%s%s", diffusers, own[0]);
+        diti_format(names[1], sizeof names[1], "%s%s", original, own[1]);
+        if (k < 6)
+            real_matrix(file, k == 4 ? 6 * width : width, k == 5 ? 3 * width : width, names[0], names[1], i);
+        else
+            real_vector(file, 128, 1, names[0], names[1], i, "");
+    }
+}
+
+static inline void real_flux3(real_file *file, uint64_t width, uint32_t alone, uint32_t joint, bool jumps) {
+    static const char *const kinds[] = {"image", "image_cond", "txt"};
+    char names[2][112];
+    uint32_t i, k;
+    real_matrix(file, width, 128, "x_embedders.image", "emb_in.image", 0);
+    real_matrix(file, width, 128, "x_embedders.image_cond", "emb_in.image_cond", 0);
+    real_matrix(file, width, 20480, "context_embedder", "txt_in", 0);
+    real_matrix(file, width, 256, "timestep_embedder.linear_1", "time_in.in_layer", 0);
+    real_matrix(file, width, width, "timestep_embedder.linear_2", "time_in.out_layer", 0);
+    if (jumps) real_matrix(file, width, 256, "target_timestep_embedder.linear_1", "ref_time_in.in_layer", 0);
+    if (jumps) real_matrix(file, width, width, "target_timestep_embedder.linear_2", "ref_time_in.out_layer", 0);
+    for (k = 0; k < 6; k++) {
+        diti_format(names[1], sizeof names[1], "%s_stream_modulations.%s.lin", k < 3 ? "early" : "single",
+                    kinds[k % 3]);
+        diti_format(names[0], sizeof names[0], "%sear", names[1]);
+        real_matrix(file, 3 * width, width, names[0], names[1], 0);
+    }
+    for (i = 0; i < alone; i++) {
+        real_flux3_block(file, width, "mode_blocks.image.%u.", "content_mode_blocks.image.%u.", i);
+        real_flux3_block(file, width, "mode_blocks.image_cond.%u.", "content_mode_blocks.image_cond.%u.", i);
+        real_flux3_block(file, width, "txt_mode_blocks.%u.", "txt_mode_blocks.%u.", i);
+    }
+    for (i = 0; i < joint; i++) real_flux3_block(file, width, "single_transformer_blocks.%u.", "single_blocks.%u.", i);
+    real_matrix(file, 2 * width, width, "norm_out.linear", "final_layer.image.adaLN_modulation.1", 0);
+    real_matrix(file, 128, width, "proj_out", "final_layer.image.linear", 0);
 }
 
 /* Qwen-Image; single files have diffusers' names. */
@@ -1327,11 +1401,14 @@ static inline void published_sd35_medium(real_file *file) { real_sd3(file, 24, 3
 static inline void published_sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
 static inline void published_flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
 static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
+static inline void published_chroma(real_file *file) { real_chroma(file, 3072, 19, 38, 5120); }
 static inline void published_flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
 static inline void published_zimage(real_file *file) { real_zimage(file, 3840, 2, 30); }
 static inline void published_klein_4b(real_file *file) { real_flux2(file, 3072, 5, 20, 7680, false); }
 static inline void published_klein_9b(real_file *file) { real_flux2(file, 4096, 8, 24, 12288, false); }
 static inline void published_flux2_dev(real_file *file) { real_flux2(file, 6144, 8, 48, 15360, true); }
+static inline void published_flux3_klein(real_file *file) { real_flux3(file, 3072, 5, 28, true); }
+static inline void published_flux3_klein_base(real_file *file) { real_flux3(file, 3072, 5, 28, false); }
 static inline void published_qwenimage(real_file *file) { real_qwenimage(file, 3072, 60); }
 static inline void published_lumina2(real_file *file) { real_lumina2(file, 2304, 768, 96, 2304, 2, 26); }
 static inline void published_sana_600m(real_file *file) { real_sana(file, 1152, 32, 2304, 28, false); }

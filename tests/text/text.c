@@ -531,6 +531,7 @@ static void test_chats(const diti_env *env) {
           strstr(err.message, "1 tokens have no room for the 2"));
     CHECK(diti_tokenizer_count(qwen, "ab<|im_end|>", &count, &err) == DIT_OK && count == 3);
     CHECK(diti_chat_of_class("Flux2KleinKVPipeline") == diti_chat_of(DITI_CHAT_FLUX2_KLEIN));
+    CHECK(diti_chat_of_class("Flux3DistilledModularPipeline") == diti_chat_of(DITI_CHAT_FLUX3));
     CHECK(!diti_chat_of_class("Flux2Klein") && !diti_chat_of_class("") && !diti_chat_of_class("KVPipeline"));
     diti_tokenizer_free(qwen);
 }

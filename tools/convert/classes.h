@@ -17,6 +17,7 @@ static bool is_sensitive(const char *name) {
                                         "patch_embed",
                                         "x_embedder",
                                         "img_in.",
+                                        "emb_in.",
                                         "timestep_embedder",
                                         "time_embed",
                                         "t_embedder",
@@ -48,8 +49,8 @@ static bool is_sensitive(const char *name) {
 }
 
 static bool is_modulation(const char *name) {
-    static const char *const parts[] = {"adaln",        "adaLN",        "modulation",          "_mod.",
-                                        ".norm.linear", "norm1.linear", "norm1_context.linear"};
+    static const char *const parts[] = {"adaln",        "adaLN",        "modulation",           "_mod.",
+                                        ".norm.linear", "norm1.linear", "norm1_context.linear", "distilled_guidance"};
     return contains_one_of(name, parts, DITI_COUNT(parts));
 }
 

@@ -1,0 +1,397 @@
+/* Chroma: docs/models.md 3.21. Originals: https://github.com/lodestone-rock/flow/blob/master/src/models/chroma/model.py
+   and https://github.com/huggingface/diffusers/blob/main/src/diffusers/models/transformers/transformer_chroma.py
+
+   FLUX.1 without pooled text and without layers of modulation: a small network, the approximator, makes every shift,
+   scale and gate of the timestep and of that vector's number. The text is T5's alone, without padding but for one row.
+ */
+#include "model/model.h"
+
+#define DITI_CHROMA_MAX_BLOCKS 256u /* most blocks of both kinds */
+#define DITI_CHROMA_MAX_LAYERS 32u  /* most layers of the approximator */
+#define DITI_CHROMA_AXES 3u
+
+/* ---- configuration ---- */
+
+typedef struct diti_chroma_config {
+    uint32_t doubles, singles, heads, head_dim, width; /* width: D */
+    uint32_t channels;                                 /* channels of the latent; its patches of 2 x 2 are the tokens */
+    uint32_t text;                                     /* columns of the text encoder's output */
+    uint32_t layers, sinusoids,
+        hidden; /* the approximator's: columns that it reads in `sinusoids`, its width in `hidden` */
+    uint32_t axes[DITI_CHROMA_AXES]; /* channels of a head that rotate with each coordinate */
+} diti_chroma_config;
+
+/* ---- key table: names asked for here are diffusers'; the original code base calls them so ---- */
+
+#define DITI_CHROMA_GUIDANCE "distilled_guidance_layer"
+static const char *const diti_chroma_keys[][2] = {
+    {"x_embedder", "img_in"},
+    {"context_embedder", "txt_in"},
+    {DITI_CHROMA_GUIDANCE ".in_proj", DITI_CHROMA_GUIDANCE ".in_proj"},
+    {DITI_CHROMA_GUIDANCE ".out_proj", DITI_CHROMA_GUIDANCE ".out_proj"},
+    {"proj_out", "final_layer.linear"},
+};
+static const char *const diti_chroma_layer_keys[][2] = {{"linear_1", "in_layer"}, {"linear_2", "out_layer"}};
+static const char *const diti_chroma_norm_keys[][2] = {{"weight", "scale"}};
+static const char *const diti_chroma_double_keys[][2] = {DITI_DOUBLE_KEYS};
+static const char *const diti_chroma_single_keys[][2] = {DITI_SINGLE_KEYS};
+
+static const diti_key_table diti_chroma_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_chroma_double_keys, DITI_COUNT(diti_chroma_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_chroma_single_keys, DITI_COUNT(diti_chroma_single_keys)},
+    {DITI_CHROMA_GUIDANCE ".layers.", DITI_CHROMA_GUIDANCE ".layers.", diti_chroma_layer_keys,
+     DITI_COUNT(diti_chroma_layer_keys)},
+    {DITI_CHROMA_GUIDANCE ".norms.", DITI_CHROMA_GUIDANCE ".norms.", diti_chroma_norm_keys,
+     DITI_COUNT(diti_chroma_norm_keys)},
+    {NULL, NULL, diti_chroma_keys, DITI_COUNT(diti_chroma_keys)},
+};
+
+/* ---- weights ---- */
+
+typedef struct diti_chroma_layer {
+    diti_weight norm;   /* F32 [1, hidden] */
+    diti_layer in, out; /* [hidden, hidden] */
+} diti_chroma_layer;
+
+typedef struct diti_chroma {
+    diti_transformer base;
+    diti_chroma_config config;
+    diti_layer patch, text;     /* [D, 4 * channels], [D, text] */
+    diti_layer first, vectors;  /* the approximator's ends: [hidden, sinusoids], [D, hidden] */
+    diti_chroma_layer *layers;  /* between these two */
+    diti_double_block *doubles; /* without modulation, as singles */
+    diti_single_block *singles;
+    diti_layer proj_out; /* [4 * channels, D] */
+    diti_sublayer last;
+} diti_chroma;
+
+static const diti_chroma *diti_chroma_of(const diti_transformer *transformer) {
+    return (const diti_chroma *)(const void *)transformer;
+}
+
+/* ---- reading the configuration: what config.json does not say comes from shapes ---- */
+
+static dit_result diti_chroma_check(const diti_loader *loader, const diti_chroma_config *config, uint32_t in,
+                                    uint32_t out, dit_error *err) {
+    const char *file = diti_checkpoint_name(loader->checkpoint);
+    if (!config->doubles || !config->singles || !config->width || !config->text || !in || !out || !config->head_dim ||
+        !config->layers || !config->sinusoids || !config->hidden)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Chroma transformer without %s: the file is incomplete", file,
+                         !config->doubles || !config->singles ? "blocks of both kinds, double and single"
+                         : !config->text                      ? "context_embedder (txt_in)"
+                         : !config->layers || !config->sinusoids || !config->hidden ? DITI_CHROMA_GUIDANCE
+                         : !config->head_dim                                        ? "norms of queries"
+                                             : "x_embedder (img_in) or proj_out (final_layer)");
+    if (in != out || in % 4 || in > 1024 || config->width % config->head_dim || config->head_dim > 256 ||
+        config->head_dim % 4 || config->doubles + config->singles > DITI_CHROMA_MAX_BLOCKS || config->sinusoids % 8 ||
+        config->layers > DITI_CHROMA_MAX_LAYERS)
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "%s: a Chroma transformer of %u + %u blocks, heads of %u in a width of %u, that takes %u "
+                         "columns and makes %u, with %u layers of modulation of %u columns, is out of range",
+                         file, (unsigned)config->doubles, (unsigned)config->singles, (unsigned)config->head_dim,
+                         (unsigned)config->width, (unsigned)in, (unsigned)out, (unsigned)config->layers,
+                         (unsigned)config->sinusoids);
+    return DIT_OK;
+}
+
+static dit_result diti_chroma_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_chroma_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_chroma_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_chroma_config, hidden), DITI_CHROMA_GUIDANCE ".in_proj.weight", 0},
+        {offsetof(diti_chroma_config, sinusoids), DITI_CHROMA_GUIDANCE ".in_proj.weight", 1},
+        {offsetof(diti_chroma_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_chroma_config *config = &((diti_chroma *)(void *)component)->config;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
+    uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
+    uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".attn.to_out.0.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".proj_out.weight");
+    config->layers = diti_loader_layers(loader, &settings, "approximator_layers", DITI_CHROMA_GUIDANCE ".layers.",
+                                        ".linear_1.weight");
+    DITI_TRY(diti_chroma_check(loader, config, in, out, err));
+    config->channels = out / 4;
+    config->heads = config->width / config->head_dim;
+    /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
+    return diti_setting_axes(&settings, "Chroma", "axes_dims_rope", config->head_dim, config->head_dim / 8,
+                             config->head_dim / 16 * 7, DITI_CHROMA_AXES, config->axes, err);
+}
+
+/* ---- loading ---- */
+
+static void diti_chroma_load_weights(diti_loader *loader, diti_chroma *model) {
+    const diti_chroma_config *config = &model->config;
+    uint32_t i, width = config->width, hidden = config->hidden;
+    char name[64];
+    diti_load_layer(loader, &model->patch, width, 4 * config->channels, 1, "x_embedder");
+    diti_load_layer(loader, &model->text, width, config->text, 1, "context_embedder");
+    diti_load_layer(loader, &model->first, hidden, config->sinusoids, 1, DITI_CHROMA_GUIDANCE ".in_proj");
+    for (i = 0; i < config->layers; i++) {
+        diti_format(name, sizeof name, DITI_CHROMA_GUIDANCE ".norms.%u.weight", (unsigned)i);
+        diti_load_vector(loader, &model->layers[i].norm, 1, hidden, name);
+        diti_format(name, sizeof name, DITI_CHROMA_GUIDANCE ".layers.%u.linear_1", (unsigned)i);
+        diti_load_layer(loader, &model->layers[i].in, hidden, hidden, 1, name);
+        diti_format(name, sizeof name, DITI_CHROMA_GUIDANCE ".layers.%u.linear_2", (unsigned)i);
+        diti_load_layer(loader, &model->layers[i].out, hidden, hidden, 1, name);
+    }
+    diti_load_layer(loader, &model->vectors, width, hidden, 1, DITI_CHROMA_GUIDANCE ".out_proj");
+    for (i = 0; i < config->doubles; i++)
+        diti_double_block_load(loader, &model->doubles[i], i, width, config->head_dim, false);
+    for (i = 0; i < config->singles; i++)
+        diti_single_block_load(loader, &model->singles[i], i, width, config->head_dim, false);
+    diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
+}
+
+static void diti_chroma_set_traits(diti_chroma *model) {
+    const diti_chroma_config *config = &model->config;
+    diti_model_traits *traits = &model->base.traits;
+    traits->variant = "1";
+    traits->layers = config->doubles + config->singles;
+    traits->single_layers = config->singles;
+    traits->width = config->width;
+    traits->heads = config->heads;
+    traits->latent_channels = traits->out_channels = config->channels;
+    traits->patch = 2;
+    traits->default_size = 128;
+    traits->text_tokens = 512;
+    traits->text_columns = config->text;
+    traits->text_unit = 1;
+    traits->padding_rows = 1;
+    traits->encoders[0] = DITI_ENCODER_T5;
+    traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
+                        "\"use_dynamic_shifting\":true}";
+    traits->uniform_sigmas = true;
+    traits->default_steps = 35;
+    traits->default_guidance = 5;
+    traits->joint = traits->planar = true;
+}
+
+static void diti_chroma_load(diti_component *component, diti_loader *loader) {
+    diti_chroma *model = (diti_chroma *)(void *)component;
+    const diti_chroma_config *config = &model->config;
+    model->layers = (diti_chroma_layer *)diti_component_array(component, loader, config->layers, sizeof *model->layers);
+    model->doubles =
+        (diti_double_block *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_single_block *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->layers || !model->doubles || !model->singles) return;
+    diti_chroma_load_weights(loader, model);
+    diti_chroma_set_traits(model);
+}
+
+/* ---- once per picture: everything that does not depend on the latent ---- */
+
+typedef struct diti_chroma_state {        /* prepare leaves these for the steps */
+    diti_tensor sinusoids;                /* input F32 [steps, vectors * sinusoids]: what the approximator reads */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* tables of the rows at hand */
+    diti_text_order order;
+    diti_tensor text;    /* F32 [prompts * text tokens, D] */
+    diti_tensor vectors; /* F32 [1, vectors * D] of the step: blocks one after the other, then the last norm's */
+} diti_chroma_state;
+
+static diti_chroma_state *diti_chroma_at(const diti_denoise *denoise) { return (diti_chroma_state *)denoise->family; }
+
+/* Vectors of modulation: twelve of a double block, three of a single one, two of the last norm. */
+static uint32_t diti_chroma_vectors(const diti_chroma_config *config) {
+    return 12 * config->doubles + 3 * config->singles + 2;
+}
+
+/* The number that the approximator knows vector i of the order here by. It counts those of single blocks first, then
+   those of the image in double blocks, then the text's. Here a double block has the text's six, then the image's. */
+static uint32_t diti_chroma_number(const diti_chroma_config *config, uint32_t i) {
+    uint32_t block = i / 12, chunk = i % 12, singles = 3 * config->singles;
+    if (i >= 12 * config->doubles + singles) return i;
+    if (block >= config->doubles) return i - 12 * config->doubles;
+    return singles + 6 * block + (chunk < 6 ? 6 * config->doubles + chunk : chunk - 6);
+}
+
+static void diti_chroma_prepare(diti_pass *p) {
+    const diti_chroma *model = diti_chroma_of(p->model);
+    const diti_chroma_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint32_t texts = diti_tensor_rows(graph, denoise->text);
+    diti_chroma_state *state = diti_chroma_at(denoise);
+    diti_tensor text;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps,
+                                         diti_chroma_vectors(config) * config->sinusoids, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
+    diti_text_order_prepare(p, &state->order);
+    text = diti_tensor_new(graph, DITI_F32, texts + 1, p->width, "context"); /* zeros fill places */
+    diti_fill_zeros(graph, diti_tensor_view(graph, text, texts, 1, 0, p->width));
+    diti_layer_f32(graph, diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text), &model->text,
+                   DITI_ACTIVATION_NONE, diti_tensor_view(graph, text, 0, texts, 0, p->width), "context");
+    state->text = diti_text_order_rows(p, &state->order, text);
+}
+
+/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x). */
+static dit_result diti_chroma_write_rotations(const diti_chroma *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_chroma_state *state, dit_error *err) {
+    uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
+    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
+    size_t count = (size_t)tokens * half;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
+    dit_result result;
+    if (!cosines) return diti_fail_memory(err, "the rotations");
+    for (token = 0; token < tokens; token++) {
+        int32_t position[DITI_CHROMA_AXES] = {0, 0, 0};
+        if (token >= texts) {
+            position[1] = (int32_t)((token - texts) / columns);
+            position[2] = (int32_t)((token - texts) % columns);
+        }
+        diti_rotate_axes(model->config.axes, DITI_CHROMA_AXES, 10000, position, cosines + (size_t)token * half,
+                         sines + (size_t)token * half);
+    }
+    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
+    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    diti_free(&model->base.component.env, cosines);
+    return result;
+}
+
+/* For each vector the sinusoids of the timestep, those of a guidance of 0, and those of a thousand times its number, in
+   a quarter, a quarter and a half of the columns. */
+static dit_result diti_chroma_write_sinusoids(const diti_chroma *model, diti_plan *plan, const diti_denoise *denoise,
+                                              const diti_chroma_state *state, const float *timesteps, dit_error *err) {
+    const diti_env *env = &model->base.component.env;
+    uint32_t columns = model->config.sinusoids, vectors = diti_chroma_vectors(&model->config), step, i;
+    size_t count = (size_t)denoise->steps * vectors * columns;
+    float *rows = (float *)diti_alloc_array(env, count, sizeof *rows), zero = 0;
+    dit_result result;
+    if (!rows) return diti_fail_memory(err, "the timesteps");
+    for (step = 0; step < denoise->steps; step++) {
+        for (i = 0; i < vectors; i++) {
+            float *row = rows + ((size_t)step * vectors + i) * columns;
+            float number = (float)diti_chroma_number(&model->config, i) * 1000.0f;
+            diti_sinusoid(&timesteps[step], 1, columns / 4, 0, row);
+            diti_sinusoid(&zero, 1, columns / 4, 0, row + columns / 4);
+            diti_sinusoid(&number, 1, columns / 2, 0, row + columns / 2);
+        }
+    }
+    result = diti_plan_write(plan, state->sinusoids, rows, count * sizeof *rows, err);
+    diti_free(env, rows);
+    return result;
+}
+
+static dit_result diti_chroma_write_inputs(const diti_transformer *transformer, diti_plan *plan,
+                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+    const diti_chroma *model = diti_chroma_of(transformer);
+    const diti_chroma_state *state = (const diti_chroma_state *)denoise->family;
+    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+                                   denoise->height / 2 * (denoise->width / 2), err));
+    DITI_TRY(diti_chroma_write_rotations(model, plan, denoise, state, err));
+    return diti_chroma_write_sinusoids(model, plan, denoise, state, timesteps, err);
+}
+
+/* ---- one evaluation ---- */
+
+/* x F32 [vectors, sinusoids] becomes [1, vectors * D]: x += out(silu(in(RMS(x)))), layer by layer. */
+static diti_tensor diti_chroma_approximate(const diti_pass *p, diti_tensor x) {
+    const diti_chroma *model = diti_chroma_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t vectors = diti_chroma_vectors(&model->config), i;
+    x = diti_layer_f32(graph, x, &model->first, DITI_ACTIVATION_NONE, 0, "approximator_in");
+    for (i = 0; i < model->config.layers && !diti_graph_failed(graph); i++) {
+        const diti_chroma_layer *layer = &model->layers[i];
+        diti_norm_desc norm = DITI_ZERO;
+        diti_linear_desc linear = DITI_ZERO;
+        norm.rms = true;
+        norm.eps = 1e-6f;
+        norm.weight = &layer->norm;
+        norm.name = "approximator_norm";
+        linear.bias = &layer->out.bias;
+        linear.residual = linear.out = x;
+        linear.name = "approximator_out";
+        diti_linear(graph,
+                    diti_layer_run(graph, diti_norm(graph, x, &norm), &layer->in, DITI_ACTIVATION_SILU, "approximator"),
+                    &layer->out.weight, &linear);
+    }
+    x = diti_layer_f32(graph, x, &model->vectors, DITI_ACTIVATION_NONE, 0, "modulation");
+    return diti_tensor_reshape(graph, x, 1, vectors * p->width);
+}
+
+static void diti_chroma_begin(diti_pass *p) {
+    const diti_chroma_config *config = &diti_chroma_of(p->model)->config;
+    diti_chroma_state *state = diti_chroma_at(p->denoise);
+    diti_tensor row;
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
+    if (p->denoise->same_timestep) return;
+    row = diti_select_row(p->graph, state->sinusoids, p->denoise->step, "select_timestep");
+    row = diti_tensor_reshape(p->graph, row, diti_chroma_vectors(config), config->sinusoids);
+    state->vectors = diti_chroma_approximate(p, row);
+}
+
+static diti_tensor diti_chroma_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_chroma_at(p->denoise)->text, &diti_chroma_of(p->model)->patch, 0);
+}
+
+/* x F32 [items * (text + image), D] is changed in place. */
+static diti_tensor diti_chroma_run_block(diti_pass *p, diti_tensor x) {
+    const diti_chroma *model = diti_chroma_of(p->model);
+    const diti_chroma_state *state = diti_chroma_at(p->denoise);
+    uint32_t doubles = model->config.doubles, index = p->index;
+    bool single = index >= doubles;
+    uint32_t first = single ? 12 * doubles + 3 * (index - doubles) : 12 * index;
+    p->modulation.rows =
+        diti_tensor_view(p->graph, state->vectors, 0, 1, first * p->width, (single ? 3 : 12) * p->width);
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    p->keys = diti_text_order_keys(p, &state->order);
+    diti_stream_block_run(p, model->doubles, model->singles, x);
+    return x;
+}
+
+static diti_tensor diti_chroma_final(diti_pass *p, diti_tensor x) {
+    const diti_chroma *model = diti_chroma_of(p->model);
+    uint32_t first = diti_chroma_vectors(&model->config) - 2;
+    p->modulation.rows =
+        diti_tensor_view(p->graph, diti_chroma_at(p->denoise)->vectors, 0, 1, first * p->width, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
+}
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_CHROMA_PLACE "lodestones/Chroma1-HD"
+static const diti_place diti_chroma_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, DITI_CHROMA_PLACE ": Chroma1-HD.safetensors"},
+    {"", DIT_ROLE_TEXT_1, DITI_CHROMA_PLACE ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_CHROMA_PLACE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_CHROMA_PLACE ": tokenizer/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_CHROMA_PLACE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+DIT_INTERNAL const diti_family *diti_chroma_family(void) {
+    static const diti_family family = {
+        "chroma",
+        "Chroma",
+        {"ChromaTransformer2DModel",
+         NULL,
+         {DITI_CHROMA_GUIDANCE ".in_proj.weight", "x_embedder.weight", "transformer_blocks.0.attn.to_q.weight", NULL},
+         {DITI_CHROMA_GUIDANCE ".in_proj.weight", "img_in.weight", "double_blocks.0.img_attn.qkv.weight", NULL},
+         {NULL, NULL}},
+        {"transformer", "transformer", sizeof(diti_chroma), diti_chroma_read, diti_chroma_load, NULL},
+        diti_chroma_names,
+        {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
+        NULL,
+        {"T5", NULL, NULL},
+        diti_chroma_places,
+        sizeof(diti_chroma_state),
+        diti_chroma_prepare,
+        diti_chroma_begin,
+        diti_chroma_embed,
+        diti_chroma_run_block,
+        diti_chroma_final,
+        diti_chroma_write_inputs};
+    return &family;
+}
