@@ -243,7 +243,7 @@ static void add_channels(feigned *f, uint32_t head_dim, uint32_t heads, uint32_t
     end(f, NULL);
 }
 
-/* What reuse of blocks needs: residuals of up to so many slots, and the decision on the device. */
+/* Kept residuals of up to so many slots, and the decision on the device. */
 static void add_reuse(feigned *f) {
     diti_graph *graph = &f->b.graph;
     diti_tensor slots[DITI_REUSE_SLOTS], row, x, state;
@@ -272,7 +272,7 @@ static void add_reuse(feigned *f) {
     end(f, NULL);
 }
 
-/* What stands between planes, tokens and pixels: every op of pixels.comp with every choice that it has. */
+/* The way between planes, tokens and pixels: every op of pixels.comp with every choice that it has. */
 static void add_pixels(feigned *f) {
     diti_graph *graph = &f->b.graph;
     diti_tensor planes, rows, factor, health, words;
@@ -314,7 +314,7 @@ static void add_pixels(feigned *f) {
     end(f, NULL);
 }
 
-/* What is left: attention in turns, weighted tokens, guidance that is mixed, and solvers with all that they may have.
+/* All else: attention in turns, weighted tokens, guidance that is mixed, and solvers with all that they may have.
  */
 static void add_rest(feigned *f) {
     diti_graph *graph = &f->b.graph;
