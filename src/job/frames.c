@@ -162,7 +162,7 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
 }
 
 /* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
-static bool diti_clip_is_divided(const diti_share *share) {
+DIT_INTERNAL bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
     return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
            (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
@@ -268,7 +268,10 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     diti_vae_clip clip;
     bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
-    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
+    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) {
+        diti_guard_judge(graph);
+        return;
+    }
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     if (divided) {
@@ -285,6 +288,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
                   "latents of a clip");
     }
     diti_guard_judge(graph);
+    graph->guard_apart = !divided;
     for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;
     for (i = 0; i < program->chunk_count && !diti_graph_failed(graph); i++) {
         const diti_vae_chunk *chunk = &program->chunks[i];
@@ -293,6 +297,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
             if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
+            diti_guard_judge(graph);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);

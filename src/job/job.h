@@ -614,6 +614,8 @@ DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *gra
 DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
                                           uint32_t image, uint32_t frames);
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+/* Devices divide each chunk of the clip; else the first one makes them alone. */
+DIT_INTERNAL bool diti_clip_is_divided(const diti_share *share);
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
