@@ -321,11 +321,17 @@ static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
 
-/* The decoder's devices exchange lines of F16 and agree, whatever those of the steps do. */
-static void diti_emit_decoder_guards(const diti_share *share, diti_graph *graph) {
+/* An autoencoder's devices exchange F16 of the same ops, whatever those of the steps do. */
+static void diti_emit_alike(const diti_share *share, diti_graph *graph) {
     if (!graph->guards || share->assignment.share_total == 1) return;
     graph->guard_alike = true;
     graph->guard_bare = false;
+}
+
+/* All devices agree behind the decoder. */
+static void diti_emit_decoder_guards(const diti_share *share, diti_graph *graph) {
+    if (!graph->guards || share->assignment.share_total == 1) return;
+    diti_emit_alike(share, graph);
     if (graph->guard_apart && graph->guard_blind) graph->guard_end = graph->segment_count;
     graph->guard_apart = false;
 }
@@ -349,12 +355,16 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
+        bool alike = graph->guard_alike, bare = graph->guard_bare;
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
+        diti_emit_alike(share, graph);
         if (shape->given_count)
             diti_given_emit(share, graph, &states);
         else
             diti_start_emit(share, graph, &states);
         diti_guard_judge(graph);
+        graph->guard_alike = alike;
+        graph->guard_bare = bare;
     }
     prepare = diti_graph_segment(graph, "prepare", false);
     diti_emit_prepare(share, graph);

@@ -161,10 +161,11 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
+/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else its tiles, or the lines of each
+   frame. */
 DIT_INTERNAL bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
+    return share->assignment.share_total > 1 &&
            (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
 }
 
@@ -273,11 +274,11 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         return;
     }
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
-    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     if (divided) {
         diti_group group = diti_decode_group(share);
         takes_part = diti_vae_clip_divide(&clip, &group);
     }
+    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
