@@ -388,8 +388,8 @@ DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer co
                       VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     first->device->vk.CmdCopyBuffer(commands, from, job->frames.buffer, 1, &copy);
     if (job->request.shape.float_frames) diti_clip_record_floats(job, commands, chunk, place);
-    for (frame = 0; frame < chunk->out_frames && job->target.image; frame++)
-        diti_image_record_frame(job, commands, frame, chunk->out_first + frame);
+    for (frame = 0; frame < chunk->out_frames && diti_image_count(job); frame++)
+        diti_image_record_frame(job, commands, index / program->chunk_count, frame, chunk->out_first + frame);
     diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                       VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                       VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);

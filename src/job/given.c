@@ -420,7 +420,7 @@ static diti_tensor diti_given_new(diti_graph *graph, const diti_vae_portion *por
     return diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * width, columns, "part of given frames");
 }
 
-/* What a share encodes of a chunk: the first one sends pixels to all others, and puts the moments that come back to
+/* Encodes a share's part of a chunk: the first one sends pixels to all others, and puts the moments that come back to
    their lines. rows, moments: of the chunk, on the first one. */
 static void diti_given_encode_part(const diti_share *share, diti_graph *graph, diti_vae_clip *clip,
                                    const diti_vae_chunk *chunk, diti_tensor rows, diti_tensor moments,
