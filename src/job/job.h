@@ -909,5 +909,5 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 /* Frame `frame` of the newest chunk to the application's image, behind its layer by `place` layers. */
 DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t image, uint32_t frame,
                                           uint32_t place);
-DIT_INTERNAL uint32_t diti_image_count(const dit_job *job); /* those that show pictures; a clip's has layers */
+DIT_INTERNAL uint32_t diti_image_count(const dit_job *job); /* images with pictures; a clip's has layers */
 #endif

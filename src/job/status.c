@@ -69,7 +69,7 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
     if (job->request.shape.clip && status.result == DIT_WORKING && frame < status.frame)
-        return diti_job_give(job, &job->images[image], 0, out); /* its layer is written */
+        return diti_job_give(job, &job->images[image], 0, out); /* the layer is written */
     if (!first->run.all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
     out->final = job->recording ? diti_job_reported(job) : status.result == DIT_OK;
     return diti_job_give(job, &job->images[image], first->run.finish_value, out);

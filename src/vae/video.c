@@ -11,7 +11,7 @@
 
    Devices that decode or encode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3
    convolution gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the
-   latent, attention the keys and values of all bands. Of a clip in tiles they have some tiles of each chunk. */
+   latent, attention the keys and values of all bands. Where chunks are in tiles, they have some tiles of each. */
 
 /* ---- pictures ---- */
 
