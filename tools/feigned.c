@@ -3,7 +3,8 @@
    writes what the driver says of each pipeline. feigned head | feigned NAME STATISTICS Nothing is run and no weight is
    loaded. First come the kernels of a picture by FLUX.1 of 1024 x 1024, whose time is that of a cold start; then
    whatever other shapes, types and heads need beside them. Below the row stands a line for each pipeline that failed or
-   spills to memory, then `missed` where that breaks a budget. Exit codes: 0 the row stands there, 2 anything else. */
+   spills to memory, and each module that no case asks for, then `missed` where that breaks a budget. Exit codes: 0 the
+   row stands there, 2 anything else. */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "bench_core.h"
@@ -206,6 +207,153 @@ static void add_clip(feigned *f, uint32_t in, uint32_t out, uint32_t frames, uin
     end(f, NULL);
 }
 
+/* Convolutions that keep channels apart, and attention without a softmax: Sana's, and its autoencoder's. */
+static void add_channels(feigned *f, uint32_t head_dim, uint32_t heads, uint32_t group) {
+    uint32_t width = head_dim * heads, side = 32, step = group ? 3 * head_dim : head_dim;
+    diti_linear_attention_desc attention = DITI_ZERO;
+    diti_depthwise_desc desc = DITI_ZERO;
+    diti_graph *graph = &f->b.graph;
+    diti_tensor x, both;
+    char text[32];
+    diti_format(text, sizeof text, "%u x %u", heads, head_dim);
+    begin(f, "channels", text, DIT_TYPE_F16);
+    desc.height = desc.width = side;
+    desc.weight = random_weight(&f->b, DIT_TYPE_F32, 2 * width, 9, 1);
+    desc.bias = group ? NULL : random_weight(&f->b, DIT_TYPE_F32, 1, 2 * width, 1);
+    both = input(&f->b, side * side, 2 * width, "x");
+    x = diti_tensor_view(graph, both, 0, side * side, 0, width);
+    desc.gate = diti_tensor_view(graph, both, 0, side * side, width, width);
+    desc.gate_first = width;
+    diti_depthwise(graph, x, &desc);
+    desc.gate = 0;
+    diti_depthwise(graph, x, &desc);
+    x = input(&f->b, side * side, 3 * width, "qkv");
+    if (group) {
+        diti_tensor mixed = diti_tensor_new(graph, graph->activation, side * side, 3 * width, "mixed");
+        diti_grouped(graph, x, random_weight(&f->b, DIT_TYPE_F32, 3 * width, group, 1), mixed, "grouped");
+        x = mixed;
+    }
+    attention.items = 1;
+    attention.heads = heads;
+    attention.head_dim = head_dim;
+    attention.step = step;
+    attention.key_offset = group ? head_dim : width;
+    attention.value_offset = 2 * attention.key_offset;
+    diti_linear_attention(graph, x, &attention);
+    end(f, NULL);
+}
+
+/* Kept residuals of up to so many slots, and the decision on the device. */
+static void add_reuse(feigned *f) {
+    diti_graph *graph = &f->b.graph;
+    diti_tensor slots[DITI_REUSE_SLOTS], row, x, state;
+    diti_decide_desc desc = DITI_ZERO;
+    uint32_t i;
+    begin(f, "reuse", "", DIT_TYPE_F32);
+    x = diti_tensor_input(graph, DITI_F32, 1024, 1152, "x");
+    row = diti_tensor_input(graph, DITI_F32, 1, DITI_REUSE_WORDS, "row");
+    state = diti_tensor_input(graph, DITI_F32, 1, DITI_REUSE_STATE + 8, "state");
+    for (i = 0; i < DITI_REUSE_SLOTS; i++) slots[i] = diti_tensor_new(graph, DITI_F32, 1024, 1152, "slot");
+    for (i = 0; i < DITI_REUSE_SLOTS; i++) {
+        diti_residual_do(graph, DITI_RESIDUAL_PUT, x, &slots[i], 1, row);
+        diti_residual_do(graph, DITI_RESIDUAL_TAKE, x, &slots[i], 1, row);
+    }
+    for (i = 1; i <= DITI_REUSE_SLOTS; i++) diti_residual_do(graph, DITI_RESIDUAL_ADD, x, slots, i, row);
+    desc.change = x;
+    desc.changes[0] = slots[0];
+    desc.changes[1] = slots[1];
+    desc.state = state;
+    desc.next = diti_tensor_new(graph, DITI_F32, 1, DITI_REUSE_STATE + 8, "next state");
+    desc.row = row;
+    desc.gate = diti_tensor_new(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
+    desc.items = desc.branches = 1;
+    desc.image = 1024;
+    diti_decide(graph, &desc);
+    end(f, NULL);
+}
+
+/* The way between planes, tokens and pixels: every op of pixels.comp with every choice that it has. */
+static void add_pixels(feigned *f) {
+    diti_graph *graph = &f->b.graph;
+    diti_tensor planes, rows, factor, health, words;
+    diti_patches patches = DITI_ZERO;
+    diti_tile tile = DITI_ZERO;
+    uint32_t i;
+    begin(f, "pixels", "", DIT_TYPE_F32);
+    patches.batch = 1;
+    patches.channels = 16;
+    patches.height = patches.width = 64;
+    patches.patch = 2;
+    planes = diti_tensor_input(graph, DITI_F32, 16, 64 * 64, "planes");
+    factor = diti_tensor_input(graph, DITI_F32, 1, 1, "factor");
+    health = diti_tensor_input(graph, DITI_U32, 1, 4, "health");
+    for (i = 0; i < 4; i++) {
+        patches.channels_last = i & 1;
+        diti_unpatchify(graph, diti_patchify(graph, planes, &patches, i & 2 ? factor : 0), &patches, 16);
+    }
+    diti_unpatchify_planes(graph, diti_patchify(graph, planes, &patches, 0), &patches);
+    rows = diti_planar_to_rows(graph, planes, 1, 16, 2.0f, 1.0f);
+    tile.from_width = tile.out_width = tile.height = tile.width = 64;
+    diti_move_tile(graph, rows, diti_tensor_new(graph, graph->activation, 64 * 64, 16, "tiled"), &tile);
+    tile.top = tile.left = tile.bottom = tile.right = 8;
+    diti_move_tile(graph, rows, diti_tensor_new(graph, DITI_F32, 64 * 64, 16, "tiled"), &tile);
+    for (i = 0; i < 16; i++) {
+        diti_tensor colours = i & 8 ? diti_tensor_input(graph, DITI_F32, 64 * 64, 3, "colours") : rows;
+        diti_tensor rgb = diti_tensor_new(graph, DITI_F32, 3, 64 * 64, "rgb");
+        words = diti_tensor_new(graph, DITI_U32, 1, 64 * 64, "words");
+        diti_image_out(graph, colours, i & 3 ? words : 0, i & 3 ? 0 : rgb, i & 1, i & 4 ? health : 0);
+        if (i & 3) diti_image_in(graph, words, i & 1 ? 3 : 4, i & 2);
+        if (i & 3) continue;
+        diti_texels_out(graph, rgb, diti_tensor_new(graph, DITI_U32, 1, 2 * 64 * 64, "texels"), false);
+        diti_texels_out(graph, rgb, diti_tensor_new(graph, DITI_U32, 1, 64 * 16, "greys"), true);
+    }
+    rows = diti_latent_colors(graph, planes, 64, 64, 1,
+                              diti_tensor_input(graph, DITI_F32, 17, DITI_COLOR_COLUMNS, "table"));
+    for (i = 0; i < 2; i++)
+        diti_enlarge_out(graph, rows, 64, 64, 2, diti_tensor_new(graph, DITI_U32, 1, 128 * 128, "enlarged"), i);
+    end(f, NULL);
+}
+
+/* All else: attention in turns, weighted tokens, guidance that is mixed, and solvers with all that they may have.
+ */
+static void add_rest(feigned *f) {
+    diti_graph *graph = &f->b.graph;
+    diti_tensor o, lse, planes, twice, words;
+    uint32_t i;
+    begin(f, "rest", "", DIT_TYPE_F32);
+    o = diti_tensor_input(graph, DITI_F32, 1024, 16 * 64, "o");
+    lse = diti_tensor_input(graph, DITI_F32, 1024, 16, "lse");
+    diti_merge_attention(graph, o, lse, o, lse, 64);
+    words = diti_tensor_input(graph, DITI_U32, 1024, sizeof(diti_row_weight) / 4, "row weights");
+    diti_weigh_rows(graph, o, words, "weigh");
+    planes = diti_tensor_input(graph, DITI_F32, 16, 64 * 64, "latent");
+    twice = diti_tensor_input(graph, DITI_F32, 4 * 16, 64 * 64, "prediction");
+    for (i = 0; i < 256; i++) {
+        diti_solver_desc desc = DITI_ZERO;
+        desc.x = desc.h1 = planes;
+        desc.guided = i & 1;
+        desc.mixed = i & 2;
+        desc.learned = i & 4;
+        desc.has_y = i & 8;
+        desc.has_h3 = i & 8 && i & 16;
+        desc.keeps = i & 32;
+        desc.noise = i & 64 ? planes : 0;
+        desc.x0 = i & 128 ? planes : 0;
+        desc.frames = i & 16 ? 4 : 0;
+        desc.token_side = i & 64 ? 2 : 0;
+        desc.width = 64;
+        desc.channels = 16;
+        desc.h2 = diti_tensor_new(graph, DITI_F32, 16 * diti_solver_planes(&desc), 64 * 64, "h2");
+        desc.coefficients = diti_tensor_input(graph, DITI_F32, 1, DITI_COEFFICIENTS + 2 + 12, "coefficients");
+        desc.health = diti_tensor_input(graph, DITI_U32, 1, 4, "health");
+        if (desc.noise && desc.frames) diti_solver_renoise(graph, &desc);
+        diti_solver_step(
+            graph, diti_tensor_view(graph, twice, 0, 16 * (desc.guided ? 2 : 1) * (desc.learned ? 2 : 1), 0, 64 * 64),
+            &desc);
+    }
+    end(f, NULL);
+}
+
 /* A job by the bundled model, with all that stands around a transformer: samplers, guidance, pixels. */
 static void add_picture(feigned *f) {
     dit_model_desc model_desc = DITI_ZERO;
@@ -254,7 +402,12 @@ static void add_all(feigned *f) {
     add_shape(f, find_shape("flux"), DIT_TYPE_I8_ROW);
     add_shape(f, find_shape("flux"), DIT_TYPE_I8_ROW_ROTATED);
     add_shape(f, find_shape("pixart-sigma-1024"), DIT_TYPE_I8_ROW);
+    add_shape(f, find_shape("flux"), DIT_TYPE_I4_GROUP);
+    add_shape(f, find_shape("flux"), DIT_TYPE_I4_ROW_ROTATED);
     for (i = DIT_TYPE_F32; i <= DIT_TYPE_I4_ROW_ROTATED; i++) add_products(f, (dit_type)i);
+    f->b.device->int4_activations = true;
+    add_products(f, DIT_TYPE_I4_ROW_ROTATED);
+    f->b.device->int4_activations = false;
     for (i = 0; i < DITI_COUNT(heads); i++) {
         add_attention(f, heads[i], 4096, false);
         add_attention(f, heads[i], 300, false);
@@ -270,6 +423,12 @@ static void add_all(feigned *f) {
         add_clip(f, 128, 128, 3, 3, true, convolved[i]);
         add_clip(f, 384, 768, 3, 1, false, convolved[i]);
     }
+    add_channels(f, 32, 70, 0);  /* Sana 1.6B */
+    add_channels(f, 128, 8, 0);  /* the widest head */
+    add_channels(f, 32, 16, 32); /* its autoencoder */
+    add_reuse(f);
+    add_pixels(f);
+    add_rest(f);
     add_picture(f);
 }
 
@@ -334,6 +493,23 @@ static void print_kernel(const char *how, const kernel *k) {
            k->occupancy, k->ms);
 }
 
+/* Modules that do what no other does; of those that multiply or attend, the device chooses. */
+static bool is_needed(diti_kernel kernel) {
+    const char *name = diti_kernel_name(kernel);
+    return strncmp(name, "gemm", 4) && strncmp(name, "attention", 9) && kernel != DITI_KERNEL_COOP_LAYOUT;
+}
+
+static uint32_t print_never(const feigned *f) {
+    uint32_t kernel, i, never = 0;
+    for (kernel = 0; kernel < DITI_KERNELS; kernel++) {
+        for (i = 0; i < f->count && (uint32_t)f->kernels[i].kernel != kernel;) i++;
+        if (i < f->count || !is_needed((diti_kernel)kernel)) continue;
+        printf("never %s: no case asks for it\n", diti_kernel_name((diti_kernel)kernel));
+        never++;
+    }
+    return never;
+}
+
 static void print_row(feigned *f, const char *name) {
     const diti_device *device = f->b.device;
     bool radv = strstr(device->info.name, "RADV") != NULL;
@@ -362,7 +538,8 @@ static void print_row(feigned *f, const char *name) {
         if (f->kernels[i].spills > 0) print_kernel("spills", &f->kernels[i]);
     }
     for (i = 0; i < HOT && i < f->count; i++) print_kernel("hot", &f->kernels[i]);
-    if (failed || spilled || flux * 1e-3 > (radv ? MOST_SECONDS_RADV : MOST_SECONDS)) printf("missed\n");
+    if (print_never(f) || failed || spilled || flux * 1e-3 > (radv ? MOST_SECONDS_RADV : MOST_SECONDS))
+        printf("missed\n");
 }
 
 /* ---- one case, as tools/versus_ggml.c understands it ---- */

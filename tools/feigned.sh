@@ -125,7 +125,7 @@ gpus() {
             [ $status -le 1 ] || printf '| %s | the program ended with status %s: %s |\n1\n' "$gpu" $status "$(tail -n 1 "$row.log")" >"$row.part"
             mv "$row.part" "$row"
         fi
-        sed -n 's/^spills /'"$gpu"': /p' "$row" >&2
+        sed -n 's/^\(spills\|never\|fails\) /'"$gpu"': \1 /p' "$row" >&2
     done
     build/feigned head
     for gpu; do sed -n '/^|/p' "build/gpus/$gpu"; done

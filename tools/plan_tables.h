@@ -249,6 +249,7 @@ static diti_split_system system_xdit(const known_model *model) {
     system.overlap = 0.1;
     system.merge = 38;
     system.text_per_patch = true;
+    system.text_whole = true;
     system.skips_wait = true;
     system.heads_flow = false;
     system.launch = model->launch;

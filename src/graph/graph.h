@@ -173,6 +173,9 @@ typedef struct diti_graph {
     uint32_t guard_self, guard_peers; /* this device's number, and how many agree on what must run again */
     bool guard_bare;       /* tensors for other devices must have no exponent: every device knows only its own */
     bool guard_alike;      /* exponents are raised together, on all devices of a sequence */
+    bool guard_apart;      /* the verdict on the segments to come goes to no other device */
+    uint32_t guard_end;    /* not 0: what overflows in the segments up to this one counts when that has ended: no device
+                              hears of another before */
     bool guard_blind;      /* exponents of what travels rise by a fixed amount, since some device's peaks are unknown */
     diti_late_copy *lates; /* copies that wait for the segment's verdict */
     size_t late_count, late_capacity;

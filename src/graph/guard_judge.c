@@ -39,7 +39,7 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
     if (!graph->guards || diti_graph_failed(graph)) return;
     diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
-    if (graph->guard_peers) diti_guard_agree(graph);
+    if (graph->guard_peers && !graph->guard_apart) diti_guard_agree(graph);
     for (i = 0; i < graph->late_count && !diti_graph_failed(graph); i++)
         diti_copy_gated(graph, graph->lates[i].from, graph->lates[i].to, "keep for the next step");
     graph->late_count = 0;

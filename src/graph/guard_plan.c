@@ -63,22 +63,27 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
-/* Notes in the records what a report asks for; false: nothing. */
+/* Notes in the records what a report asks for; false: nothing. Where several segments are judged at once, all peaks of
+   them count, and the run begins again. */
 static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_health health;
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
+    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0, first, last;
+    bool late;
     memset(out, 0, sizeof *out);
     diti_guard_read(plan, &health);
     if (!health.blocked) return false;
+    late = health.blocked <= plan->guard_end;
+    first = late ? 1 : health.blocked;
+    last = late ? plan->guard_end : health.blocked;
     for (i = 1; i < count; i++) {
-        diti_guard_record *record = &plan->guard_records[i];
-        if (record->segment != health.blocked) continue;
-        if (plan->guard_blind && record->travels) record->wanted = record->exponent + DITI_GUARD_RISE;
+        diti_guard_record *record = &plan->guard_records[i], *owner = &plan->guard_records[record->store];
+        if (record->segment < first || record->segment > last) continue;
+        if (plan->guard_blind && owner->travels) owner->wanted = owner->exponent + DITI_GUARD_RISE;
         diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
         diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
     }
-    out->segment = health.blocked - 1;
-    out->step = health.step;
+    out->segment = first - 1;
+    out->step = late ? 0 : health.step;
     out->name = plan->guard_records[out->record].name;
     return true;
 }

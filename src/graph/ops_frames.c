@@ -340,6 +340,10 @@ DIT_INTERNAL void diti_place_frames(diti_graph *graph, diti_tensor x, const diti
     const diti_video *to = &desc->to, *from = &desc->from, *part = &desc->part;
     uint64_t frame = (uint64_t)to->height * to->width, source = (uint64_t)from->height * from->width;
     uint32_t first, most;
+    if (!diti_graph_failed(graph) && !desc->other && diti_tensor_get(graph, desc->out)->format == DITI_F16)
+        diti_guard_pass(graph, x, desc->out); /* elements move as they are */
+    else
+        x = diti_guard_release(graph, x, "place");
     if (!diti_frames_fit(graph, x, from, "place") || !diti_frames_fit(graph, desc->out, to, "place") ||
         (desc->other && !diti_frames_fit(graph, desc->other, &desc->other_size, "place")))
         return;

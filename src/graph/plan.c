@@ -233,6 +233,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->gated = graph->gated;
     plan->guard_alike = graph->guard_alike;
     plan->guard_blind = graph->guard_blind;
+    plan->guard_end = graph->guard_end;
     plan->guard_records = graph->guard_records;
     plan->exchanges = graph->exchanges;
     plan->exchange_count = graph->exchange_count;

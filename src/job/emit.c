@@ -290,14 +290,13 @@ static bool diti_emit_in_one_process(const diti_share *share) {
 }
 
 /* Whether the devices of a job can agree on what must run again: all of them compute with F16. Nobody here knows with
-   what devices in other processes compute: there all agree, F32 or not. Patches begin the run again, which no process
-   can ask of another one. */
+   what devices in other processes compute: there all agree, F32 or not. */
 static bool diti_emit_agrees(const diti_share *share) {
     const dit_job *job = share->job;
     const dit_context *context = job->context;
     uint32_t i;
     if (!context) return false;
-    if (!diti_emit_in_one_process(share)) return !diti_patches_used(&job->request.shape);
+    if (!diti_emit_in_one_process(share)) return true;
     for (i = 0; i < share->assignment.share_total; i++)
         if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
@@ -306,8 +305,10 @@ static bool diti_emit_agrees(const diti_share *share) {
 /* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
    process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
    exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
-   for each other in every step: the job goes back to its start (run.c), and nobody asks the others before. */
+   for each other in every step: the job goes back to its start (run.c), and nobody asks the others before the decoder
+   has run, which no process can do without the others. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
+    bool patches = diti_patches_used(&share->job->request.shape);
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
@@ -315,9 +316,24 @@ static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
         diti_group_count(&share->assignment.axes.sequence) > 1 ||
         (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
     graph->guard_bare = !graph->guard_alike;
-    graph->guard_blind = graph->guard_alike && !diti_emit_in_one_process(share);
-    if (!diti_patches_used(&share->job->request.shape))
-        diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
+    graph->guard_blind = !diti_emit_in_one_process(share);
+    graph->guard_apart = patches;
+    diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
+}
+
+/* An autoencoder's devices exchange F16 of the same ops, whatever those of the steps do. */
+static void diti_emit_alike(const diti_share *share, diti_graph *graph) {
+    if (!graph->guards || share->assignment.share_total == 1) return;
+    graph->guard_alike = true;
+    graph->guard_bare = false;
+}
+
+/* All devices agree behind the decoder. */
+static void diti_emit_decoder_guards(const diti_share *share, diti_graph *graph) {
+    if (!graph->guards || share->assignment.share_total == 1) return;
+    diti_emit_alike(share, graph);
+    if (graph->guard_apart && graph->guard_blind) graph->guard_end = graph->segment_count;
+    graph->guard_apart = false;
 }
 
 DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
@@ -339,12 +355,16 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.decode_timestep = share->program.preview_colors = 0;
     share->program.start_segment = UINT32_MAX;
     if (shape->starts || shape->given_count) {
+        bool alike = graph->guard_alike, bare = graph->guard_bare;
         share->program.start_segment = diti_graph_segment(graph, "start picture", false);
+        diti_emit_alike(share, graph);
         if (shape->given_count)
             diti_given_emit(share, graph, &states);
         else
             diti_start_emit(share, graph, &states);
         diti_guard_judge(graph);
+        graph->guard_alike = alike;
+        graph->guard_bare = bare;
     }
     prepare = diti_graph_segment(graph, "prepare", false);
     diti_emit_prepare(share, graph);
@@ -355,13 +375,15 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
         share->program.preview_segment = diti_graph_segment(graph, "preview", true);
     }
     guards = graph->guards;
-    if (share->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
+    if (share->assignment.share_total > 1) graph->guards = 0; /* no other device knows of previews */
     if (share->program.preview_segment != UINT32_MAX && share->assignment.share == 0) {
         diti_decode_emit_preview(share, graph);
         diti_guard_judge(graph);
     }
+    graph->guards = guards;
     share->program.decode_segment = share->program.last_segment =
         diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
+    diti_emit_decoder_guards(share, graph);
     diti_patches_share_latent(share, graph);
     if (shape->fixes) diti_given_fix(share, graph, share->program.latent);
     if (shape->clip)
@@ -369,7 +391,6 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     else
         diti_decode_emit(share, graph);
     if (!shape->clip) diti_guard_judge(graph);
-    graph->guards = guards;
     if (shape->split.shard && share->assignment.share_total > 1)
         diti_shard_blocks(graph, share->assignment.share, share->assignment.share_total, prepare);
 }

@@ -161,10 +161,11 @@ static void diti_clip_emit_states(diti_share *share, diti_graph *graph, uint32_t
             "texels of frames");
 }
 
-/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else the lines of each. */
-static bool diti_clip_is_divided(const diti_share *share) {
+/* Devices divide a chunk: its frames where the autoencoder takes them one by one, else its tiles, or the lines of each
+   frame. */
+DIT_INTERNAL bool diti_clip_is_divided(const diti_share *share) {
     const dit_job *job = share->job;
-    return share->assignment.share_total > 1 && !job->request.shape.vae_tile &&
+    return share->assignment.share_total > 1 &&
            (job->request.shape.frames > 1 || !diti_vae_is_of_pictures(job->model->vae));
 }
 
@@ -268,13 +269,16 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     diti_vae_clip clip;
     bool divided = share->job->model->vae && diti_clip_is_divided(share), takes_part = true;
     program->chunk_count = 0;
-    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) return;
+    if ((share->assignment.share && !divided) || !share->job->model->vae || diti_graph_failed(graph)) {
+        diti_guard_judge(graph);
+        return;
+    }
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
-    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     if (divided) {
         diti_group group = diti_decode_group(share);
         takes_part = diti_vae_clip_divide(&clip, &group);
     }
+    diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);
     if (!share->assignment.share) diti_clip_emit_states(share, graph, frames, out_frames);
     for (i = 0; i < request->shape.image_count && !share->assignment.share && !diti_graph_failed(graph); i++) {
         program->latents[i] =
@@ -285,6 +289,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
                   "latents of a clip");
     }
     diti_guard_judge(graph);
+    graph->guard_apart = !divided;
     for (i = 0; i < DITI_VAE_CHUNK_KINDS; i++) program->chunk_segments[i] = UINT32_MAX;
     for (i = 0; i < program->chunk_count && !diti_graph_failed(graph); i++) {
         const diti_vae_chunk *chunk = &program->chunks[i];
@@ -293,6 +298,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
         program->chunk_segments[chunk->kind] = program->last_segment = diti_graph_segment(graph, "decode", true);
         if (divided) {
             if (takes_part) diti_clip_emit_share(share, graph, &clip, chunk);
+            diti_guard_judge(graph);
             continue;
         }
         rows = diti_tensor_view(graph, program->chunk_latent, 0, chunk->frames * area, 0, channels);
@@ -382,8 +388,8 @@ DIT_INTERNAL void diti_clip_record_output(const dit_job *job, VkCommandBuffer co
                       VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     first->device->vk.CmdCopyBuffer(commands, from, job->frames.buffer, 1, &copy);
     if (job->request.shape.float_frames) diti_clip_record_floats(job, commands, chunk, place);
-    for (frame = 0; frame < chunk->out_frames && job->target.image; frame++)
-        diti_image_record_frame(job, commands, frame, chunk->out_first + frame);
+    for (frame = 0; frame < chunk->out_frames && diti_image_count(job); frame++)
+        diti_image_record_frame(job, commands, index / program->chunk_count, frame, chunk->out_first + frame);
     diti_clip_barrier(job, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                       VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                       VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);

@@ -400,7 +400,78 @@ static diti_tensor diti_given_scale(const diti_share *share, diti_graph *graph, 
     return planes;
 }
 
-/* Declares what the host writes, and encodes it: planes as above. */
+/* Rows of some lines of some frames, between a share and the first one's whole. */
+static diti_place_desc diti_given_part(const diti_vae_portion *portion, uint32_t frames, const diti_video *size) {
+    diti_place_desc cut = DITI_ZERO;
+    cut.from.frames = frames;
+    cut.from.height = size->height;
+    cut.from.width = size->width;
+    cut.to = cut.from;
+    cut.to.frames = portion->frames;
+    cut.to.height = portion->lines;
+    cut.part = cut.to;
+    cut.first = portion->first;
+    cut.from_y = portion->line;
+    return cut;
+}
+
+static diti_tensor diti_given_new(diti_graph *graph, const diti_vae_portion *portion, uint32_t width,
+                                  uint32_t columns) {
+    return diti_tensor_new(graph, DITI_F32, portion->frames * portion->lines * width, columns, "part of given frames");
+}
+
+/* Encodes a share's part of a chunk: the first one sends pixels to all others, and puts the moments that come back to
+   their lines. rows, moments: of the chunk, on the first one. */
+static void diti_given_encode_part(const diti_share *share, diti_graph *graph, diti_vae_clip *clip,
+                                   const diti_vae_chunk *chunk, diti_tensor rows, diti_tensor moments,
+                                   uint32_t columns) {
+    const diti_job_request *request = &share->job->request;
+    diti_video pixels = {0, request->shape.height, request->shape.width},
+               latent = {0, request->latent_height, request->latent_width};
+    uint32_t self = share->assignment.share, i;
+    diti_tensor parts[DITI_MAX_DEVICES];
+    diti_vae_portion portion;
+    diti_place_desc place;
+    if (diti_group_count(&clip->group) == 1) {
+        diti_copy(graph, diti_vae_clip_run(clip, chunk, rows), moments, "moments");
+        return;
+    }
+    for (i = clip->group.count; i-- > 0 && !diti_graph_failed(graph);) {
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        parts[i] = (i == self || !self) && portion.frames ? diti_given_new(graph, &portion, pixels.width, 3) : 0;
+        if (self || !parts[i] || diti_graph_failed(graph)) continue;
+        place = diti_given_part(&portion, chunk->frames, &pixels);
+        place.out = parts[i];
+        diti_place_frames(graph, rows, &place);
+        if (i) diti_send(graph, parts[i], i);
+    }
+    if (self && parts[self]) diti_receive(graph, parts[self], 0);
+    parts[self] = diti_vae_clip_run(clip, chunk, parts[self]);
+    for (i = 0; i < clip->group.count && !diti_graph_failed(graph); i++) {
+        portion = diti_vae_clip_portion(clip, chunk, i, true);
+        if (!portion.frames || (self && i != self)) continue;
+        if (self) {
+            diti_send(graph, parts[self], 0);
+            continue;
+        }
+        if (i) {
+            parts[i] = diti_given_new(graph, &portion, latent.width, columns);
+            diti_receive(graph, parts[i], i);
+        }
+        place = diti_given_part(&portion, chunk->out_frames, &latent);
+        place.to = place.from;
+        place.to.frames = portion.frames;
+        place.from = place.part;
+        place.first = place.from_y = 0;
+        place.y = portion.line;
+        place.out = diti_tensor_view(graph, moments, portion.first * latent.height * latent.width,
+                                     portion.frames * latent.height * latent.width, 0, columns);
+        diti_place_frames(graph, parts[i], &place);
+    }
+}
+
+/* Declares what the host writes, and encodes it on all devices together: planes as above, on the first one; 0: on
+   others. */
 static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint32_t index) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
@@ -408,25 +479,31 @@ static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint3
     uint32_t pixels = request->shape.width * request->shape.height, channels = job->model->vae->traits.latent_channels,
              area = request->latent_width * request->latent_height, rows = given->latent_frames * area, i;
     diti_video size = {given->frames, request->shape.height, request->shape.width};
-    diti_tensor moments, noise;
+    diti_group group = diti_decode_group(share);
+    bool first = share->assignment.share == 0;
+    diti_tensor moments = 0, noise = 0;
     diti_vae_clip clip;
     diti_vae_chunk chunk;
-    share->program.given_pixels[index] =
-        given->floats ? diti_tensor_input(graph, DITI_F32, given->frames * pixels, 3, "given frames")
-                      : diti_tensor_input(graph, DITI_U32, 1, given->frames * pixels, "given frames");
-    noise = share->program.given_noise[index][1] = diti_tensor_input(graph, DITI_F32, rows, channels, "given noise");
     if (!diti_vae_clip_begin(&clip, job->model->vae, graph, true, &size, request->shape.vae_tile, 0)) return 0;
-    if (diti_vae_draws_inside(job->model->vae))
+    if (!diti_vae_clip_divide(&clip, &group)) return 0;
+    if (first) {
+        share->program.given_pixels[index] =
+            given->floats ? diti_tensor_input(graph, DITI_F32, given->frames * pixels, 3, "given frames")
+                          : diti_tensor_input(graph, DITI_U32, 1, given->frames * pixels, "given frames");
+        noise = diti_tensor_input(graph, DITI_F32, rows, channels, "given noise");
+        share->program.given_noise[index][1] = noise;
+        moments = diti_tensor_new(graph, DITI_F32, rows, 2 * channels, "moments");
+    }
+    if (first && diti_vae_draws_inside(job->model->vae))
         clip.noise = share->program.given_noise[index][0] =
             diti_tensor_input(graph, DITI_F32, given->frames * area, channels, "given noise of pictures");
-    moments = diti_tensor_new(graph, DITI_F32, rows, 2 * channels, "moments");
-    for (i = 0; diti_vae_clip_chunk(&clip, i, &chunk) && !diti_graph_failed(graph); i++) {
-        diti_tensor part = diti_vae_clip_run(&clip, &chunk, diti_given_rows(share, graph, index, &chunk));
-        if (diti_graph_failed(graph)) return 0;
-        diti_copy(graph, part,
-                  diti_tensor_view(graph, moments, chunk.out_first * area, chunk.out_frames * area, 0, 2 * channels),
-                  "moments");
-    }
+    for (i = 0; diti_vae_clip_chunk(&clip, i, &chunk) && !diti_graph_failed(graph); i++)
+        diti_given_encode_part(
+            share, graph, &clip, &chunk, first ? diti_given_rows(share, graph, index, &chunk) : 0,
+            first ? diti_tensor_view(graph, moments, chunk.out_first * area, chunk.out_frames * area, 0, 2 * channels)
+                  : 0,
+            2 * channels);
+    if (!first || diti_graph_failed(graph)) return 0;
     return diti_given_scale(share, graph, diti_draw(graph, moments, noise, 1, "draw given latents"),
                             given->latent_frames);
 }
@@ -460,12 +537,13 @@ static void diti_given_emit_mask(const diti_share *share, diti_graph *graph, dit
 /* The picture that a model moves is its condition's first frame; so are frames in front that only fill patches. */
 static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
+    diti_tensor first;
     uint32_t i, plane = (uint32_t)diti_request_plane(request),
                 channels = share->job->model->transformer->traits.condition_channels,
                 masks = share->job->model->transformer->traits.mask_channels;
     share->program.condition = diti_tensor_state(graph, DITI_F32, channels, plane, "condition");
-    if (share->assignment.share == 0) {
-        diti_tensor first = diti_given_encode(share, graph, 0);
+    first = diti_given_encode(share, graph, 0);
+    if (first) {
         if (masks) {
             diti_given_emit_mask(share, graph, first);
         } else {
@@ -479,10 +557,11 @@ static void diti_given_emit_condition(diti_share *share, diti_graph *graph) {
 /* The picture that is the first latent frame of every clip. */
 static void diti_given_emit_first(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
+    diti_tensor first;
     share->program.first = diti_tensor_state(graph, DITI_F32, share->job->model->transformer->traits.latent_channels,
                                              request->latent_width * request->latent_height, "given frame");
-    if (share->assignment.share == 0)
-        diti_copy(graph, diti_given_encode(share, graph, 0), share->program.first, "given frame");
+    first = diti_given_encode(share, graph, 0);
+    if (first) diti_copy(graph, first, share->program.first, "given frame");
     diti_broadcast(graph, &share->assignment.all, 0, share->program.first);
 }
 
@@ -497,7 +576,7 @@ DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, dit
 
 DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     const diti_job_shape *shape = &share->job->request.shape;
-    diti_tensor latents[DITI_JOB_MAX_GIVEN];
+    diti_tensor latents[DITI_JOB_MAX_GIVEN], first;
     uint32_t i;
     if (shape->moves) {
         diti_given_emit_condition(share, graph);
@@ -510,16 +589,16 @@ DIT_INTERNAL void diti_given_emit(diti_share *share, diti_graph *graph, const di
     if (shape->starts) {
         latents[0] = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, states->x),
                                      diti_tensor_columns(graph, states->x), "start latent");
-        if (share->assignment.share == 0)
-            diti_copy(graph, diti_given_encode(share, graph, 0), latents[0], "start latent");
+        first = diti_given_encode(share, graph, 0);
+        if (first) diti_copy(graph, first, latents[0], "start latent");
         diti_broadcast(graph, &share->assignment.all, 0, latents[0]);
         diti_start_begin(share, graph, states, latents[0]);
         return;
     }
     diti_copy(graph, share->program.noise, states->x, "start from noise");
+    for (i = 0; i < shape->given_count && !diti_graph_failed(graph); i++)
+        latents[i] = diti_given_encode(share, graph, i);
     if (share->assignment.share == 0) {
-        for (i = 0; i < shape->given_count && !diti_graph_failed(graph); i++)
-            latents[i] = diti_given_encode(share, graph, i);
         for (i = 0; i < shape->hold_count && !diti_graph_failed(graph); i++)
             diti_given_copy(share, graph, latents[shape->holds[i].given], shape->holds[i].from, states->x,
                             shape->holds[i].to, shape->holds[i].count);

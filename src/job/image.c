@@ -27,8 +27,14 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
                : diti_fail_vk(err, vk, "vkBindImageMemory failed for an output image (%s)", diti_vk_name(vk));
 }
 
+/* Frames of a clip are layers; a preview is the first frame. */
+static uint32_t diti_image_layers(const dit_job *job, const diti_job_image *image) {
+    return job->request.shape.clip && image != &job->preview_image ? job->request.shape.frames : 1;
+}
+
 static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->shares[0]->device;
+    uint32_t layers = diti_image_layers(job, image);
     VkImageViewUsageCreateInfo usage;
     VkImageViewCreateInfo info;
     VkResult vk;
@@ -39,11 +45,11 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
     info.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO;
     info.pNext = &usage;
     info.image = image->image;
-    info.viewType = VK_IMAGE_VIEW_TYPE_2D;
+    info.viewType = layers > 1 ? VK_IMAGE_VIEW_TYPE_2D_ARRAY : VK_IMAGE_VIEW_TYPE_2D;
     info.format = image->format;
     info.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     info.subresourceRange.levelCount = 1;
-    info.subresourceRange.layerCount = 1;
+    info.subresourceRange.layerCount = layers;
     vk = device->vk.CreateImageView(device->device, &info, device->callbacks, &image->view);
     return vk == VK_SUCCESS
                ? DIT_OK
@@ -128,15 +134,22 @@ static dit_result diti_image_check_export(const diti_device *device, const dit_t
 
 /* Whether the driver makes images of dit's as the target wants them; what dit uses itself every driver has. */
 DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
-                                         uint32_t height, dit_error *err) {
+                                         uint32_t height, uint32_t layers, dit_error *err) {
+    const uint32_t every_device = 256; /* layers of an image */
     VkImageFormatProperties most;
     VkResult vk;
     if (target->image) return DIT_OK;
     if (target->export_handle) DITI_TRY(diti_image_check_export(device, target, err));
-    if (!target->usage && !target->flags) return DIT_OK;
+    if (!target->usage && !target->flags && layers <= every_device) return DIT_OK;
     vk = device->vk.GetPhysicalDeviceImageFormatProperties(device->physical, diti_image_format(target),
                                                            VK_IMAGE_TYPE_2D, VK_IMAGE_TILING_OPTIMAL,
                                                            diti_image_usage(target), target->flags, &most);
+    if (vk == VK_SUCCESS && layers > most.maxArrayLayers)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "target.format: an image of the device has at most %u layers, one for each frame, and the clip "
+            "has %u frames; leave format 0 and read them",
+            (unsigned)most.maxArrayLayers, (unsigned)layers);
     if (vk == VK_SUCCESS && width <= most.maxExtent.width && height <= most.maxExtent.height) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "target.usage 0x%x and flags 0x%x: the device makes no such image of format %d and %u x %u "
@@ -162,7 +175,8 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     info.format = image->format;
     info.extent.width = job->request.shape.width;
     info.extent.height = job->request.shape.height;
-    info.extent.depth = info.mipLevels = info.arrayLayers = 1;
+    info.extent.depth = info.mipLevels = 1;
+    info.arrayLayers = diti_image_layers(job, image);
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.tiling = VK_IMAGE_TILING_OPTIMAL;
     info.usage = diti_image_usage(&job->target);
@@ -201,14 +215,15 @@ static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImag
     return DIT_OK;
 }
 
-/* Clips have no image but one of the application's. */
-static uint32_t diti_image_count(const dit_job *job) {
-    return job->request.shape.clip && !job->target.image ? 0 : job->request.shape.image_count;
+/* Clips have images where a format is asked for, which one of the application's has. */
+DIT_INTERNAL uint32_t diti_image_count(const dit_job *job) {
+    return job->request.shape.clip && !job->target.format ? 0 : job->request.shape.image_count;
 }
 
 DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target) {
     const dit_target *then = &job->target;
     if ((target->image != VK_NULL_HANDLE) != (then->image != VK_NULL_HANDLE)) return false;
+    if (job->request.shape.clip && !target->format != !then->format) return false;
     return target->image || (diti_image_format(target) == diti_image_format(then) && target->usage == then->usage &&
                              target->flags == then->flags && target->export_handle == then->export_handle &&
                              target->dst_queue_family == then->dst_queue_family);
@@ -435,11 +450,11 @@ DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer com
     diti_image_record_health(job, commands);
 }
 
-DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t frame,
+DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t index, uint32_t frame,
                                           uint32_t place) {
     const diti_job_shape *shape = &job->request.shape;
     VkDeviceSize texel = shape->texels == DITI_TEXELS_LIGHT ? 8 : shape->texels == DITI_TEXELS_GREY ? 1 : 4;
-    diti_job_image image = job->images[0];
+    diti_job_image image = job->images[index];
     image.layer += place;
     diti_image_record_copy(job, commands, job->shares[0]->program.texels[0],
                            texel * frame * shape->width * shape->height, &image);

@@ -81,7 +81,7 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading), inputs = inspection->memory.inputs;
     bool unified =
         inspection->graph.device->unified; /* staging is in the device's memory, too, and inputs as written */
-    uint32_t pictures = (job->target.image || request->shape.clip ? 0 : request->shape.image_count) +
+    uint32_t pictures = (job->target.image ? 0 : diti_image_count(job) * request->shape.frames) +
                         (request->shape.preview_interval ? 1 : 0);
     out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
     out->streamed = job->model->stream ? streamed : 0;

@@ -619,6 +619,8 @@ DIT_INTERNAL diti_tensor diti_clip_emit_first(diti_share *share, diti_graph *gra
 DIT_INTERNAL diti_tensor diti_clip_planes(const diti_share *share, diti_graph *graph, diti_tensor latents,
                                           uint32_t image, uint32_t frames);
 DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph);
+/* Devices divide each chunk of the clip; else the first one makes them alone. */
+DIT_INTERNAL bool diti_clip_is_divided(const diti_share *share);
 DIT_INTERNAL dit_result diti_clip_write(diti_share *share, dit_error *err); /* timestep and noise of the decoder */
 DIT_INTERNAL uint32_t diti_clip_segment(const diti_share *share,
                                         uint32_t chunk); /* decodes the chunk of that number in a run */
@@ -898,7 +900,7 @@ DIT_INTERNAL void diti_retired_collect(dit_context *context); /* destroys retire
 DIT_INTERNAL void diti_retired_end(dit_context *context, const dit_model *model);
 /* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_image_check(const diti_device *device, const dit_target *target, uint32_t width,
-                                         uint32_t height, dit_error *err);
+                                         uint32_t height, uint32_t layers, dit_error *err);
 /* Whether pictures can go to another target without other images of dit's; then they do. */
 DIT_INTERNAL bool diti_job_may_aim(const dit_job *job, const dit_target *target);
 DIT_INTERNAL void diti_job_aim(dit_job *job, const dit_target *target);
@@ -910,5 +912,7 @@ DIT_INTERNAL bool diti_job_reported(const dit_job *job); /* the picture is there
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands);
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands);
 /* Frame `frame` of the newest chunk to the application's image, behind its layer by `place` layers. */
-DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t frame, uint32_t place);
+DIT_INTERNAL void diti_image_record_frame(const dit_job *job, VkCommandBuffer commands, uint32_t image, uint32_t frame,
+                                          uint32_t place);
+DIT_INTERNAL uint32_t diti_image_count(const dit_job *job); /* images with pictures; a clip's has layers */
 #endif

@@ -604,7 +604,8 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_target(&desc->target, out, err));
     DITI_TRY(diti_request_family(model, &desc->target, err));
     if (model->device)
-        DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height, err));
+        DITI_TRY(diti_image_check(model->device, &desc->target, out->shape.width, out->shape.height,
+                                  out->shape.clip && desc->target.format ? out->shape.frames : 1, err));
     if (model->transformer->traits.repaint_channels)
         DITI_TRY(diti_job_request_repaint(model, desc, out, err));
     else

@@ -143,12 +143,18 @@ static void diti_run_cut_anew(diti_share *share, uint32_t budget_us) {
 
 /* --- what the guards say --- */
 
+/* Nobody says anything about a segment before the run's decoder has ended. */
+static bool diti_run_is_early(const diti_share *share) {
+    return share->run.last_segment + 1 < share->program.plan->guard_end;
+}
+
 /* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const diti_share *share) {
     bool steps =
         diti_share_is_step(share, share->run.last_segment) && diti_share_is_step(share, share->run.cursor.segment);
     bool agrees = share->run.careful || (share->job->mesh && !diti_patches_used(&share->job->request.shape));
+    if (diti_run_is_early(share)) return false;
     return share->run.unjudged && share->run.cursor.slice == 0 && (agrees || !steps || share->run.health.blocked);
 }
 
@@ -195,6 +201,7 @@ static dit_result diti_run_again(diti_share *share, const diti_verdict *verdict,
 
 /* Whether all shares of a job are judged at the same time (diti_run_go_together). */
 static bool diti_run_goes_together(const diti_share *share) {
+    if (diti_run_is_chunk(share, share->run.last_segment) && !diti_clip_is_divided(share)) return false;
     if (share->run.careful) return true;
     if (!share->run.health.blocked) return false;
     if (!diti_patches_used(&share->job->request.shape)) return share->program.plan->guard_alike;
@@ -204,7 +211,8 @@ static bool diti_run_goes_together(const diti_share *share) {
 /* Nothing is in flight, so the newest report is about the last segment. */
 static dit_result diti_run_settle(diti_share *share, dit_error *err) {
     diti_verdict verdict;
-    if (!share->run.unjudged || share->run.cursor.slice || diti_run_goes_together(share)) return DIT_OK;
+    if (!share->run.unjudged || share->run.cursor.slice || diti_run_is_early(share) || diti_run_goes_together(share))
+        return DIT_OK;
     share->run.unjudged = false;
     return diti_guard_raise(share->program.plan, &verdict) ? diti_run_again(share, &verdict, err) : DIT_OK;
 }
@@ -264,28 +272,38 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
     return result < 0 || !over ? result : diti_run_start_over(job, err);
 }
 
+/* Patches begin again, unless nothing but the decoder overflowed; over several processes, where nobody knows, always. */
+static bool diti_run_begins_again(const diti_share *share) {
+    uint32_t blocked = share->run.health.blocked;
+    if (!blocked || !diti_patches_used(&share->job->request.shape)) return false;
+    if (blocked <= share->program.plan->guard_end) return true;
+    return blocked - 1 < share->program.decode_segment &&
+           (share->job->mesh || diti_share_is_step(share, blocked - 1));
+}
+
 /* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
    again. *moved: shares may go on that waited for others. */
 static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
     diti_share *first = job->shares[0];
     diti_plan *plans[DITI_MAX_DEVICES];
-    bool patches = diti_patches_used(&job->request.shape), any = false, all = true;
+    bool any = false, all = true, over = false;
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
         const diti_share *share = job->shares[i];
-        any = any || (share->run.health.blocked && diti_run_goes_together(share));
+        bool blocked = share->run.health.blocked && !diti_run_is_early(share) && diti_run_goes_together(share);
+        any = any || blocked;
+        over = over || (blocked && diti_run_begins_again(share));
         all = all && share->run.unjudged && !share->run.cursor.slice && !share->run.flight_count &&
               share->run.cursor.segment == first->run.cursor.segment &&
               share->run.cursor.repeat == first->run.cursor.repeat;
         plans[i] = share->program.plan;
     }
-    if (any && patches && !first->run.careful) return diti_run_grow_careful(job, plans, err);
+    if (over && !first->run.careful && !first->program.plan->guard_end) return diti_run_grow_careful(job, plans, err);
     if (!all || (!any && !first->run.careful)) return DIT_OK;
     for (i = 0; i < job->share_count; i++) job->shares[i]->run.unjudged = false;
     *moved = true;
     if (!any) return DIT_OK;
-    return diti_run_raise_together(
-        job, plans, patches && (job->mesh || diti_share_is_step(first, first->run.health.blocked - 1)), err);
+    return diti_run_raise_together(job, plans, over, err);
 }
 
 /* Whether a segment still finds what it reads: what was recorded behind it has run, without effect but on the memory

@@ -62,12 +62,14 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
     const diti_share *first;
     dit_status status;
     if (!job || !out || frame >= job->request.shape.frames || image >= job->request.shape.image_count ||
-        job->shares[0]->assignment.share || (job->request.shape.clip && !job->target.image))
+        job->shares[0]->assignment.share || !diti_image_count(job))
         return DIT_ERROR_INVALID_ARGUMENT;
     first = job->shares[0];
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
+    if (job->request.shape.clip && status.result == DIT_WORKING && frame < status.frame)
+        return diti_job_give(job, &job->images[image], 0, out); /* the layer is written */
     if (!first->run.all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
     out->final = job->recording ? diti_job_reported(job) : status.result == DIT_OK;
     return diti_job_give(job, &job->images[image], first->run.finish_value, out);

@@ -102,6 +102,15 @@ static double diti_cost_uneven(const diti_cost *c) {
     return 1 + (turns ? more : diti_cost_attention(c) * more);
 }
 
+/* How much longer devices work that all have the text's rows: (s / u r + t) of (s + t) / u r rows in products; in
+   attention, where Ulysses divides heads, (s / r + t) of (s + t) / r. */
+static double diti_cost_texts(const diti_cost *c) {
+    double sequence = c->u * c->r, attention;
+    if (!c->q->system.text_whole || !c->q->shape.joint || c->q->shape.text % (uint32_t)sequence == 0) return 1;
+    attention = diti_cost_attention(c);
+    return 1 + c->t / c->n * ((1 - attention) * (sequence - 1) + attention * (c->r - 1));
+}
+
 /* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
  * branch counts. Where heads, or frames, do not divide, a device with one more is waited for. */
 DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
@@ -113,7 +122,8 @@ DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
         if (rank < each || sum < least) least = sum;
         sum = 0;
     }
-    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least * diti_cost_uneven(c);
+    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least * diti_cost_uneven(c) *
+           diti_cost_texts(c);
 }
 
 DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {

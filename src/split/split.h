@@ -65,6 +65,7 @@ typedef struct diti_split_system { /* how the methods are carried out */
     double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
     double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
     bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
+    bool text_whole;     /* a text whose rows a sequence's devices cannot divide evenly is computed by each of them */
     bool heads_flow;     /* Ulysses sends values and keys while queries are projected; false: all behind that */
     bool skips_wait;     /* skips to the mirrored stage are waited for; false: they arrive behind arithmetic */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */

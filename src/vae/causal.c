@@ -186,6 +186,7 @@ static bool diti_causal_chunk(const diti_vae_clip *clip, uint32_t index, diti_va
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent;
     out->frames = from->frames;
     out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    out->tiled = tile != 0;
     if (!tile) return index == 0;
     step = clip->encode ? (tile - 1) * factor : tile - 1;
     starts = (from->frames + step - 1) / step;
@@ -348,8 +349,25 @@ static void diti_causal_fade(diti_vae_clip *clip, const diti_causal_tile *tile, 
     diti_place_frames(clip->graph, tile->x, &fade);
 }
 
+/* The tile that a member of the group runs comes to the first one, which has all neighbours. */
+static void diti_causal_pass_tile(diti_vae_clip *clip, diti_causal_tile *tile, uint32_t member) {
+    const diti_group *group = &clip->group;
+    diti_graph *graph = clip->graph;
+    uint32_t rows = tile->size.frames * tile->size.height * tile->size.width,
+             columns = clip->encode ? 2 * clip->vae->traits.latent_channels : 3;
+    if (!member || diti_graph_failed(graph)) return;
+    if (group->index == member) {
+        diti_send(graph, diti_tensor_padded(graph, tile->x), group->devices[0]);
+        return;
+    }
+    tile->x = diti_tensor_new(graph, DITI_F32, rows, columns, "tile of another device");
+    diti_receive(graph, diti_tensor_padded(graph, tile->x), group->devices[member]);
+}
+
+/* Cuts a tile, and runs it where it is this device's. frames: as many as it makes. */
 static diti_causal_tile diti_causal_run_tile(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t y,
-                                             uint32_t column, uint32_t edge) {
+                                             uint32_t column, uint32_t edge, uint32_t member, uint32_t frames) {
+    uint32_t factor = clip->vae->traits.factor;
     diti_place_desc cut = DITI_ZERO;
     diti_causal_tile tile;
     uint32_t columns = diti_tensor_columns(clip->graph, x);
@@ -360,6 +378,13 @@ static diti_causal_tile diti_causal_run_tile(diti_vae_clip *clip, const diti_vid
     cut.from_y = y;
     cut.from_x = column;
     tile.size = cut.part;
+    tile.x = 0;
+    if (member != clip->group.index) {
+        tile.size.frames = frames;
+        tile.size.height = clip->encode ? cut.part.height / factor : cut.part.height * factor;
+        tile.size.width = clip->encode ? cut.part.width / factor : cut.part.width * factor;
+        return tile;
+    }
     cut.out = diti_tensor_new(clip->graph, DITI_F32, cut.to.frames * cut.to.height * cut.to.width, columns, "tile");
     diti_place_frames(clip->graph, x, &cut);
     tile.x = diti_causal_whole(clip, &tile.size, cut.out);
@@ -370,7 +395,7 @@ static diti_tensor diti_causal_tiled(diti_vae_clip *clip, const diti_vae_chunk *
     diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
     uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? clip->tile * factor : clip->tile,
              step = edge * 3 / 4, made = clip->encode ? clip->tile : clip->tile * factor, overlap = made / 4,
-             keep = made - overlap, i, j, count;
+             keep = made - overlap, self = clip->group.index, member = 0, number = 0, i, j, count, all;
     diti_causal_tile tiles[2][DITI_CAUSAL_MAX_TILES];
     diti_graph *graph = clip->graph;
     diti_place_desc move = DITI_ZERO;
@@ -380,14 +405,21 @@ static diti_tensor diti_causal_tiled(diti_vae_clip *clip, const diti_vae_chunk *
     if (count > DITI_CAUSAL_MAX_TILES || clip->tile < 4)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
                                clip->tile, clip->latent.height, clip->latent.width);
-    move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
-                               clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
+    all = count * ((size.height + step - 1) / step);
+    if (!self)
+        move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
+                                   clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
     move.to = out_size;
     move.first = chunk->first > 0; /* dropped */
     for (i = 0; i * step < size.height; i++)
-        for (j = 0; j < count && !diti_graph_failed(graph); j++) {
+        for (j = 0; j < count && !diti_graph_failed(graph); j++, number++) {
             diti_causal_tile *tile = &tiles[i % 2][j];
-            *tile = diti_causal_run_tile(clip, &size, x, i * step, j * step, edge);
+            while (number >= diti_group_first(&clip->group, member + 1, all)) member++;
+            if (self && self != member) continue;
+            *tile =
+                diti_causal_run_tile(clip, &size, x, i * step, j * step, edge, member, out_size.frames + move.first);
+            diti_causal_pass_tile(clip, tile, member);
+            if (self) continue;
             if (i) diti_causal_fade(clip, tile, &tiles[(i + 1) % 2][j], overlap, false);
             if (j) diti_causal_fade(clip, tile, tile - 1, overlap, true);
             move.from = move.part = tile->size;

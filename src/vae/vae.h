@@ -74,6 +74,7 @@ typedef struct diti_vae_chunk {
     uint32_t out_first, out_frames; /* frames of the result */
     uint32_t kind; /* chunks of a kind are made by the same ops: 0 the first, 1 those behind it, 2 a last
                       one of another length, 3 one in front of that */
+    bool tiled;    /* in parts that the autoencoder fades into each other */
 } diti_vae_chunk;
 #define DITI_VAE_CHUNK_KINDS 4u
 #define DITI_VAE_CACHES 128u
@@ -95,7 +96,8 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
-    diti_group group;    /* devices that decode it together (diti_vae_clip_divide) */
+    diti_group group;    /* devices that compute it together (diti_vae_clip_divide) */
+    bool tiled;          /* these have tiles of each chunk: the first has all frames, and puts them together */
     uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
@@ -115,8 +117,9 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames);
 /* The chunk of that number; false: there are fewer. */
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
-/* A clip that has begun is decoded by a group of devices together, by the bytes of one alone: those that have no part
-   in it are told by false. clip->latent and clip->pixels become what this device has of each frame. */
+/* A clip that has begun is decoded or encoded by a group of devices together, by the bytes of one alone: those that
+   have no part in it are told by false. clip->latent and clip->pixels become what this device has of each frame. Chunks
+   are asked for behind it. */
 DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
 /* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
 typedef struct diti_vae_portion {

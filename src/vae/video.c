@@ -9,14 +9,14 @@
    the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
    input become the cache. Residuals are F32.
 
-   Devices that decode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3 convolution
-   gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the latent, attention
-   the keys and values of all bands. */
+   Devices that decode or encode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3
+   convolution gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the
+   latent, attention the keys and values of all bands. Where chunks are in tiles, they have some tiles of each. */
 
 /* ---- pictures ---- */
 
 static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
-    uint32_t most = clip->tile ? 1 : DITI_VAE_PICTURES, first = index * most;
+    uint32_t most = clip->tile ? diti_group_count(&clip->group) : DITI_VAE_PICTURES, first = index * most;
     if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
     out->first = out->out_first = first;
     out->frames = out->out_frames = clip->pixels.frames - first < most ? clip->pixels.frames - first : most;
@@ -27,9 +27,9 @@ static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_
 static diti_tensor diti_pictures_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *size = clip->encode ? &clip->pixels : &clip->latent;
     diti_row_band row_band = diti_row_band_whole(size->height, size->width);
-    if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
     row_band.images = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     if (!row_band.images) return 0;
+    if (clip->tile) return diti_vae_run_tiled(clip->vae, clip->graph, x, !clip->encode, size, clip->tile);
     return diti_vae_run(clip->vae, clip->graph, x, !clip->encode, row_band);
 }
 
@@ -61,6 +61,7 @@ DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae) {
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
                                       const diti_video *pixels, uint32_t tile, uint32_t tile_frames) {
     uint32_t factor = vae->traits.factor, nearest;
+    diti_vae_chunk chunk;
     memset(clip, 0, sizeof *clip);
     clip->vae = vae;
     clip->graph = graph;
@@ -88,19 +89,22 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
     }
     clip->latent.height /= factor;
     clip->latent.width /= factor;
-    clip->lines = tile || encode ? 0 : clip->latent.height;
+    clip->tiled = vae->kind && diti_vae_clip_chunk(clip, 0, &chunk) && chunk.tiled;
+    clip->lines = clip->tiled ? 0 : clip->latent.height;
     return true;
 }
 
-/* Devices have whole frames where an autoencoder takes them one by one, and else a band of lines of every frame. */
+/* Devices have whole frames where an autoencoder takes them one by one, tiles where it has them, and else a band of
+   lines of every frame. */
 static bool diti_video_has_bands(const diti_vae_clip *clip) {
-    return clip->vae->kind && diti_group_count(&clip->group) > 1;
+    return clip->vae->kind && diti_group_count(&clip->group) > 1 && !clip->tiled;
 }
 
 DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
     uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
     clip->group = *group;
-    if (!clip->vae->kind) return true;
+    if (!clip->vae->kind || clip->tiled) return true;
+    if (clip->vae->opensora && clip->encode) clip->group.count = 1; /* its pictures are encoded whole */
     if (clip->group.count > height) clip->group.count = height;
     if (index >= diti_group_count(&clip->group)) return false;
     clip->latent.height = diti_group_size(&clip->group, index, height);
@@ -110,12 +114,17 @@ DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *gr
 
 DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, const diti_vae_chunk *chunk,
                                                     uint32_t member, bool made) {
-    uint32_t frames = made ? chunk->out_frames : chunk->frames, factor = made ? clip->vae->traits.factor : 1;
+    uint32_t frames = made ? chunk->out_frames : chunk->frames,
+             factor = made != clip->encode ? clip->vae->traits.factor : 1;
     bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
     diti_group group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;
     out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
+    if (clip->tiled) {
+        if (made && member) out.frames = 0;
+        return out;
+    }
     if (divides && diti_group_count(&group) > 1) {
         if (group.count > frames) group.count = frames;
         out.first = diti_group_first(&group, member, frames);

@@ -704,6 +704,44 @@ static void test_target_layers(engine *e, const dit_model *model) {
     engine_free_image(e, &image);
 }
 
+/* Frames become layers of an image of dit's, each there as soon as it can be read; without a format there is none. */
+static void test_own_layers(engine *e, const dit_model *model) {
+    static uint8_t frames[2 * FRAMES * PIXELS * 4], layer[PIXELS * 4], first[PIXELS * 4];
+    dit_job_desc desc = describe(model), plain = desc;
+    dit_result result = DIT_WORKING;
+    dit_job *job = NULL;
+    dit_status status;
+    dit_output output;
+    dit_error err = {0};
+    uint32_t i, clip, early = 0;
+    desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
+    desc.target.dst_queue_family = e->family;
+    desc.image_count = 2;
+    if (!CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message)) return;
+    CHECK(dit_job_output(job, 0, 0, &output) == DIT_WORKING);
+    while (result == DIT_WORKING) {
+        result = dit_job_wait(job, 1000000);
+        dit_job_status(job, &status, NULL);
+        if (result != DIT_WORKING || !status.frame || early) continue;
+        CHECK(dit_job_output(job, 1, status.frame - 1, &output) == DIT_OK && !output.final);
+        early = status.frame;
+        engine_read_part(e, &output, 0, early - 1, first);
+    }
+    CHECK(result == DIT_OK && early > 0);
+    for (clip = 0; clip < 2 && read_all(job, clip, frames + (size_t)clip * FRAMES * PIXELS * 4, FRAMES); clip++)
+        for (i = 0; i < FRAMES && CHECK(dit_job_output(job, clip, i, &output) == DIT_OK && output.final); i++) {
+            const uint8_t *frame = frames + ((size_t)clip * FRAMES + i) * PIXELS * 4;
+            if (clip && i + 1 == early) CHECK_MESSAGE(!memcmp(first, frame, PIXELS * 4), "frame %u came too early", i);
+            engine_read_part(e, &output, 0, i, layer);
+            CHECK_MESSAGE(!memcmp(layer, frame, PIXELS * 4), "layer %u of clip %u", i, clip);
+        }
+    CHECK(dit_job_restart(job, &plain, &err) != DIT_OK); /* has no image */
+    dit_job_destroy(job);
+    job = NULL;
+    if (run(&job, &plain)) CHECK(dit_job_output(job, 0, 0, &output) == DIT_ERROR_INVALID_ARGUMENT);
+    dit_job_destroy(job);
+}
+
 static void test_engine(void) {
     engine *e = (engine *)calloc(1, sizeof *e);
     dit_context_desc cd = {0};
@@ -716,6 +754,7 @@ static void test_engine(void) {
     if (model) {
         test_recording(e, model);
         test_target_layers(e, model);
+        test_own_layers(e, model);
     }
     dit_model_destroy(model);
     dit_context_destroy(context);

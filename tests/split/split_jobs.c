@@ -1,5 +1,5 @@
 /* Everything that a job may ask for gives the same picture under a split: start pictures and masks, previews, several
-   pictures, classes, other samplers. The whole sweep takes further pipelines as arguments. */
+   pictures, classes, other samplers, clips. The whole sweep takes further pipelines as arguments. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"
@@ -121,12 +121,74 @@ static void test_folder(const char *path) {
     close_maker(&m);
 }
 
+/* Clips with prompts of unequal length, given frames and tiles; devices give the latent and all frames of one alone. */
+typedef struct clip_case {
+    const char *path;
+    uint32_t frames, width, height, tile;
+    bool begins;
+} clip_case;
+
+static void test_clip(const clip_case *c) {
+    static const char *const splits[] = {"cfg2", "ulysses2", "ring2", "ulysses3", NULL};
+    static uint8_t pixels[128 * 128 * 4];
+    static outcome one, other;
+    dit_image image = DITI_ZERO;
+    dit_job_desc desc;
+    uint32_t i;
+    maker m;
+    if (!open_maker(&m, 3, c->path)) return;
+    for (i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7 + i / 128);
+    desc = request(&m, NULL, 0, 2);
+    desc.prompt = "a red apple on a long wooden table";
+    desc.width = image.width = c->width;
+    desc.height = image.height = c->height;
+    image.rgba = pixels;
+    desc.frame_count = c->frames;
+    desc.float_frames = true;
+    desc.vae_tile = c->tile;
+    if (c->begins) desc.init_image = &image;
+    for (i = 0; i <= DITI_COUNT(splits) - 1; i++) {
+        const char *split = i ? splits[i - 1] : NULL;
+        outcome *out = i ? &other : &one;
+        dit_result result;
+        desc.split = split;
+        out->count = 0;
+        result = make_job(&m, &desc);
+        if (result == DIT_ERROR_UNSUPPORTED_MODEL || (result < 0 && split)) {
+            printf("%s, %s: refused: %s\n", c->path, split ? split : "alone", err.message);
+            continue;
+        }
+        if (result == DIT_OK) result = wait_for(m.job, 600);
+        if (result == DIT_OK) result = read_latent(m.job, 0, out);
+        if (result == DIT_OK) result = read_picture(m.job, out);
+        if (!CHECK_MESSAGE(result == DIT_OK, "%s, %s: %s", c->path, split ? split : "alone", err.message)) break;
+        if (!split) continue;
+        printf("%s%s, %s: relative L2 %.2g, frames %.2g\n", c->path, c->tile ? " in tiles" : "", split,
+               difference(&other, &one), picture_difference(&other, &one));
+        CHECK_MESSAGE(difference(&other, &one) <= 1e-3 && picture_difference(&other, &one) <= 1e-3, "%s, %s: %g, %g",
+                      c->path, split, difference(&other, &one), picture_difference(&other, &one));
+    }
+    close_maker(&m);
+}
+
+static void test_clips(void) {
+    static const clip_case clips[] = {{"tests/fixtures/pipe_wan22_i2v_a14b", 5, 64, 64, 0, true},
+                                      {"tests/fixtures/pipe_ltx", 9, 64, 64, 0, true},
+                                      {"tests/fixtures/pipe_opensora11", 6, 64, 64, 0, false},
+                                      {"tests/fixtures/pipe_opensora12", 17, 32, 64, 32, false},
+                                      {"tests/fixtures/pipe_latte", 6, 64, 64, 32, false},
+                                      {"tests/fixtures/pipe_cogvideox_2b", 9, 64, 64, 0, false}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(clips); i++) test_clip(&clips[i]);
+}
+
 int main(int argc, char **argv) {
     int i;
     full = whole_sweep();
     test_vulkan_begin();
     test_pictures();
     if (full) test_classes();
+    if (full) test_clips();
     for (i = 1; i < argc; i++) test_folder(argv[i]);
     test_vulkan_end();
     return TEST_END("split_jobs");
