@@ -191,6 +191,7 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
         use->denoise = own;
         use->model = job->model->controls[net];
         if (use->model->modes) own->text_tokens++;
+        diti_control_divide(job->model->transformer, own->axes, use);
         use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
         share->program.net_scales[net] = use->scales;
         diti_transformer_prepare(use->model, graph, own);

@@ -438,7 +438,7 @@ typedef struct diti_program {
     uint32_t reuse_segments[2][DITI_STEP_KINDS];              /* steps that reuse blocks, of either expert */
     diti_residual residuals[2];                               /* residuals that they reuse, of either */
     diti_tensor reuse_table;                                  /* 0: nothing */
-    diti_kept_kv kept_kv;
+    diti_kept_kv kept_kv, net_kept_kv[DITI_MOST_CONTROLS];
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */

@@ -77,6 +77,11 @@ DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) {
     memset(&share->program.kept_kv, 0, sizeof share->program.kept_kv);
     share->program.kept_kv.int8 = shape->int8_kept;
     share->program.denoise.kept_kv = diti_patches_used(shape) ? &share->program.kept_kv : NULL;
+    memset(share->program.net_kept_kv, 0, sizeof share->program.net_kept_kv);
+    for (patch = 0; patch < share->program.denoise.control_count && diti_patches_used(shape); patch++) {
+        share->program.net_kept_kv[patch].int8 = shape->int8_kept;
+        share->program.nets[patch].denoise->kept_kv = &share->program.net_kept_kv[patch];
+    }
     if (!diti_patches_piped(share) || share->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
     rows = diti_tensor_get(graph, share->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
     planes =

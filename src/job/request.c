@@ -467,18 +467,12 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
                "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
-    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
-        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
-               "ring and tensor do not";
     if (traits->prefixes && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
                "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
-    if (request->shape.controls && split->shard)
-        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
-               "shard out";
     if (request->shape.reuse.policy && diti_patches_used(&request->shape))
         return "PipeFusion's stages are at different steps, and cache lets a step reuse blocks of the one before; "
                "choose another split, or leave cache away";
