@@ -979,7 +979,7 @@ static void describe_given(const app *a, dit_job_desc *desc) {
     }
     if (a->r.control.rgba && a->info.control_count) {
         desc->adapters = &a->r.control_net;
-        desc->adapter_count = 1;
+        desc->adapter_count = a->r.control_net.weight != 0;
     } else if (a->r.control.rgba) {
         desc->control_image = &a->r.control_image;
     }

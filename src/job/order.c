@@ -12,11 +12,11 @@ DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment) {
 
 static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
     diti_step_form form = diti_patches_whole(share->job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
-    diti_step_kind kind = diti_job_step_kind(&share->job->request, step);
+    uint32_t variant = diti_job_step_variant(&share->job->request, step);
     if (diti_job_reuses(share->job, step))
-        return share->program.reuse_segments[diti_job_is_low(share->job, step)][kind];
-    return diti_job_is_low(share->job, step) ? share->program.low_segments[kind]
-                                             : share->program.step_segments[form][kind];
+        return share->program.reuse_segments[diti_job_is_low(share->job, step)][variant];
+    return diti_job_is_low(share->job, step) ? share->program.low_segments[variant]
+                                             : share->program.step_segments[form][variant];
 }
 
 /* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */

@@ -389,7 +389,6 @@ static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, d
     use->denoise->patch = denoise->patch;
     use->denoise->patches = denoise->patches;
     diti_transformer_begin(use->model, graph, use->denoise);
-    if (!denoise->patch) use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
     use->done = use->axes.leads ? use->axes.first_block : 0;
     use->made = 0;
     use->x = 0;
@@ -455,7 +454,7 @@ static void diti_control_make(const diti_pass *p, diti_control_use *use) {
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.bias = &outlet->bias;
-        desc.gate = use->scale;
+        desc.gate = use->scales;
         desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
         desc.name = "control";
         diti_linear(p->graph,

@@ -187,8 +187,8 @@ typedef struct diti_reference_latent {
 typedef struct diti_control_use {
     struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
-    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
+    diti_tensor scales;                   /* input F32 [1, D]: the strength, in every column */
+    diti_tensor x, added;                 /* the residual stream; what block made - 1 of the net adds */
     uint32_t done, made;
     diti_axes axes; /* axes of its evaluation */
     struct {

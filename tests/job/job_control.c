@@ -354,7 +354,45 @@ static void test_net_refusals(dit_model *model) {
     refused(context, &a.desc, "give adapters or references");
 }
 
-/* Strength 0 in all steps is no net at all, and strengths change without another plan. */
+/* Dispatches of a run whose net works from one part of the steps to another. */
+static uint64_t dispatches(asked *a, dit_job *job, float first, float last) {
+    dit_counters before, after;
+    dit_job_get_counters(job, &before);
+    a->adapter.first = first;
+    a->adapter.last = last;
+    CHECK_MESSAGE(dit_job_restart(job, &a->desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK, "%s", err.message);
+    dit_job_get_counters(job, &after);
+    return after.dispatches - before.dispatches;
+}
+
+/* A net is computed in the steps in which it works, and nowhere else. */
+static void test_net_steps(dit_model *model) {
+    uint64_t counts[5], without;
+    float bare[LATENTS];
+    dit_job *job = NULL;
+    asked a;
+    ask_net(&a, model);
+    a.desc.steps = 4;
+    CHECK(dit_job_create(context, &a.desc, &job, &err) == DIT_OK);
+    if (!job) return;
+    counts[1] = dispatches(&a, job, 0, 0.25f);
+    counts[2] = dispatches(&a, job, 0.5f, 1);
+    counts[3] = dispatches(&a, job, 0.25f, 1);
+    counts[4] = dispatches(&a, job, 0, 1);
+    CHECK(counts[4] > counts[3] && counts[4] - counts[3] == counts[3] - counts[2]);
+    CHECK(counts[3] - counts[2] == counts[2] - counts[1]);
+    counts[0] = dispatches(&a, job, 0.76f, 0.99f); /* no whole step; nor is the picture encoded */
+    CHECK(counts[0] < counts[1] - (counts[2] - counts[1]));
+    memcpy(bare, other, sizeof bare);
+    a.desc.adapter_count = 0;
+    without = dispatches(&a, job, 0, 1);
+    CHECK_MESSAGE(without == counts[0], "%u dispatches without a net, %u with one that never works", (unsigned)without,
+                  (unsigned)counts[0]);
+    CHECK_MESSAGE(memcmp(bare, other, sizeof bare) == 0, "without a net: off by %.3g", off(other, bare));
+    dit_job_destroy(job);
+}
+
+/* Strength 0 in all steps is no net at all; other strengths need no other plan, and other steps do. */
 static void test_net_strength(dit_model *model) {
     float bare[LATENTS];
     dit_job *job = NULL;
@@ -369,11 +407,16 @@ static void test_net_strength(dit_model *model) {
     a.adapter.last = 0.9f;
     CHECK(dit_job_create(context, &a.desc, &job, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
     CHECK_MESSAGE(memcmp(bare, other, sizeof bare) == 0, "a net that never works is %.3g away", off(other, bare));
-    plan = job->shares[0]->program.plan;
     a.adapter.first = a.adapter.last = 0;
     CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
     CHECK(memcmp(one, other, sizeof one) == 0);
-    CHECK(job->shares[0]->program.plan == plan);
+    plan = job->shares[0]->program.plan;
+    a.adapter.weight = 0.1f;
+    CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
+    CHECK(off(other, one) > 1e-3 && job->shares[0]->program.plan == plan);
+    a.desc.adapter_count = 0;
+    CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
+    CHECK_MESSAGE(memcmp(bare, other, sizeof bare) == 0, "a net that is taken away is %.3g away", off(other, bare));
     dit_job_destroy(job);
 }
 
@@ -498,6 +541,7 @@ static void test_net(void) {
     ask_net(&a, model);
     run(context, &a.desc, one);
     test_net_strength(model);
+    test_net_steps(model);
     dit_model_destroy(model);
     test_two_nets();
     if (sweeps) test_union();
@@ -509,6 +553,11 @@ static void test_net(void) {
     run_exact(&a.desc, "ulysses2,shard", "ulysses2");
     a.desc.steps = 4;
     run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
+    a.desc.steps = 5;
+    a.adapter.first = 0.4f; /* the net begins in patches, and ends in them */
+    a.adapter.last = 0.8f;
+    run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
+    run_exact(&a.desc, "layers2", NULL);
     dit_model_destroy(model);
 }
 
