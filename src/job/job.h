@@ -835,6 +835,9 @@ DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment,
 DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps);
 DIT_INTERNAL double diti_share_predict_us(const diti_share *share);
 /* In record mode: whether segments that have run must run again. */
+/* The bytes of streamed weights that one call may read: as many as a processor copies in about the time that the caller
+   gives the GPU. */
+DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us);
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: the same, going back to it, or an error where that does not help. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);

@@ -86,3 +86,9 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
     diti_guard_read(job->shares[0]->program.plan, &health);
     return health.blocked != 0;
 }
+
+DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us) {
+    const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
+    uint64_t bytes = (uint64_t)budget_us * 2048u;
+    return bytes < least ? least : bytes < most ? bytes : most;
+}
