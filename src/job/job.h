@@ -88,6 +88,7 @@ typedef struct diti_lora_uses {
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
+#define DITI_MOST_SIGMAS 64u
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -108,6 +109,8 @@ struct dit_model {
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */
+    float sigmas[DITI_MOST_SIGMAS];  /* model_index.json's own for its default number of steps, before the shift */
+    uint32_t sigma_count;            /* 0: it has none */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */

@@ -419,6 +419,10 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.empirical = model->transformer->traits.empirical_shift;
+    if (wanted.steps == model->sigma_count && !desc->schedule) {
+        wanted.sigmas = model->sigmas;
+        wanted.sigma_count = model->sigma_count;
+    }
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
