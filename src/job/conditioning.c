@@ -253,7 +253,7 @@ static void diti_encode_end(dit_encoding *e) {
     diti_prompt_tokens_free(&e->context->env, e->tokens);
 }
 
-/* What has been encoded; nothing is in flight. */
+/* Writes the blob when nothing is in flight. */
 static dit_result diti_encode_finish(const dit_encoding *e, unsigned char *blob, size_t size, dit_error *err) {
     uint32_t lengths[DITI_TEXTS];
     DITI_TRY(diti_encode_read(e, (float *)(void *)(blob + DITI_BLOB_WORDS * 4), err));

@@ -454,7 +454,7 @@ typedef struct diti_program {
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
     diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
-    diti_control_use nets_at_work[DITI_MOST_CONTROLS]; /* those of the steps that are emitted now */
+    diti_control_use nets_at_work[DITI_MOST_CONTROLS]; /* nets of the steps that are emitted now */
     diti_denoise net_denoise[DITI_MOST_CONTROLS];      /* by control net */
     diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
@@ -652,7 +652,7 @@ DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /*
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
 DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step); /* bit i: control net i */
 DIT_INTERNAL void diti_control_request_sets(diti_job_request *request); /* when the number of steps is known */
-DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set); /* those that work in the steps emitted next */
+DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set); /* nets that work in the steps emitted next */
 DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
 /* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
