@@ -182,6 +182,204 @@ static void vae_qwenimage21(real_file *file) {
     real_convolution(file, 64, 64, 1, "post_quant_conv");
 }
 
+/* Causal convolutions, which CogVideoX, HunyuanVideo and LTX-Video have (docs/models.md 4.7 to 4.10). */
+static void causal(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *block, const char *part) {
+    char name[112];
+    diti_format(name, sizeof name, "%s%s", block, part);
+    volume(file, out, in, kernel, kernel, name);
+}
+static void norm_of(real_file *file, uint64_t channels, const char *block, const char *part) {
+    char name[112];
+    diti_format(name, sizeof name, "%s%s", block, part);
+    real_norm(file, channels, true, name, name, 0);
+}
+
+/* CogVideoX: a norm reads the latent, too. */
+static void cogvideox_norm(real_file *file, uint64_t channels, const char *block, const char *part) {
+    char name[112];
+    diti_format(name, sizeof name, "%s%s", block, part);
+    norm_of(file, channels, name, ".norm_layer");
+    causal(file, channels, 16, 1, name, ".conv_y.conv");
+    causal(file, channels, 16, 1, name, ".conv_b.conv");
+}
+static void cogvideox_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
+    cogvideox_norm(file, in, block, ".norm1");
+    cogvideox_norm(file, out, block, ".norm2");
+    causal(file, out, in, 3, block, ".conv1.conv");
+    causal(file, out, out, 3, block, ".conv2.conv");
+    if (out != in) causal(file, out, in, 1, block, ".conv_shortcut");
+}
+static void vae_cogvideox(real_file *file) {
+    static const uint64_t channels[] = {512, 512, 256, 256, 128};
+    char name[112];
+    uint32_t i, k;
+    causal(file, 512, 16, 3, "decoder", ".conv_in.conv");
+    for (i = 0; i < 2; i++) {
+        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
+        cogvideox_resnet(file, 512, 512, name);
+    }
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < 4; k++) {
+            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
+            cogvideox_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
+        }
+        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.conv", i);
+        if (i < 3) real_convolution(file, channels[i + 1], channels[i + 1], 3, name);
+    }
+    cogvideox_norm(file, 128, "decoder", ".norm_out");
+    causal(file, 3, 128, 3, "decoder", ".conv_out.conv");
+}
+
+static void hunyuanvideo_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
+    norm_of(file, in, block, ".norm1");
+    norm_of(file, out, block, ".norm2");
+    causal(file, out, in, 3, block, ".conv1.conv");
+    causal(file, out, out, 3, block, ".conv2.conv");
+    if (out != in) causal(file, out, in, 1, block, ".conv_shortcut.conv");
+}
+static void vae_hunyuanvideo(real_file *file) {
+    static const uint64_t channels[] = {512, 512, 512, 256, 128};
+    static const char *const layers[] = {"to_q", "to_k", "to_v", "to_out.0"};
+    char name[112];
+    uint32_t i, k;
+    causal(file, 512, 16, 3, "decoder", ".conv_in.conv");
+    for (i = 0; i < 2; i++) {
+        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
+        hunyuanvideo_resnet(file, 512, 512, name);
+    }
+    norm_of(file, 512, "decoder.mid_block.attentions.0", ".group_norm");
+    for (i = 0; i < 4; i++) {
+        diti_format(name, sizeof name, "decoder.mid_block.attentions.0.%s", layers[i]);
+        real_layer(file, 512, 512, name, name, 0);
+    }
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
+            hunyuanvideo_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
+        }
+        diti_format(name, sizeof name, "decoder.up_blocks.%u", i);
+        if (i < 3) causal(file, channels[i + 1], channels[i + 1], 3, name, ".upsamplers.0.conv.conv");
+    }
+    norm_of(file, 128, "decoder", ".conv_norm_out");
+    causal(file, 3, 128, 3, "decoder", ".conv_out.conv");
+    causal(file, 16, 16, 1, "post_quant_conv", "");
+}
+
+/* LTX-Video 0.9.0: norms without weights, but where channels change. */
+static void ltx_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
+    causal(file, out, in, 3, block, ".conv1.conv");
+    causal(file, out, out, 3, block, ".conv2.conv");
+    if (out == in) return;
+    norm_of(file, in, block, ".norm3");
+    causal(file, out, in, 1, block, ".conv_shortcut.conv");
+}
+static void vae_ltx(real_file *file) {
+    static const uint64_t channels[] = {512, 512, 512, 256, 128};
+    static const uint32_t counts[] = {4, 3, 3, 3, 4}; /* the first is the middle */
+    char name[112];
+    uint32_t i, k;
+    real_vector(file, 128, 0, "latents_mean", "latents_mean", 0, "");
+    real_vector(file, 128, 1, "latents_std", "latents_std", 0, "");
+    causal(file, 512, 128, 3, "decoder", ".conv_in.conv");
+    for (i = 0; i < 5; i++) {
+        char block[64];
+        diti_format(block, sizeof block, i ? "decoder.up_blocks.%u" : "decoder.mid_block", i - 1);
+        if (i && channels[i] != channels[i - 1]) {
+            diti_format(name, sizeof name, "%s.conv_in", block);
+            ltx_resnet(file, channels[i], channels[i - 1], name);
+        }
+        if (i > 1) causal(file, 8 * channels[i], channels[i], 3, block, ".upsamplers.0.conv.conv");
+        for (k = 0; k < counts[i]; k++) {
+            diti_format(name, sizeof name, "%s.resnets.%u", block, k);
+            ltx_resnet(file, channels[i], channels[i], name);
+        }
+    }
+    causal(file, 48, 128, 3, "decoder", ".conv_out.conv");
+}
+
+/* Open-Sora-Plan 1.1 (docs/models.md 4.7). */
+static void plan_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
+    norm_of(file, in, block, ".norm1");
+    norm_of(file, out, block, ".norm2");
+    causal(file, out, in, 3, block, ".conv1.conv");
+    causal(file, out, out, 3, block, ".conv2.conv");
+    if (out != in) causal(file, out, in, 1, block, ".nin_shortcut.conv");
+}
+static void vae_open_sora_plan(real_file *file) {
+    static const char *const layers[] = {".q.conv", ".k.conv", ".v.conv", ".proj_out.conv"};
+    static const uint64_t channels[] = {128, 256, 512, 512, 512}, one[] = {1};
+    char name[112], mix[128];
+    uint32_t i, k;
+    causal(file, 512, 4, 3, "decoder", ".conv_in.conv");
+    plan_resnet(file, 512, 512, "decoder.mid.block_1");
+    norm_of(file, 512, "decoder.mid.attn_1", ".norm");
+    for (i = 0; i < 4; i++) causal(file, 512, 512, 1, "decoder.mid.attn_1", layers[i]);
+    plan_resnet(file, 512, 512, "decoder.mid.block_2");
+    for (i = 4; i-- > 0;) {
+        for (k = 0; k < 3; k++) {
+            diti_format(name, sizeof name, "decoder.up.%u.block.%u", i, k);
+            plan_resnet(file, channels[i], channels[k ? i : i + 1], name);
+        }
+        diti_format(name, sizeof name, "decoder.up.%u.upsample.conv.conv", i);
+        if (i > 0) volume(file, channels[i], channels[i], 1, 3, name);
+        diti_format(name, sizeof name, "decoder.up.%u.time_upsample", i);
+        diti_format(mix, sizeof mix, "%s.mix_factor", name);
+        if (i < 2) continue;
+        causal(file, channels[i], channels[i], 3, name, ".conv.conv");
+        real_tensor_of(file, one, 1, 0, 0.02, mix, mix, 0, "");
+    }
+    norm_of(file, 128, "decoder", ".norm_out");
+    causal(file, 3, 128, 3, "decoder", ".conv_out.conv");
+    causal(file, 4, 4, 1, "post_quant_conv", ".conv");
+}
+
+/* Open-Sora 1.2 (docs/models.md 4.8): frames over time, then pictures. */
+static void open_sora_conv(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *block,
+                           const char *part) {
+    const uint64_t shape[5] = {out, in, kernel, kernel, kernel};
+    char name[112];
+    diti_format(name, sizeof name, "%s%s", block, part);
+    real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
+}
+static void open_sora_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
+    norm_of(file, in, block, ".norm1");
+    norm_of(file, out, block, ".norm2");
+    open_sora_conv(file, out, in, 3, block, ".conv1.conv");
+    open_sora_conv(file, out, out, 3, block, ".conv2.conv");
+    if (out != in) open_sora_conv(file, out, in, 1, block, ".conv3.conv");
+}
+static void vae_open_sora(real_file *file) {
+    static const uint64_t channels[] = {128, 256, 256, 512, 512}, ends[] = {1, 4, 1, 1, 1};
+    char name[112];
+    uint32_t i, k;
+    real_tensor_of(file, ends, 5, 3, 0.02, "scale", "scale", 0, "");
+    real_tensor_of(file, ends, 5, 0, 0.02, "shift", "shift", 0, "");
+    causal(file, 4, 4, 1, "temporal_vae.post_quant_conv", ".conv");
+    causal(file, 512, 4, 3, "temporal_vae.decoder", ".conv1.conv");
+    for (k = 0; k < 4; k++) {
+        diti_format(name, sizeof name, "temporal_vae.decoder.res_blocks.%u", k);
+        open_sora_resnet(file, 512, 512, name);
+    }
+    for (i = 4; i-- > 0;) {
+        for (k = 0; k < 4; k++) {
+            diti_format(name, sizeof name, "temporal_vae.decoder.block_res_blocks.%u.%u", i, k);
+            open_sora_resnet(file, channels[i], channels[k ? i : i + 1], name);
+        }
+        diti_format(name, sizeof name, "temporal_vae.decoder.conv_blocks.%u", i - 1);
+        if (i > 1) causal(file, 2 * channels[i], channels[i], 3, name, ".conv");
+    }
+    norm_of(file, 128, "temporal_vae.decoder", ".norm1");
+    causal(file, 4, 128, 3, "temporal_vae.decoder", ".conv_out.conv");
+    file->prefix = "spatial_vae.module.";
+    real_vae(file, 4, true);
+    file->prefix = NULL;
+}
+
+static void llama3_8b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 128320, 4096, 14336, 32, 32, 8, 128, false, false, false};
+    real_decoder(file, &shape);
+}
+
 typedef void (*maker)(real_file *file);
 typedef struct model {
     const char *name, *title; /* of the comments; of README's table */
@@ -189,9 +387,14 @@ typedef struct model {
     uint32_t width, height, frames, steps; /* frames: of a clip; 0: a picture */
     float guidance;                        /* 0: the model's own */
     bool diffusers;                        /* the autoencoder's names are diffusers' */
+    const char *scheduler;                 /* scheduler_config.json, of models that have no single one; else NULL */
 } model;
+#define COGVIDEOX_SCHEDULER                                                                                                \
+    "{\"_class_name\": \"CogVideoXDDIMScheduler\", \"beta_schedule\": \"scaled_linear\", \"prediction_type\": "            \
+    "\"v_prediction\", \"rescale_betas_zero_snr\": true, \"timestep_spacing\": \"trailing\", \"set_alpha_to_one\": true, " \
+    "\"snr_shift_scale\": "
 static const model models[] = {
-    {"dit", "DiT-XL/2", published_dit_xl_2, {NULL}, published_vae_sd, 256, 256, 0, 50, 0, false},
+    {"dit", "DiT-XL/2", published_dit_xl_2, {NULL}, published_vae_sd, 256, 256, 0, 50, 0, false, NULL},
     {"pixart-sigma",
      "PixArt-Sigma",
      published_pixart_sigma,
@@ -202,7 +405,8 @@ static const model models[] = {
      0,
      20,
      0,
-     false},
+     false,
+     NULL},
     {"hunyuandit",
      "HunyuanDiT 1.2",
      published_hunyuandit_v12,
@@ -213,7 +417,8 @@ static const model models[] = {
      0,
      50,
      0,
-     false},
+     false,
+     NULL},
     {"sd3-medium",
      "Stable Diffusion 3 Medium",
      published_sd3_medium,
@@ -224,7 +429,8 @@ static const model models[] = {
      0,
      28,
      0,
-     false},
+     false,
+     NULL},
     {"sd35-large",
      "Stable Diffusion 3.5 Large",
      published_sd35_large,
@@ -235,7 +441,8 @@ static const model models[] = {
      0,
      28,
      0,
-     false},
+     false,
+     NULL},
     {"flux-schnell",
      "FLUX.1-schnell",
      published_flux_schnell,
@@ -246,7 +453,8 @@ static const model models[] = {
      0,
      4,
      0,
-     false},
+     false,
+     NULL},
     {"flux-dev",
      "FLUX.1-dev",
      published_flux_dev,
@@ -257,30 +465,128 @@ static const model models[] = {
      0,
      28,
      0,
-     false},
-    {"chroma1-hd",
-     "Chroma1-HD",
-     published_chroma,
-     {published_t5_xxl},
+     false,
+     NULL},
+    {"chroma1-hd", "Chroma1-HD", published_chroma, {published_t5_xxl}, published_vae_16, 1024, 1024, 0, 35, 0, false, NULL},
+    {"z-image-turbo",
+     "Z-Image-Turbo",
+     published_zimage,
+     {qwen3_4b},
      published_vae_16,
      1024,
      1024,
      0,
-     35,
+     8,
+     1,
+     false,
+     NULL},
+    {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
+    {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
+    {"flux3-klein", "FLUX.3 klein", published_flux3_klein, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 16, 1, false, NULL},
+    {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true, NULL},
+    {"qwen-image-21",
+     "Qwen-Image-2.1",
+     published_qwenimage21,
+     {qwen3_8b},
+     vae_qwenimage21,
+     1024,
+     1024,
      0,
-     false},
-    {"z-image-turbo", "Z-Image-Turbo", published_zimage, {qwen3_4b}, published_vae_16, 1024, 1024, 0, 8, 1, false},
-    {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
-    {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false},
-    {"flux3-klein", "FLUX.3 klein", published_flux3_klein, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 16, 1, false},
-    {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true},
-    {"qwen-image-21", "Qwen-Image-2.1", published_qwenimage21, {qwen3_8b}, vae_qwenimage21, 1024, 1024, 0, 50, 0, true},
-    {"krea-2-turbo", "Krea 2 Turbo", published_krea2, {qwen3_4b}, vae_wan, 1024, 1024, 0, 8, 1, true},
-    {"anima", "Anima", published_anima, {qwen3_06b, conditioner}, vae_wan, 1024, 1024, 0, 30, 0, true},
-    {"sana-1600m", "Sana 1.6B", published_sana_1600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true},
-    {"lumina-image-2", "Lumina-Image 2", published_lumina2, {gemma2_2b}, published_vae_16, 1024, 1024, 0, 30, 0, false},
-    {"wan21-1.3b", "Wan 2.1 1.3B", published_wan_1_3b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true},
-    {"wan21-14b", "Wan 2.1 14B", published_wan_14b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true},
+     50,
+     0,
+     true,
+     NULL},
+    {"krea-2-turbo", "Krea 2 Turbo", published_krea2, {qwen3_4b}, vae_wan, 1024, 1024, 0, 8, 1, true, NULL},
+    {"anima", "Anima", published_anima, {qwen3_06b, conditioner}, vae_wan, 1024, 1024, 0, 30, 0, true, NULL},
+    {"sana-1600m", "Sana 1.6B", published_sana_1600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},
+    {"lumina-image-2",
+     "Lumina-Image 2",
+     published_lumina2,
+     {gemma2_2b},
+     published_vae_16,
+     1024,
+     1024,
+     0,
+     30,
+     0,
+     false,
+     NULL},
+    {"wan21-1.3b", "Wan 2.1 1.3B", published_wan_1_3b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true, NULL},
+    {"wan21-14b", "Wan 2.1 14B", published_wan_14b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true, NULL},
+    {"cogvideox-2b",
+     "CogVideoX-2b",
+     published_cogvideox_2b,
+     {published_t5_xxl},
+     vae_cogvideox,
+     720,
+     480,
+     49,
+     50,
+     0,
+     true,
+     COGVIDEOX_SCHEDULER "3.0}"},
+    {"cogvideox-5b",
+     "CogVideoX-5b",
+     published_cogvideox_5b,
+     {published_t5_xxl},
+     vae_cogvideox,
+     720,
+     480,
+     49,
+     50,
+     0,
+     true,
+     COGVIDEOX_SCHEDULER "1.0}"},
+    {"ltx-video-2b", "LTX-Video 2B", published_ltx_2b, {published_t5_xxl}, vae_ltx, 704, 512, 161, 50, 0, true, NULL},
+    {"hunyuanvideo",
+     "HunyuanVideo",
+     published_hunyuanvideo,
+     {llama3_8b, published_clip_l_bare},
+     vae_hunyuanvideo,
+     512,
+     320,
+     25,
+     50,
+     0,
+     true,
+     NULL},
+    {"latte-1", "Latte-1", published_latte, {published_t5_xxl}, published_vae_sd, 512, 512, 16, 50, 0, true, NULL},
+    {"open-sora-1.1",
+     "Open-Sora 1.1",
+     published_stdit_2,
+     {published_t5_xxl},
+     published_vae_sd,
+     512,
+     512,
+     16,
+     100,
+     0,
+     true,
+     NULL},
+    {"open-sora-1.2",
+     "Open-Sora 1.2",
+     published_stdit_3,
+     {published_t5_xxl},
+     vae_open_sora,
+     640,
+     360,
+     51,
+     30,
+     0,
+     true,
+     NULL},
+    {"open-sora-plan-1.1",
+     "Open-Sora-Plan 1.1",
+     published_lattet2v,
+     {published_t5_xxl},
+     vae_open_sora_plan,
+     512,
+     512,
+     65,
+     50,
+     0,
+     true,
+     NULL},
 };
 
 /* ---- one model of one type on one card ---- */
@@ -294,10 +600,18 @@ typedef struct plan {
 
 typedef struct files {
     real_file list[6];
-    dit_component components[5];
+    dit_component components[6];
     dit_preview preview; /* what makes previews; default: there are none */
     dit_model_desc desc;
 } files;
+
+static dit_result open_scheduler(const char *member, dit_source *out, void *user) {
+    memset(out, 0, sizeof *out);
+    if (strcmp(member, "scheduler_config.json") != 0) return DIT_ERROR_IO;
+    out->data = user;
+    out->size = strlen((const char *)user);
+    return DIT_OK;
+}
 
 static void open_files(const model *m, dit_type type, files *out) {
     const maker makers[] = {m->transformer, m->texts[0], m->texts[1], m->texts[2], m->vae};
@@ -319,6 +633,12 @@ static void open_files(const model *m, dit_type type, files *out) {
         out->components[out->desc.component_count].source = source;
         out->components[out->desc.component_count++].role =
             i == 4 ? DIT_ROLE_VAE : (dit_role)(DIT_ROLE_TEXT_1 + (int)i - 1);
+    }
+    if (m->scheduler) {
+        dit_component *scheduler = &out->components[out->desc.component_count++];
+        scheduler->role = DIT_ROLE_SCHEDULER;
+        scheduler->source.open = open_scheduler;
+        scheduler->source.user = (void *)(uintptr_t)m->scheduler;
     }
     out->desc.components = out->components;
     out->desc.dry_run = true;
@@ -345,6 +665,9 @@ static bool add_op(const dit_op_info *op, void *user) {
     return true;
 }
 
+/* The largest tile that helps, as `dit` finds it. */
+static uint32_t tile_of(const model *m) { return m->vae == vae_open_sora_plan || m->vae == vae_cogvideox ? 128 : 512; }
+
 /* Memory of a job with a budget for weights, 0: all of them. */
 static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *memory, work *w) {
     dit_model_desc desc = f->desc;
@@ -366,7 +689,7 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
     job.class_labels = m->texts[0] ? NULL : &fox;
     job.preview = f->preview;
     job.preview_interval = f->preview ? 1 : 0;
-    job.vae_tile = how >= WAY_TILES ? 512 : 0;
+    job.vae_tile = how >= WAY_TILES ? tile_of(m) : 0;
     if (result == DIT_OK) result = dit_job_memory(NULL, &job, memory, &err);
     if (result == DIT_OK && w) {
         memset(w, 0, sizeof *w);
@@ -374,7 +697,7 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
         inspector.user = w;
         result = dit_job_inspect(NULL, &job, &inspector, &err);
     }
-    if (result != DIT_OK && result != DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+    if (result != DIT_OK && result != DIT_ERROR_OUT_OF_DEVICE_MEMORY && how != WAY_WHOLE)
         fprintf(stderr, "cards: %s: %s\n", m->name, err.message);
     dit_model_destroy(loaded);
     return result == DIT_OK;
@@ -562,12 +885,15 @@ static void put_previews(bytes *out) {
         one.steps = 2;
         for (i = 0; i < 3; i++) {
             files f;
-            if (i == 1 && (one.vae == vae_wan || one.vae == vae_qwenimage21 || one.vae == real_dcae))
+            if (i == 1 && (one.vae == vae_wan || one.vae == vae_qwenimage21 || one.vae == real_dcae ||
+                           one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo || one.vae == vae_ltx ||
+                           one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
                 continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);
             f.preview = (dit_preview)(DIT_PREVIEW_PROJ + i);
-            if (ask(&one, &f, WAY_WHOLE, 0, &memory, &w)) cost[i] = i ? w.preview / 1e9 : w.moved / 1e6;
+            if (ask(&one, &f, WAY_WHOLE, 0, &memory, &w) || ask(&one, &f, WAY_TILES, 0, &memory, &w))
+                cost[i] = i ? w.preview / 1e9 : w.moved / 1e6;
             close_files(&f);
         }
         put(out, "\n| ");

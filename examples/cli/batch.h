@@ -124,6 +124,12 @@ static char *read_batch_line(FILE *from, char *line, bool *whole) {
     return line;
 }
 
+/* The prompt of a line that is one; NULL: it is empty, or options. */
+static const char *line_prompt(const char *line) {
+    const char first = line[strspn(line, " \t")];
+    return first && first != '{' ? line : NULL;
+}
+
 /* Requests one after the other; the first failure is the exit code, and the others go on but where the device or a
    signal says otherwise. */
 static int make_batch(app *a) {
@@ -131,20 +137,27 @@ static int make_batch(app *a) {
     const bool from_pipe = strcmp(usual.batch, "-") == 0;
     const char *why = from_pipe ? NULL : why_not_readable(usual.batch);
     FILE *from = from_pipe ? stdin : why ? NULL : fopen(usual.batch, "r");
-    char *line = (char *)malloc(LINE_SIZE), where[64];
+    char *lines[2] = {(char *)malloc(LINE_SIZE), (char *)malloc(LINE_SIZE)}, *line = lines[0], *behind = NULL,
+         where[64];
     int code = EXIT_GOOD, first = EXIT_GOOD;
     uint32_t shared = 0, own, number = 0;
-    bool whole = true;
+    bool whole = true, next_whole = true;
     if (!from) code = complain(EXIT_INPUT, "--batch %s: %s", usual.batch, why ? why : told_reason(errno));
-    if (!code && !line) code = complain(EXIT_MEMORY, "out of memory");
+    if (!code && (!lines[0] || !lines[1])) code = complain(EXIT_MEMORY, "out of memory");
     if (!code && usual.output && to_stdout(&usual))
         code = complain(EXIT_USAGE, "--output -: standard output takes one picture or clip; leave out --batch");
     if (!code && usual.prompt)
         code = complain(EXIT_USAGE, "--prompt: the lines of --batch are the prompts; leave it out");
     first = tell_failure(a, code);
-    while (!code && !caught_signal && read_batch_line(from, line, &whole)) {
+    if (!code) behind = read_batch_line(from, lines[0], &next_whole);
+    for (; !code && !caught_signal && behind;
+         behind = from_pipe ? read_batch_line(from, lines[0], &next_whole) : behind) {
         parameter_text entry = {0};
         char count[24];
+        line = behind;
+        whole = next_whole;
+        if (!from_pipe) behind = read_batch_line(from, lines[line == lines[0]], &next_whole); /* a pipe may wait */
+        a->next_prompt = behind && !from_pipe && next_whole ? line_prompt(behind) : NULL;
         number++;
         if (!line[strspn(line, " \t")]) continue;
         snprintf(where, sizeof where, "--batch, line %u: ", number);
@@ -172,7 +185,9 @@ static int make_batch(app *a) {
     if (!first && !number) first = complain(EXIT_USAGE, "--batch %s: it has no line", usual.batch);
     a->o = usual;
     if (from && !from_pipe) fclose(from);
-    free(line);
+    free(lines[0]);
+    free(lines[1]);
+    a->next_prompt = NULL;
     return first;
 }
 #endif

@@ -664,7 +664,7 @@ static const number_entry number_table[] = {
     {"--flow-shift", NUMBER(shift), 0.001, 1000, 3},
     {"--fps", NUMBER(fps), 0.001, 1000, 24},
     {"--loop-edit", NUMBER(loop_edit), 0, 1, 0},
-    {"--control-strength", NUMBER(control_strength), 0.001, 100, 1},
+    {"--control-strength", NUMBER(control_strength), 0, 100, 1},
     {"--control-start", NUMBER(control_first), 0, 1, 0},
     {"--control-end", NUMBER(control_last), 0.001, 1, 1},
     {"--control-mode", NUMBER(control_mode), 0, 63, 0},

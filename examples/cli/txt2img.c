@@ -42,6 +42,12 @@ typedef struct text_buffer {
     size_t size, room;
 } text_buffer;
 
+typedef struct known_text { /* a prompt and what the encoders made of it; prompt NULL: none */
+    char *prompt;
+    bool plain; /* without weights of words */
+    text_buffer blob;
+} known_text;
+
 enum { MOST_REFERENCES = 10, REFERENCE_PIXELS = 1024 * 1024 };
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
@@ -115,9 +121,12 @@ typedef struct app {
     uint32_t loop, shown; /* number of the clip that continues others, and its frames that were taken */
     unsigned char *strip; /* frames of a clip, for --preview; freed with free */
     uint32_t strip_width, strip_height, strip_frames;
-    char *loop_prompt; /* freed with free */
-    char *loaded;      /* the options that context and model were made with (loading_text); freed with free */
-    struct {           /* what relieve() had to change for this model */
+    char *loop_prompt;       /* freed with free */
+    char *loaded;            /* the options that context and model were made with (loading_text); freed with free */
+    known_text known[2];     /* prompts that were encoded apart from a job: a negative one, another one */
+    dit_encoding *ahead;     /* makes known[1]; NULL: it is there, or there is none */
+    const char *next_prompt; /* of a batch: the line behind this one; NULL: it is not known */
+    struct {                 /* what relieve() had to change for this model */
         uint32_t vae_tile;
         uint64_t weight_budget;
         bool offload;
@@ -979,7 +988,7 @@ static void describe_given(const app *a, dit_job_desc *desc) {
     }
     if (a->r.control.rgba && a->info.control_count) {
         desc->adapters = &a->r.control_net;
-        desc->adapter_count = 1;
+        desc->adapter_count = a->r.control_net.weight != 0;
     } else if (a->r.control.rgba) {
         desc->control_image = &a->r.control_image;
     }
@@ -1787,6 +1796,8 @@ static dit_result encode_prompt(app *a, dit_context *cpu, const dit_model *texts
     return encode(cpu, texts, prompt, out->bytes, &out->size, &a->err);
 }
 
+#include "ahead.h"
+
 /* Both prompts, by the text encoders alone, in a context. */
 static dit_result encode_prompts(app *a, dit_context *context, dit_model_desc *parts) {
     dit_model *texts = NULL;
@@ -1913,6 +1924,7 @@ static const char *relieve(app *a) {
     bool streams = a->r.weight_budget != 0;
     if (!would_take(a, &before)) return NULL;
     if (a->model && !a->r.vae_tile && relieve_with_tiles(a, &before)) return "decoding in tiles (--vae-tiling)";
+    forget_texts(a);
     dit_model_destroy(a->model);
     a->model = NULL;
     if (!a->r.offload && relieve_of_encoders(a, &before))
@@ -1925,6 +1937,7 @@ static const char *relieve(app *a) {
 static dit_result plan_job(app *a) {
     dit_job_desc desc;
     dit_tensor noise;
+    take_texts(a);
     if (a->job) {
         describe_job(a, 0, &desc, &noise);
         if (dit_job_restart(a->job, &desc, NULL) == DIT_OK) return DIT_OK;
@@ -2078,8 +2091,11 @@ static int run_job(app *a, uint32_t picture) {
         dit_job_status(a->job, &status, NULL);
         tell_step(a, &status, picture);
     }
+    dit_job_step(a->job, 0);
+    go_ahead(a);
     do {
         result = dit_job_wait(a->job, glance);
+        if (result == DIT_WORKING) go_ahead(a);
         dit_job_status(a->job, &status, NULL);
         if (!stages[0] && status.stage >= DIT_STAGE_DENOISE) stages[0] = now();
         if (!stages[1] && status.stage >= DIT_STAGE_DECODE) stages[1] = now();
@@ -2375,6 +2391,7 @@ static char *loading_text(options *o, const lora_list *loras) {
 /* Lets go of context, model and plan. */
 static void unload(app *a) {
     dit_job_destroy(a->job);
+    forget_texts(a);
     dit_model_destroy(a->model);
     dit_model_destroy(a->headers);
     dit_context_destroy(a->context);

@@ -100,7 +100,7 @@ typedef struct diti_segment {
     uint32_t first, count; /* dispatches */
     bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
 } diti_segment;
-#define DITI_MAX_SEGMENTS 24u
+#define DITI_MAX_SEGMENTS 48u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
    use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
    ops run. The bytes that one plan sends to another meet those that the other receives from it, in the order in which a

@@ -174,50 +174,37 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
     return result == DIT_OK ? diti_loras_write(model, NULL, &loras, *out, err) : result;
 }
 
-/* The texts one after the other, with zeros behind rows that a plan does not have. */
-static dit_result diti_encode_read(diti_plan *plan, const dit_model *model, const diti_text_use *use, float *out,
-                                   dit_error *err) {
+/* A prompt and the plan that encodes it. Slices [first, next) of the plan's only segment are in flight. */
+struct dit_encoding {
+    dit_context *context;
+    const dit_model *model;
+    diti_prompt_tokens tokens[DITI_ENCODERS];
+    diti_text_use use;
+    diti_plan *plan;
+    uint64_t *values; /* by slice: value of the plan's timeline when it is finished */
+    uint32_t first, next, tries;
+};
+
+/* The texts one after the other, with zeros behind rows that a plan does not have, or that are of no token. */
+static dit_result diti_encode_read(const dit_encoding *e, float *out, dit_error *err) {
+    const dit_model *model = e->model;
     uint32_t i;
-    DITI_TRY(diti_guard_run(plan, 0, err));
     for (i = 0; i < DITI_TEXTS; i++) {
         const diti_text_shape *text = &model->texts[i];
-        size_t rows = use->texts[i] ? plan->tensors[use->texts[i]].rows : 0;
-        if (rows) DITI_TRY(diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err));
-        memset(out + rows * text->columns, 0, (text->tokens - rows) * text->columns * sizeof *out);
+        size_t rows = e->use.texts[i] ? e->plan->tensors[e->use.texts[i]].rows : 0, read = rows;
+        if (rows) DITI_TRY(diti_plan_read(e->plan, e->use.texts[i], out, rows * text->columns * sizeof *out, err));
+        if (i == DITI_TEXT_FIRST && !model->fixed_text) 
+            read = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0]) - model->encoders[0].dropped;
+        if (read > rows) read = rows;
+        memset(out + read * text->columns, 0, (text->tokens - read) * text->columns * sizeof *out);
         out += (size_t)text->tokens * text->columns;
     }
     return DIT_OK;
 }
 
-static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-                                    float *out, dit_error *err) {
-    diti_text_use use = DITI_ZERO;
-    diti_prompts prompts = DITI_ZERO;
-    diti_plan *plan = NULL;
-    uint32_t length = diti_encoder_rows(&model->encoders[0], tokens->lengths[0]) - model->encoders[0].dropped,
-             encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
-    dit_result result;
-    use.branches = 1;
-    use.encodes[0] = true;
-    use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
-    use.encoded_rows = diti_conditioning_rows(encoded, model->texts[DITI_TEXT_FIRST].tokens);
-    prompts.tokens = tokens;
-    prompts.rows = &encoded;
-    result = diti_encode_plan(ctx, model, &use, &plan, err);
-    if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
-    if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);
-    if (result >= 0 && !model->fixed_text) { /* rows of no token are nothing */
-        const diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
-        memset(out + (size_t)length * text->columns, 0, (size_t)(text->tokens - length) * text->columns * sizeof *out);
-    }
-    diti_plan_destroy(plan);
-    return result;
-}
-
-static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, const size_t *size,
-                                    dit_error *err) {
+static dit_result diti_encode_check(const dit_context *ctx, const dit_model *model, dit_error *err) {
     uint32_t i;
-    if (!ctx || !model || !size)
+    if (!ctx || !model)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
     for (i = 0; i < DITI_ENCODERS && !diti_encoder_weights(&model->encoders[i]); i++) {
     }
@@ -240,38 +227,69 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
     }
 }
 
-static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
-                                   unsigned char *blob, size_t rows_size, dit_error *err) {
-    diti_prompt_tokens tokens[DITI_ENCODERS];
+/* The plan, and what it reads. */
+static dit_result diti_encode_prepare(dit_encoding *e, dit_error *err) {
+    const dit_model *model = e->model;
+    diti_prompts prompts = DITI_ZERO;
+    uint32_t length = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0]) - model->encoders[0].dropped,
+             encoded = diti_prompts_read_padding(model) ? model->texts[DITI_TEXT_FIRST].tokens : length;
+    e->use.branches = 1;
+    e->use.encodes[0] = true;
+    e->use.weighted = diti_prompt_tokens_weighted(model, 0, e->tokens);
+    e->use.encoded_rows = diti_conditioning_rows(encoded, model->texts[DITI_TEXT_FIRST].tokens);
+    prompts.tokens = e->tokens;
+    prompts.rows = &encoded;
+    DITI_TRY(diti_encode_plan(e->context, model, &e->use, &e->plan, err));
+    return diti_prompts_write(model, &e->context->env, e->plan, &e->use, &prompts, err);
+}
+
+static dit_result diti_encode_begin(dit_encoding *e, const char *prompt, bool weighted, dit_error *err) {
+    const diti_env *env = &e->context->env;
+    DITI_TRY(diti_prompt_tokens_alloc(e->model, env, weighted, e->tokens, err));
+    DITI_TRY(diti_prompt_tokens_make(e->model, env, NULL, prompt, 0, !prompt || !*prompt, e->tokens, err));
+    return diti_encode_prepare(e, err);
+}
+
+static void diti_encode_end(dit_encoding *e) {
+    diti_plan_destroy(e->plan);
+    diti_prompt_tokens_free(&e->context->env, e->tokens);
+}
+
+/* Writes the blob when nothing is in flight. */
+static dit_result diti_encode_finish(const dit_encoding *e, unsigned char *blob, size_t size, dit_error *err) {
     uint32_t lengths[DITI_TEXTS];
-    float *rows = (float *)(void *)(blob + DITI_BLOB_WORDS * 4);
-    dit_result result;
-    memset(tokens, 0, sizeof tokens);
-    result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
-    if (result >= 0)
-        result = diti_prompt_tokens_make(model, &ctx->env, NULL, prompt, 0, !prompt || !*prompt, tokens, err);
-    if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
-    if (result >= 0) {
-        diti_encode_lengths(model, tokens, lengths);
-        diti_blob_write(blob, rows_size, model->texts, lengths);
-    }
-    diti_prompt_tokens_free(&ctx->env, tokens);
-    return result;
+    DITI_TRY(diti_encode_read(e, (float *)(void *)(blob + DITI_BLOB_WORDS * 4), err));
+    diti_encode_lengths(e->model, e->tokens, lengths);
+    diti_blob_write(blob, size - DITI_BLOB_WORDS * 4, e->model->texts, lengths);
+    return DIT_OK;
+}
+
+/* DIT_OK: blob has room for *size bytes, or is NULL. */
+static dit_result diti_encode_room(const dit_model *model, const void *blob, size_t *size, dit_error *err) {
+    size_t rows_size = 0, capacity = *size;
+    DITI_TRY(diti_blob_size(model->texts, &rows_size, err));
+    *size = DITI_BLOB_WORDS * 4 + rows_size;
+    if (!blob || capacity >= *size) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the blob needs %llu bytes, %llu were given",
+                     (unsigned long long)*size, (unsigned long long)capacity);
 }
 
 static dit_result diti_encode_any(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
                                   void *blob, size_t *size, dit_error *err) {
-    size_t rows_size = 0, capacity;
-    DITI_TRY(diti_encode_check(ctx, model, size, err));
-    DITI_TRY(diti_blob_size(model->texts, &rows_size, err));
-    capacity = *size;
-    *size = DITI_BLOB_WORDS * 4 + rows_size;
+    dit_encoding e = DITI_ZERO;
+    dit_result result;
+    if (!size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: ctx, model and size must be given");
+    DITI_TRY(diti_encode_check(ctx, model, err));
+    DITI_TRY(diti_encode_room(model, blob, size, err));
     if (!blob) return DIT_OK;
-    if (capacity < *size)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
-                         (unsigned long long)capacity);
-    return diti_encode_blob(ctx, model, prompt, weighted, (unsigned char *)blob, rows_size, err);
+    e.context = ctx;
+    e.model = model;
+    result = diti_encode_begin(&e, prompt, weighted, err);
+    if (result >= 0) result = diti_guard_run(e.plan, 0, err);
+    if (result >= 0) result = diti_encode_finish(&e, (unsigned char *)blob, *size, err);
+    diti_encode_end(&e);
+    return result;
 }
 
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
@@ -282,4 +300,84 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                               size_t *size, dit_error *err) {
     return diti_encode_any(ctx, model, prompt, true, blob, size, err);
+}
+
+/* --- encoding a prompt while jobs run --- */
+
+DIT_API dit_result dit_encoding_create(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
+                                       dit_encoding **out, dit_error *err) {
+    dit_encoding *e;
+    dit_result result;
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encoding_create: out is NULL");
+    *out = NULL;
+    DITI_TRY(diti_encode_check(ctx, model, err));
+    e = (dit_encoding *)diti_alloc_zero(&ctx->env, sizeof *e);
+    if (!e) return diti_fail_memory(err, "an encoding");
+    e->context = ctx;
+    e->model = model;
+    result = diti_encode_begin(e, prompt, weighted, err);
+    if (result >= 0) {
+        diti_plan_begin_stream(e->plan, false);
+        e->values = (uint64_t *)diti_alloc_array(&ctx->env, diti_plan_slice_count(e->plan, 0), sizeof *e->values);
+        if (!e->values) result = diti_fail_memory(err, "an encoding");
+    }
+    if (result < 0)
+        dit_encoding_destroy(e);
+    else
+        *out = e;
+    return result;
+}
+
+/* Slices as long as those in flight stay within the budget, of which there may always be one. */
+static dit_result diti_encode_submit(dit_encoding *e, uint32_t budget_us, dit_error *err) {
+    uint64_t bytes = diti_job_load_bytes(budget_us);
+    float us = 0;
+    uint32_t i;
+    for (i = e->first; i < e->next; i++) us += diti_plan_slice_us(e->plan, 0, i);
+    while (e->next < diti_plan_slice_count(e->plan, 0)) {
+        dit_result result;
+        us += diti_plan_slice_us(e->plan, 0, e->next);
+        if (e->first < e->next && (us > (float)budget_us || !diti_plan_may_submit(e->plan, 0, e->next))) break;
+        result = diti_plan_load(e->plan, 0, e->next, &bytes, err);
+        if (result == DIT_OK) result = diti_plan_submit(e->plan, 0, e->next, &e->values[e->next], err);
+        if (result != DIT_OK) return result;
+        e->next++;
+    }
+    return DIT_WORKING;
+}
+
+/* DIT_OK: all slices are finished. */
+static dit_result diti_encode_poll(dit_encoding *e, dit_error *err) {
+    uint64_t done = 0;
+    diti_verdict verdict;
+    DITI_TRY(diti_timeline_value(e->context->device, diti_plan_timeline(e->plan), &done, err));
+    diti_plan_learn(e->plan);
+    while (e->first < e->next && e->values[e->first] <= done) e->first++;
+    if (e->first < diti_plan_slice_count(e->plan, 0)) return DIT_WORKING;
+    if (!diti_guard_raise(e->plan, &verdict)) return DIT_OK;
+    DITI_TRY(diti_guard_check(e->plan, &verdict, ++e->tries, 0, err));
+    DITI_TRY(diti_guard_restore(e->plan, 0, err));
+    e->first = e->next = 0;
+    return DIT_WORKING;
+}
+
+DIT_API dit_result dit_encoding_step(dit_encoding *encoding, uint32_t budget_us, void *blob, size_t *size,
+                                     dit_error *err) {
+    dit_result result;
+    if (!encoding || !blob || !size)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encoding_step: encoding, blob and size must be given");
+    DITI_TRY(diti_encode_room(encoding->model, blob, size, err));
+    result = diti_encode_poll(encoding, err);
+    if (result == DIT_WORKING) result = diti_encode_submit(encoding, budget_us, err);
+    return result == DIT_OK ? diti_encode_finish(encoding, (unsigned char *)blob, *size, err) : result;
+}
+
+DIT_API void dit_encoding_destroy(dit_encoding *encoding) {
+    diti_env env;
+    if (!encoding) return;
+    env = encoding->context->env;
+    diti_plan_wait(encoding->plan);
+    diti_encode_end(encoding);
+    diti_free(&env, encoding->values);
+    diti_free(&env, encoding);
 }

@@ -111,6 +111,31 @@ DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const d
     return DIT_OK;
 }
 
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
+ */
+DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step) {
+    uint32_t steps = request->shape.steps, net, working = 0;
+    for (net = 0; net < DITI_MOST_CONTROLS; net++) {
+        const dit_adapter *adapter = &request->net_adapters[net];
+        bool on = (double)step / steps >= (double)adapter->first && (double)(step + 1) / steps <= (double)adapter->last;
+        if (on && request->shape.controls >> net & 1u) working |= 1u << net;
+    }
+    return working;
+}
+
+DIT_INTERNAL void diti_control_request_sets(diti_job_request *request) {
+    diti_job_shape *shape = &request->shape;
+    uint32_t step, set, all = 0;
+    for (step = 0; step < shape->steps; step++) {
+        uint32_t working = diti_control_working(request, step);
+        for (set = 0; set < shape->control_set_count && shape->control_sets[set] != working;) set++;
+        shape->control_sets[set] = working;
+        if (set == shape->control_set_count) shape->control_set_count++;
+        all |= working;
+    }
+    shape->controls = all;
+}
+
 /* --- ops --- */
 
 /* The picture beside the latent, F32 [pictures * condition_channels, h * w]: what is followed; or what is not
@@ -177,25 +202,37 @@ DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
 
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    diti_denoise *denoise = &share->program.denoise;
     uint32_t net;
-    denoise->controls = share->program.nets;
+    memset(share->program.net_kept_kv, 0, sizeof share->program.net_kept_kv);
     for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
-        diti_control_use *use = &share->program.nets[denoise->control_count];
+        diti_control_use *use = &share->program.nets[net];
         diti_denoise *own = &share->program.net_denoise[net];
         diti_tensor control = own->control;
+        memset(use, 0, sizeof *use);
         if (!(job->request.shape.controls >> net & 1u)) continue;
         *own = share->program.low; /* the members that all evaluations have in common */
         own->control = control;
         own->control_mode = job->request.net_adapters[net].mode;
+        own->kept_kv = diti_patches_used(&job->request.shape) ? &share->program.net_kept_kv[net] : NULL;
+        share->program.net_kept_kv[net].int8 = job->request.shape.int8_kept;
         use->denoise = own;
         use->model = job->model->controls[net];
         if (use->model->modes) own->text_tokens++;
-        use->scales = diti_tensor_input(graph, DITI_F32, own->steps, use->model->traits.width, "strengths of control");
+        diti_control_divide(job->model->transformer, own->axes, use);
+        use->scales = diti_tensor_input(graph, DITI_F32, 1, use->model->traits.width, "strength of control");
         share->program.net_scales[net] = use->scales;
         diti_transformer_prepare(use->model, graph, own);
-        denoise->control_count++;
     }
+}
+
+DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set) {
+    diti_denoise *denoise = &share->program.denoise;
+    uint32_t net;
+    denoise->controls = share->program.nets_at_work;
+    denoise->control_count = 0;
+    for (net = 0; net < DITI_MOST_CONTROLS; net++)
+        if (share->job->request.shape.control_sets[set] >> net & 1u)
+            denoise->controls[denoise->control_count++] = share->program.nets[net];
 }
 
 /* --- host inputs --- */
@@ -241,21 +278,14 @@ static dit_result diti_control_write_mask(diti_share *share, dit_error *err) {
     return result;
 }
 
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
- */
 static dit_result diti_control_write_scales(diti_share *share, uint32_t net, dit_error *err) {
     const dit_job *job = share->job;
-    const dit_adapter *adapter = &job->request.net_adapters[net];
-    uint32_t steps = job->request.schedule.count, width = job->model->controls[net]->traits.width, i, c;
-    float *scales = (float *)diti_alloc_array(&job->env, (size_t)steps * width, sizeof *scales);
+    uint32_t width = job->model->controls[net]->traits.width, c;
+    float *scales = (float *)diti_alloc_array(&job->env, width, sizeof *scales);
     dit_result result;
-    if (!scales) return diti_fail_memory(err, "the strengths of control");
-    for (i = 0; i < steps; i++) {
-        bool on = (double)i / steps >= (double)adapter->first && (double)(i + 1) / steps <= (double)adapter->last;
-        for (c = 0; c < width; c++) scales[(size_t)i * width + c] = on ? adapter->weight : 0;
-    }
-    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales,
-                             (size_t)steps * width * sizeof *scales, err);
+    if (!scales) return diti_fail_memory(err, "the strength of control");
+    for (c = 0; c < width; c++) scales[c] = job->request.net_adapters[net].weight;
+    result = diti_plan_write(share->program.plan, share->program.net_scales[net], scales, width * sizeof *scales, err);
     diti_free(&job->env, scales);
     return result;
 }

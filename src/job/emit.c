@@ -231,54 +231,64 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
     diti_advance_step(graph, share->program.step);
 }
 
+/* Begins the segment of the steps of a variant. */
+static uint32_t diti_emit_variant(diti_share *share, diti_graph *graph, uint32_t variant, const char *name) {
+    uint32_t segment = diti_graph_segment(graph, name, true);
+    diti_control_choose(share, variant / DITI_STEP_KINDS);
+    return segment;
+}
+
 /* Steps that the expert for low noise evaluates. Where weights are streamed, its come with the first of them, and those
    of the other expert no more. */
 static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
-    int kind;
+    uint32_t variant;
     share->program.is_low = true;
-    for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
-        share->program.low_segments[kind] = UINT32_MAX;
-        if (!diti_patches_has(share, (diti_step_kind)kind, DITI_FORM_WHOLE)) continue;
-        share->program.low_segments[kind] = diti_graph_segment(graph, "step of low noise", true);
-        diti_emit_step(share, graph, (diti_step_kind)kind, false, states);
+    for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
+        share->program.low_segments[variant] = UINT32_MAX;
+        if (!diti_patches_has(share, variant, DITI_FORM_WHOLE)) continue;
+        share->program.low_segments[variant] = diti_emit_variant(share, graph, variant, "step of low noise");
+        diti_emit_step(share, graph, (diti_step_kind)(variant % DITI_STEP_KINDS), false, states);
     }
     share->program.is_low = false;
 }
 
 /* Steps that do without some blocks. */
 static void diti_emit_reusing_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
-    int low, kind;
+    uint32_t low, variant;
     for (low = 0; low < 2; low++) {
         share->program.is_low = low != 0;
-        for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
-            share->program.reuse_segments[low][kind] = UINT32_MAX;
-            if (!(share->job->request.shape.reuse.kinds[low] >> kind & 1u)) continue;
-            share->program.reuse_segments[low][kind] = diti_graph_segment(graph, "step reusing blocks", true);
-            diti_emit_step(share, graph, (diti_step_kind)kind, true, states);
+        for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
+            share->program.reuse_segments[low][variant] = UINT32_MAX;
+            if (!(share->job->request.shape.reuse_variants[low] >> variant & 1u)) continue;
+            share->program.reuse_segments[low][variant] =
+                diti_emit_variant(share, graph, variant, "step reusing blocks");
+            diti_emit_step(share, graph, (diti_step_kind)(variant % DITI_STEP_KINDS), true, states);
         }
     }
     share->program.is_low = false;
 }
 
-/* Every kind of step that there is, in every form, one loop together. */
+/* Every variant of a step that there is, in every form, one loop together. */
 static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     static const char *const kinds[] = {"", " with skipped blocks", " without guidance"}, *const forms[] = {
                                                                                               "step", "patches",
                                                                                               "next patches",
                                                                                               "last patches"};
-    int kind, form;
+    uint32_t variant;
+    int form;
     share->program.step_segment = graph->segment_count;
     for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
-        for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+        for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
+            diti_step_kind kind = (diti_step_kind)(variant % DITI_STEP_KINDS);
             char name[32];
-            share->program.step_segments[form][kind] = UINT32_MAX;
-            if (!diti_patches_has(share, (diti_step_kind)kind, (diti_step_form)form)) continue;
+            share->program.step_segments[form][variant] = UINT32_MAX;
+            if (!diti_patches_has(share, variant, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
-            share->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
-            if (diti_patches_emit(share, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+            share->program.step_segments[form][variant] = diti_emit_variant(share, graph, variant, name);
+            if (diti_patches_emit(share, graph, kind, (diti_step_form)form, states))
                 diti_guard_judge(graph);
             else
-                diti_emit_step(share, graph, (diti_step_kind)kind, false, states);
+                diti_emit_step(share, graph, kind, false, states);
         }
     }
     if (share->job->model->low) diti_emit_low_steps(share, graph, states);

@@ -30,6 +30,12 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
     return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
+DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uint32_t step) {
+    uint32_t working = diti_control_working(request, step), set = 0;
+    while (set + 1 < request->shape.control_set_count && request->shape.control_sets[set] != working) set++;
+    return (uint32_t)diti_job_step_kind(request, step) + DITI_STEP_KINDS * set;
+}
+
 DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step) {
     return job->model->low && job->request.schedule.steps[step].timestep < job->model->boundary;
 }
@@ -49,7 +55,10 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) 
 
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
     uint32_t step;
-    for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);
+    for (step = 0; step < request->shape.steps; step++) {
+        request->shape.kinds |= 1u << diti_job_step_kind(request, step);
+        request->shape.variants |= 1u << diti_job_step_variant(request, step);
+    }
 }
 
 /* Skip-layer guidance with diffusers' defaults for what is 0. */

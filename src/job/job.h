@@ -89,6 +89,7 @@ typedef struct diti_lora_uses {
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
+#define DITI_MOST_SIGMAS 64u
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -109,6 +110,8 @@ struct dit_model {
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */
+    float sigmas[DITI_MOST_SIGMAS];  /* model_index.json's own for its default number of steps, before the shift */
+    uint32_t sigma_count;            /* 0: it has none */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
     bool measuring;      /* parts are asked for their sizes only */
@@ -141,6 +144,11 @@ typedef enum diti_step_kind {
     DITI_STEP_ALONE,    /* outside the interval of guidance: the conditional branch */
     DITI_STEP_KINDS
 } diti_step_kind;
+
+/* A step's variant is its kind, and which of the sets of control nets works in it: kind + DITI_STEP_KINDS * set. A net
+   begins once and ends once. */
+#define DITI_CONTROL_SETS (2u * DITI_MOST_CONTROLS + 1u)
+#define DITI_STEP_VARIANTS ((uint32_t)DITI_STEP_KINDS * DITI_CONTROL_SETS)
 
 /* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
 typedef struct diti_prompt_tokens {
@@ -235,8 +243,9 @@ typedef struct diti_job_shape {
     uint32_t reference_count;
     bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
-    uint32_t controls;      /* bit i: control net i works */
-    bool null_text;         /* the model's own text stands for the prompt of the unconditional branch */
+    uint32_t controls;      /* bit i: control net i works in some step */
+    uint32_t control_sets[DITI_CONTROL_SETS], control_set_count; /* nets that work together in some step, as bits */
+    bool null_text; /* the model's own text stands for the prompt of the unconditional branch */
     bool guided;
     bool weighted;                     /* some token of the encoded prompts counts more or less than others */
     bool mixed;                        /* guidance with rescale or projection */
@@ -257,6 +266,8 @@ typedef struct diti_job_shape {
     VkImageLayout start_layout;
     diti_reuse reuse;
     uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
+    uint32_t variants;               /* bit i: some steps are of variant i */
+    uint32_t reuse_variants[2];      /* bit i: some of these reuse blocks, as in diti_reuse.kinds */
     bool swap;                       /* BGRA target */
     diti_texels texels;              /* texels of the target */
     bool scaled_input;               /* the model sees input * x */
@@ -431,21 +442,22 @@ typedef struct diti_program {
     uint32_t chunk_segments[DITI_VAE_CHUNK_KINDS]; /* by kind; UINT32_MAX: there are no such chunks */
     diti_vae_chunk *chunks;                        /* a clip's, in order */
     uint32_t chunk_count;
-    VkCommandBuffer *chunk_commands;                          /* copies before and behind every chunk of every clip */
-    diti_tensor first;                                        /* F32 [C, area]: the latent frame that is given, or 0 */
-    diti_denoise low;                                         /* evaluations by model->low */
-    bool is_low;                                              /* steps that are emitted now are those of model->low */
-    uint32_t low_segments[DITI_STEP_KINDS];                   /* steps of model->low, by kind; UINT32_MAX: none */
-    uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
-    uint32_t reuse_segments[2][DITI_STEP_KINDS];              /* steps that reuse blocks, of either expert */
-    diti_residual residuals[2];                               /* residuals that they reuse, of either */
-    diti_tensor reuse_table;                                  /* 0: nothing */
-    diti_kept_kv kept_kv;
+    VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
+    diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
+    diti_denoise low;                          /* evaluations by model->low */
+    bool is_low;                               /* steps that are emitted now are those of model->low */
+    uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
+    uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_VARIANTS]; /* step_segment is the first; UINT32_MAX: none */
+    uint32_t reuse_segments[2][DITI_STEP_VARIANTS];              /* steps that reuse blocks, of either expert */
+    diti_residual residuals[2];                                  /* residuals that they reuse, of either */
+    diti_tensor reuse_table;                                     /* 0: nothing */
+    diti_kept_kv kept_kv, net_kept_kv[DITI_MOST_CONTROLS];
     diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
-    diti_tensor condition_pixels, condition_mask; /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];    /* nets that work */
-    diti_denoise net_denoise[DITI_MOST_CONTROLS]; /* by control net */
+    diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
+    diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
+    diti_control_use nets_at_work[DITI_MOST_CONTROLS]; /* nets of the steps that are emitted now */
+    diti_denoise net_denoise[DITI_MOST_CONTROLS];      /* by control net */
     diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
@@ -645,6 +657,9 @@ DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const d
                                                  diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph);    /* in the segment that encodes prompts */
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph); /* share->program.low is there */
+DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step); /* bit i: control net i */
+DIT_INTERNAL void diti_control_request_sets(diti_job_request *request); /* when the number of steps is known */
+DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set); /* nets that work in the steps emitted next */
 DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *timesteps, dit_error *err);
 /* --- references.c: pictures that a picture is made after --- */
 /* Planes F32 [C, h * w] as the sampler has latents, of the mean that the encoder says of pixels, rows in -1..1.
@@ -739,6 +754,7 @@ DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* counts the kinds of all steps */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uint32_t step);
 /* Whether model->low evaluates the step. */
 /* Puts the given first frame into a latent of all clips. */
 DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
@@ -749,7 +765,7 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph
 /* patches.c */
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
 DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* the step is evaluated all at once */
-DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form);
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
 DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
@@ -829,6 +845,9 @@ DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment,
 DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps);
 DIT_INTERNAL double diti_share_predict_us(const diti_share *share);
 /* In record mode: whether segments that have run must run again. */
+/* The bytes of streamed weights that one call may read: as many as a processor copies in about the time that the caller
+   gives the GPU. */
+DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us);
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 /* run.c: the same, going back to it, or an error where that does not help. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);

@@ -282,6 +282,25 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
                                   &model->scheduler, err);
 }
 
+/* "sample_sigmas": [1, 0.9, 0.6]: a distilled model was trained for these steps (Qwen-Image-2.1 Turbo, docs/models.md
+   3.17). */
+static dit_result diti_model_read_sigmas(dit_model *model, dit_error *err) {
+    diti_settings settings = diti_settings_of(model->index, "model_index.json", err);
+    const diti_json *list = diti_setting_numbers(&settings, "sample_sigmas"), *entry;
+    uint32_t count = 0;
+    if (settings.result < 0 || !list) return settings.result;
+    for (entry = list->first; entry; entry = entry->next) {
+        float sigma = (float)entry->number;
+        if (count == DITI_MOST_SIGMAS || !(sigma > 0 && sigma <= (count ? model->sigmas[count - 1] : 1)))
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "model_index.json: sample_sigmas must be at most %u numbers that fall from 1 to above 0",
+                             DITI_MOST_SIGMAS);
+        model->sigmas[count++] = sigma;
+    }
+    model->info.default_steps = model->sigma_count = count;
+    return DIT_OK;
+}
+
 /* The pipeline's class may tell what the transformer alone does not. */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
@@ -295,7 +314,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
     if (labels && labels->kind != DITI_JSON_OBJECT)
         diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "id2label", "not an object of names of classes");
     model->pipeline = diti_families_pipeline(name);
-    return settings.result;
+    return settings.result < 0 ? settings.result : diti_model_read_sigmas(model, err);
 }
 
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {

@@ -65,8 +65,8 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
     return true;
 }
 
-DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form) {
-    return form == DITI_FORM_WHOLE && (share->job->request.shape.kinds >> kind & 1u);
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form) {
+    return form == DITI_FORM_WHOLE && (share->job->request.shape.variants >> variant & 1u);
 }
 
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {

@@ -12,11 +12,11 @@ DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment) {
 
 static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
     diti_step_form form = diti_patches_whole(share->job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
-    diti_step_kind kind = diti_job_step_kind(&share->job->request, step);
+    uint32_t variant = diti_job_step_variant(&share->job->request, step);
     if (diti_job_reuses(share->job, step))
-        return share->program.reuse_segments[diti_job_is_low(share->job, step)][kind];
-    return diti_job_is_low(share->job, step) ? share->program.low_segments[kind]
-                                             : share->program.step_segments[form][kind];
+        return share->program.reuse_segments[diti_job_is_low(share->job, step)][variant];
+    return diti_job_is_low(share->job, step) ? share->program.low_segments[variant]
+                                             : share->program.step_segments[form][variant];
 }
 
 /* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */
@@ -85,4 +85,10 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
     if (!job->recording) return false;
     diti_guard_read(job->shares[0]->program.plan, &health);
     return health.blocked != 0;
+}
+
+DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us) {
+    const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
+    uint64_t bytes = (uint64_t)budget_us * 2048u;
+    return bytes < least ? least : bytes < most ? bytes : most;
 }

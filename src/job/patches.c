@@ -8,11 +8,12 @@ DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
     return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
 }
 
-/* Steps that need keys and values which the step before has not kept: those of a branch that it left out, or of a run
-   that goes on here. */
+/* Steps that need keys and values which the step before has not kept: those of a branch or of a control net that it
+   left out, or of a run that goes on here. */
 DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
     const diti_job_request *request = &job->request;
     if (!diti_patches_used(&request->shape) || step < job->begins_at + request->shape.warmup) return true;
+    if (diti_control_working(request, step) & ~diti_control_working(request, step - 1)) return true;
     return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
            diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
 }
@@ -25,23 +26,23 @@ static bool diti_patches_piped(const diti_share *share) {
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
-    uint32_t form, kind;
+    uint32_t form, variant;
     bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
     if (!diti_patches_piped(share)) return UINT32_MAX;
     for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
-        for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
-            if (share->program.step_segments[form][kind] != segment) continue;
-            more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
-            return share->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+        for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
+            if (share->program.step_segments[form][variant] != segment) continue;
+            more = more && diti_job_step_variant(request, steps) == variant;
+            return share->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][variant];
         }
     }
     return UINT32_MAX;
 }
 
 DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
-    uint32_t kind;
-    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(share); kind++)
-        if (share->program.step_segments[form][kind] == segment) return true;
+    uint32_t variant;
+    for (variant = 0; variant < DITI_STEP_VARIANTS && diti_patches_piped(share); variant++)
+        if (share->program.step_segments[form][variant] == segment) return true;
     return false;
 }
 
@@ -202,12 +203,13 @@ DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_s
 }
 
 /* Whether some run has segments of that form, wherever it begins. */
-DIT_INTERNAL bool diti_patches_has(const diti_share *share, diti_step_kind kind, diti_step_form form) {
+DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form) {
     const diti_job_request *request = &share->job->request;
     uint32_t step, patched = 0;
-    if (form == DITI_FORM_WHOLE) return request->shape.kinds >> kind & 1u;
+    if (form == DITI_FORM_WHOLE) return request->shape.variants >> variant & 1u;
     for (step = request->shape.warmup; step < request->shape.steps; step++)
-        patched += diti_job_step_kind(request, step) == kind;
+        patched += diti_job_step_variant(request, step) == variant;
+    if (patched && request->shape.control_set_count > 1) patched = 2; /* a restart may change their steps */
     if (!diti_patches_used(&request->shape)) return false;
     return form == DITI_FORM_PATCHES ? patched > 0
                                      : diti_patches_piped(share) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);

@@ -420,6 +420,10 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.empirical = model->transformer->traits.empirical_shift;
+    if (wanted.steps == model->sigma_count && !desc->schedule) {
+        wanted.sigmas = model->sigmas;
+        wanted.sigma_count = model->sigma_count;
+    }
     wanted.width = out->shape.width;
     wanted.height = out->shape.height;
     wanted.frames = out->shape.frames;
@@ -468,18 +472,12 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
                "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
-    if (request->shape.controls && (split->degree[DITI_SPLIT_LAYERS] > 1 || diti_patches_used(&request->shape)))
-        return "layers and pipefusion give each device some blocks, and a control net adds to all of them; cfg, ulysses, "
-               "ring and tensor do not";
     if (traits->prefixes && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
                "split";
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
-    if (request->shape.controls && split->shard)
-        return "shard gives each device the weights of some blocks, and a control net runs its own between them; leave "
-               "shard out";
     if (request->shape.reuse.policy && diti_patches_used(&request->shape))
         return "PipeFusion's stages are at different steps, and cache lets a step reuse blocks of the one before; "
                "choose another split, or leave cache away";
@@ -635,6 +633,7 @@ static dit_result diti_request_fill(const dit_model *model, const diti_env *env,
     DITI_TRY(diti_request_split(model, env, desc, out, err));
     DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     DITI_TRY(diti_job_request_frames(env, out, err));
+    diti_control_request_sets(out);
     DITI_TRY(diti_job_request_reuse(model, env, desc, out, err));
     diti_job_request_kinds(out);
     return diti_request_text(model, env, desc, out, err);

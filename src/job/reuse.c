@@ -333,6 +333,7 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
             diti_reuse_forecast(reuse, h, step, row);
         out->reuses[step] = 1;
         out->shape.reuse.kinds[low] |= 1u << diti_job_step_kind(out, step);
+        out->shape.reuse_variants[low] |= 1u << diti_job_step_variant(out, step);
     } else {
         diti_reuse_keep(reuse, h, step, row);
         h->alone = alone;

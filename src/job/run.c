@@ -461,13 +461,6 @@ static dit_result diti_run_submit_next(diti_share *share, dit_error *err) {
 
 /* --- streamed weights --- */
 
-/* The bytes that one call may read: as many as a processor copies in about the time that the caller gives the GPU. */
-static uint64_t diti_run_load_bytes(uint32_t budget_us) {
-    const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
-    uint64_t bytes = (uint64_t)budget_us * 2048u;
-    return bytes < least ? least : bytes < most ? bytes : most;
-}
-
 /* DIT_OK when the weights of the next slice are there. */
 static dit_result diti_run_load(diti_share *share, uint64_t *bytes, dit_error *err) {
     if (diti_run_at_end(share)) return DIT_OK;
@@ -589,7 +582,7 @@ static bool diti_run_over(const dit_job *job) {
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
-    uint64_t bytes = diti_run_load_bytes(budget_us), before = bytes;
+    uint64_t bytes = diti_job_load_bytes(budget_us), before = bytes;
     dit_error error;
     dit_result result;
     memset(&error, 0, sizeof error);
@@ -700,7 +693,7 @@ static void diti_run_remember(dit_job *job) {
    to be cut anew a frame ends, since one that is taken back begins again with the slices that it began with. */
 static dit_result diti_run_record_slices(diti_share *share, VkCommandBuffer commands, uint32_t budget_us, float *us,
                                          dit_error *err) {
-    uint64_t bytes = diti_run_load_bytes(budget_us);
+    uint64_t bytes = diti_job_load_bytes(budget_us);
     float limit = (float)diti_run_limit_us(share, budget_us);
     dit_result result = DIT_OK;
     diti_run_cut_anew(share, budget_us);

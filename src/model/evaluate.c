@@ -291,8 +291,9 @@ DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes) {
 
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end) {
     const diti_group *stages = diti_axes_stages(axes);
-    *first = stages ? diti_group_first(stages, stages->index, layers) : 0;
-    *end = stages ? diti_group_first(stages, stages->index + 1, layers) : layers;
+    bool leads = axes && axes->leads;
+    *first = leads ? axes->first_block : stages ? diti_group_first(stages, stages->index, layers) : 0;
+    *end = leads ? axes->end_block : stages ? diti_group_first(stages, stages->index + 1, layers) : layers;
 }
 
 /* The device that has a block; UINT32_MAX: this one. */
@@ -331,8 +332,167 @@ static bool diti_residual_skips(const diti_denoise *denoise, uint32_t i) {
     return r && r->use == DITI_REUSE_ADDS && i >= r->first && i < r->end;
 }
 
-/* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
-   hand D elements each, F32 the stream, skips in the format of activations; as int8 payloads a byte and their row's. */
+static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_pass p;
+    diti_token_range_begin(transformer, denoise, denoise->patch, &denoise->token_range);
+    denoise->same_timestep = denoise->patch > 0;
+    p = diti_pass_at(transformer, graph, denoise);
+    transformer->family->begin(&p);
+}
+
+/* ---- control nets: models whose blocks add to those of another ---- */
+
+/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
+   3.3.1, 3.4.2). */
+static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
+    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
+    bool single = index >= doubles;
+    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
+    uint32_t i = single ? index - doubles : index;
+    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
+    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
+    return 1 + i + (single ? own : 0);
+}
+
+/* How many blocks of a net those of a model in front of block `end` need. */
+static uint32_t diti_control_blocks(const diti_transformer *transformer, const diti_transformer *net, uint32_t end) {
+    uint32_t i, most = 0;
+    for (i = 0; i < end; i++) {
+        uint32_t wanted = diti_control_block(&transformer->traits, &net->traits, i);
+        if (wanted > most) most = wanted;
+    }
+    return most;
+}
+
+DIT_INTERNAL void diti_control_divide(const diti_transformer *transformer, const diti_axes *axes,
+                                      diti_control_use *use) {
+    uint32_t first, end;
+    if (!axes) return;
+    diti_axes_blocks(axes, transformer->traits.layers, &first, &end);
+    use->axes = *axes;
+    use->axes.leads = true;
+    use->axes.first_block = diti_control_blocks(transformer, use->model, first);
+    use->axes.end_block = diti_control_blocks(transformer, use->model, end);
+    use->denoise->axes = &use->axes;
+}
+
+/* Whether stages from block `first` of the model on need the net. */
+static bool diti_control_goes_on(const diti_transformer *transformer, const diti_denoise *denoise,
+                                 const diti_control_use *use, uint32_t first) {
+    for (; first < transformer->traits.layers; first++)
+        if (diti_control_block(&transformer->traits, &use->model->traits, first) &&
+            !diti_residual_skips(denoise, first))
+            return true;
+    return false;
+}
+
+static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
+    use->denoise->first_branch = denoise->first_branch;
+    use->denoise->latent = denoise->latent;
+    use->denoise->input_scale = denoise->input_scale;
+    use->denoise->patch = denoise->patch;
+    use->denoise->patches = denoise->patches;
+    diti_transformer_begin(use->model, graph, use->denoise);
+    use->done = use->axes.leads ? use->axes.first_block : 0;
+    use->made = 0;
+    use->x = 0;
+}
+
+/* The residual stream of a net comes in front of the model's (diti_stage_await), as many bytes for each of its rows. */
+static void diti_control_await(const diti_transformer *transformer, diti_graph *graph, const diti_denoise *denoise,
+                               uint32_t patch) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, first, end, i;
+    diti_axes_blocks(denoise->axes, transformer->traits.layers, &first, &end);
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        diti_token_range range;
+        if (!diti_control_goes_on(transformer, denoise, use, first)) continue;
+        diti_token_range_begin(use->model, use->denoise, patch, &range);
+        use->inboxes[patch % 2].x =
+            diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, items * (range.text + range.rows),
+                            use->model->traits.width, "control stream");
+        use->inboxes[patch % 2].exchange =
+            diti_receive_begin(graph, use->inboxes[patch % 2].x, stages->devices[stages->index - 1]);
+    }
+}
+
+/* The streams of all nets as they come into the first block here. */
+static void diti_control_embed(const diti_transformer *transformer, diti_graph *graph, const diti_denoise *denoise) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t first, end, i;
+    diti_axes_blocks(denoise->axes, transformer->traits.layers, &first, &end);
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        if (!stages || !stages->index)
+            use->x = diti_transformer_embed(use->model, graph, use->denoise);
+        else if (diti_control_goes_on(transformer, denoise, use, first))
+            use->x = diti_payload_take(graph, use->inboxes[denoise->patch % 2].exchange,
+                                       use->inboxes[denoise->patch % 2].x, DITI_F32);
+    }
+}
+
+/* A net's blocks up to `wanted`, those that are not done. */
+static void diti_control_run(diti_graph *graph, diti_control_use *use, uint32_t wanted) {
+    for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
+        use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
+}
+
+static void diti_control_send(const diti_transformer *transformer, diti_graph *graph, const diti_denoise *denoise,
+                              uint32_t end, uint32_t device) {
+    uint32_t i;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        if (!diti_control_goes_on(transformer, denoise, use, end)) continue;
+        diti_control_run(graph, use, use->axes.end_block);
+        diti_graph_scope(graph, NULL, 0);
+        diti_send(graph, diti_payload(graph, use->x), device);
+    }
+}
+
+/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
+static void diti_control_make(const diti_pass *p, diti_control_use *use) {
+    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
+    const diti_layer *outlet = &use->model->outlets[use->done - 1];
+    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.bias = &outlet->bias;
+        desc.gate = use->scales;
+        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
+        desc.name = "control";
+        diti_linear(p->graph,
+                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
+                    &outlet->weight, &desc);
+    }
+    use->made = use->done;
+}
+
+/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
+   block first needs them, so that what one of them adds is there at a time. */
+static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                             uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    uint32_t i, item;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
+        if (!wanted) continue;
+        diti_control_run(graph, use, wanted);
+        if (use->made != wanted) diti_control_make(&p, use);
+        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
+            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
+            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
+                          "control");
+        }
+    }
+}
+
+/* ---- what a stage receives ---- */
+
+/* Receives, in the order in which the stages before send it: skips by block, streams of control nets, then the residual
+   stream; for every row at hand D elements each, F32 the stream, skips in the format of activations; as int8 payloads a
+   byte and their row's. */
 static void diti_stage_await(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
                              uint32_t patch) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
@@ -355,6 +515,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
             1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
     diti_graph_scope(graph, NULL, 0);
+    diti_control_await(transformer, graph, denoise, patch);
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
     inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }
@@ -443,14 +604,6 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
                           : diti_unpatchify(graph, x, &patches, traits->out_channels);
 }
 
-static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_pass p;
-    diti_token_range_begin(transformer, denoise, denoise->patch, &denoise->token_range);
-    denoise->same_timestep = denoise->patch > 0;
-    p = diti_pass_at(transformer, graph, denoise);
-    transformer->family->begin(&p);
-}
-
 /* Rows of all devices of a sequence, [items * all, columns], of those at hand, which are gathered in units. */
 static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise *denoise, diti_tensor x,
                                            uint32_t items) {
@@ -460,70 +613,6 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_denoise
     x = diti_tensor_reshape(graph, x, items * at->rows / at->unit, columns * at->unit);
     x = diti_all_gather(graph, &denoise->axes->sequence, x, items, at->patch_rows / at->unit, "rows");
     return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
-}
-
-/* ---- control nets: models whose blocks add to those of another ---- */
-
-/* Number, from 1 on, of the block of a control net that adds to block `index` of a model; 0: none does (docs/models.md
-   3.3.1, 3.4.2). */
-static uint32_t diti_control_block(const diti_model_traits *model, const diti_model_traits *net, uint32_t index) {
-    uint32_t doubles = model->layers - model->single_layers, own = net->layers - net->single_layers;
-    bool single = index >= doubles;
-    uint32_t blocks = single ? model->single_layers : doubles, count = single ? net->single_layers : own;
-    uint32_t i = single ? index - doubles : index;
-    if (!count || (model->spreads_control && i + 1 == blocks)) return 0;
-    i = model->spreads_control ? (uint32_t)(i / ((double)blocks / count)) : i / ((blocks + count - 1) / count);
-    return 1 + i + (single ? own : 0);
-}
-
-static void diti_control_begin(diti_graph *graph, const diti_denoise *denoise, diti_control_use *use) {
-    use->denoise->first_branch = denoise->first_branch;
-    use->denoise->latent = denoise->latent;
-    use->denoise->input_scale = denoise->input_scale;
-    use->denoise->patch = denoise->patch;
-    diti_transformer_begin(use->model, graph, use->denoise);
-    use->scale = diti_select_row(graph, use->scales, denoise->step, "select_strength");
-    use->x = diti_transformer_embed(use->model, graph, use->denoise);
-    use->done = use->made = 0;
-}
-
-/* The newest block of a net adds strength * outlet(its image rows), F32 [items * image, D]. */
-static void diti_control_make(const diti_pass *p, diti_control_use *use) {
-    uint32_t rows = use->denoise->token_range.text + p->image, i, width = p->width;
-    const diti_layer *outlet = &use->model->outlets[use->done - 1];
-    use->added = diti_tensor_new(p->graph, DITI_F32, p->items * p->image, width, "control");
-    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.bias = &outlet->bias;
-        desc.gate = use->scale;
-        desc.out = diti_tensor_view(p->graph, use->added, i * p->image, p->image, 0, width);
-        desc.name = "control";
-        diti_linear(p->graph,
-                    diti_tensor_view(p->graph, use->x, i * rows + use->denoise->token_range.text, p->image, 0, width),
-                    &outlet->weight, &desc);
-    }
-    use->made = use->done;
-}
-
-/* Adds what control nets add behind block `index`, F32 [items * (text + image), D], in place. A net's blocks run when a
-   block first needs them, so that what one of them adds is there at a time. */
-static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                             uint32_t index, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, denoise);
-    uint32_t i, item;
-    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
-        diti_control_use *use = &denoise->controls[i];
-        uint32_t wanted = diti_control_block(&transformer->traits, &use->model->traits, index);
-        if (!wanted) continue;
-        for (; use->done < wanted && !diti_graph_failed(graph); use->done++)
-            use->x = diti_transformer_block(use->model, graph, use->denoise, use->done, use->x);
-        if (use->made != wanted) diti_control_make(&p, use);
-        for (item = 0; item < p.items && !diti_graph_failed(graph); item++) {
-            diti_tensor rows = diti_tensor_view(graph, x, item * (p.text + p.image) + p.text, p.image, 0, p.width);
-            diti_add_rows(graph, rows, diti_tensor_view(graph, use->added, item * p.image, p.image, 0, p.width), rows,
-                          "control");
-        }
-    }
 }
 
 /* ---- blocks ---- */
@@ -690,9 +779,11 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
         diti_control_begin(graph, denoise, &denoise->controls[i]);
     diti_evaluate_learn(transformer, graph, denoise);
     x = diti_stage_begin(transformer, graph, denoise);
+    diti_control_embed(transformer, graph, denoise);
     diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end);
     x = diti_evaluate_blocks(transformer, graph, denoise, i, end, x);
     if (stages && stages->index + 1 < stages->count) {
+        diti_control_send(transformer, graph, denoise, end, stages->devices[stages->index + 1]);
         diti_send(graph, diti_payload(graph, x), stages->devices[stages->index + 1]);
         return 0;
     }

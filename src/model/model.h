@@ -132,6 +132,9 @@ typedef struct diti_model_traits {
 typedef struct diti_axes {
     diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
     diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
+    bool leads;                       /* blocks here are [first_block, end_block): a control net's, where stages have
+                                         those that their blocks of the model need */
+    uint32_t first_block, end_block;
 } diti_axes;
 /* The rows at hand: of the `all` tokens of each image those from `first` on, of the all_text tokens of each prompt that
    stand before an image (joint attention) those from first_text on. */
@@ -186,9 +189,14 @@ typedef struct diti_reference_latent {
 typedef struct diti_control_use {
     struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
-    diti_tensor scales;                   /* input F32 [steps, D]: the strength of each step, in every column */
-    diti_tensor scale, x, added; /* this step's row; the residual stream; what block made - 1 of the net adds */
+    diti_tensor scales;                   /* input F32 [1, D]: the strength, in every column */
+    diti_tensor x, added;                 /* the residual stream; what block made - 1 of the net adds */
     uint32_t done, made;
+    diti_axes axes; /* axes of its evaluation */
+    struct {
+        diti_tensor x; /* residual stream of the net, which an earlier stage sends */
+        uint32_t exchange;
+    } inboxes[2]; /* inboxes of even and of odd patches */
 } diti_control_use;
 
 /* A range of blocks adds something to the residual stream. It is kept, so that later steps can do without these blocks
@@ -423,6 +431,9 @@ DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transfor
                                                 diti_denoise *denoise);
 DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, uint32_t index, diti_tensor x);
+/* Before a net's diti_transformer_prepare: which of its blocks are computed here. */
+DIT_INTERNAL void diti_control_divide(const diti_transformer *transformer, const diti_axes *axes,
+                                      diti_control_use *use);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, diti_tensor x);
 /* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band; 0 on

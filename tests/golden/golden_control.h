@@ -121,6 +121,7 @@ static inline void golden_control_net(golden *g, const golden_folder *folder, co
     diti_transformer_prepare(net, &c.m.graph, &c.denoise);
     diti_graph_segment(&c.m.graph, "step", true);
     diti_control_begin(&c.m.graph, &c.denoise, &use);
+    use.x = diti_transformer_embed(net, &c.m.graph, &c.denoise);
     for (i = 0; i < net->traits.layers && !diti_graph_failed(&c.m.graph); i++) {
         diti_pass p = diti_pass_at(net, &c.m.graph, &c.denoise);
         char name[48];

@@ -6,6 +6,7 @@
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
+#include "files.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -1458,6 +1459,87 @@ static void test_samplers(void) {
 
 /* ---- The cache blob ---- */
 
+/* A folder whose model_index.json has sigmas, too. */
+static dit_result open_sigmas(const char *member, dit_source *out, void *user) {
+    static char path[256];
+    const char *sigmas = (const char *)user;
+    FILE *file;
+    memset(out, 0, sizeof *out);
+    if (!strcmp(member, "model_index.json")) {
+        out->data = sigmas;
+        out->size = strlen(sigmas);
+        return DIT_OK;
+    }
+    snprintf(path, sizeof path, "tests/fixtures/pipe_flux/%s", member);
+    file = fopen(path, "rb");
+    if (!file) return DIT_ERROR_IO;
+    fclose(file);
+    out->path = path;
+    return DIT_OK;
+}
+
+static dit_result load_sigmas(const char *list, dit_model **out, dit_error *err) {
+    static char index[256];
+    dit_model_desc desc = {0};
+    snprintf(index, sizeof index, "{\"_class_name\": \"FluxPipeline\", \"sample_sigmas\": %s}", list);
+    desc.source.open = open_sigmas;
+    desc.source.user = index;
+    desc.dry_run = true;
+    return dit_model_load(NULL, &desc, out, err);
+}
+
+/* The timestep of each of some steps. */
+static bool timesteps_of(const dit_model *model, uint32_t steps, const char *schedule, double *out) {
+    const diti_env env = test_env(NULL);
+    dit_job_desc desc = {0};
+    dit_error err = {0};
+    diti_job_request request;
+    uint32_t i;
+    desc.model = model;
+    desc.width = 96;
+    desc.height = 64;
+    desc.steps = steps;
+    desc.schedule = schedule;
+    if (!CHECK_MESSAGE(diti_job_request_make(model, &env, &desc, NULL, &request, &err) == DIT_OK, "%s", err.message))
+        return false;
+    for (i = 0; i < request.schedule.count; i++) out[i] = (double)request.schedule.steps[i].timestep;
+    diti_job_request_free(&env, &request);
+    return true;
+}
+
+/* Sigmas that a repository has for its own number of steps; diffusers' scheduler shifts them by 1.6579 here. */
+static void test_sample_sigmas(void) {
+    static const char *const wrong[] = {"[1, 0.5, 0.6]", "[1.5]", "[0]", "[1, \"x\"]", "3"};
+    static const double sigmas[] = {1, 0.9, 0.6};
+    double own[3], equal[3], named[3], four[4], shift;
+    dit_error err = {0};
+    dit_model_info info;
+    dit_model *model = NULL;
+    size_t i;
+    if (CHECK_MESSAGE(load_sigmas("[1, 0.9, 0.6]", &model, &err) == DIT_OK, "%s", err.message)) {
+        dit_model_get_info(model, &info);
+        CHECK(info.default_steps == 3);
+        if (timesteps_of(model, 0, NULL, own) && timesteps_of(model, 3, "simple", named) &&
+            timesteps_of(model, 4, NULL, four)) {
+            shift = named[1] / 1000 * (1 / 3.0) / (2 / 3.0 * (1 - named[1] / 1000));
+            for (i = 0; i < 3; i++)
+                CHECK_MESSAGE(fabs(own[i] - 1000 * shift * sigmas[i] / (1 + (shift - 1) * sigmas[i])) < 1e-2,
+                              "step %d is at %g", (int)i, own[i]);
+            CHECK_MESSAGE(fabs(four[2] - 1000 * shift * 0.5 / (1 + (shift - 1) * 0.5)) < 1e-2, "%g", four[2]);
+        }
+    }
+    dit_model_destroy(model);
+    model = NULL;
+    if (CHECK(load_sigmas("null", &model, &err) == DIT_OK) && timesteps_of(model, 3, NULL, equal))
+        CHECK_MESSAGE(fabs(equal[1] - named[1]) < 1e-3, "%g, %g", equal[1], named[1]);
+    dit_model_destroy(model);
+    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        model = NULL;
+        CHECK_MESSAGE(load_sigmas(wrong[i], &model, &err) < 0 && strstr(err.message, "sample_sigmas") && !model,
+                      "%s: %s", wrong[i], err.message);
+    }
+}
+
 static void test_cache(void) {
     dit_context_desc cd = {0};
     dit_context *ctx;
@@ -1745,6 +1827,7 @@ int main(void) {
         if (test_first_driver()) test_guards();
         test_job_refusals();
         test_dry_run();
+        test_sample_sigmas();
         test_budgets();
         test_batch();
         test_restart();

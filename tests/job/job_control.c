@@ -195,6 +195,17 @@ static void run_splits(const dit_job_desc *desc, const char *const *splits, cons
     }
 }
 
+/* A net's blocks are where the blocks are that need them: devices that divide blocks, their weights, or patches give
+   the bytes of one device that does the same. */
+static void run_exact(const dit_job_desc *desc, const char *split, const char *as) {
+    dit_job_desc own = *desc;
+    own.split = as;
+    run(pair, &own, one);
+    own.split = split;
+    run(pair, &own, other);
+    CHECK_MESSAGE(memcmp(one, other, sizeof one) == 0, "%s is off by %.3g", split, off(other, one));
+}
+
 static void run_streamed(const char *base, const char *part, dit_role role, void (*how)(asked *a, const dit_model *m)) {
     asked a;
     dit_model *model = load(context, base, part, role, least_budget(base, part, role));
@@ -343,7 +354,42 @@ static void test_net_refusals(dit_model *model) {
     refused(context, &a.desc, "give adapters or references");
 }
 
-/* Strength 0 in all steps is no net at all, and strengths change without another plan. */
+static bool count_op(const dit_op_info *op, void *user) {
+    *(uint64_t *)user += op->runs;
+    return true;
+}
+
+/* Ops that a run executes whose net works from one part of the steps to another. */
+static uint64_t executed(asked *a, float first, float last) {
+    dit_inspector inspector = DITI_ZERO;
+    uint64_t ops = 0;
+    inspector.op = count_op;
+    inspector.user = &ops;
+    a->adapter.first = first;
+    a->adapter.last = last;
+    CHECK_MESSAGE(dit_job_inspect(context, &a->desc, &inspector, &err) == DIT_OK, "%s", err.message);
+    return ops;
+}
+
+/* A net is computed in the steps in which it works, and nowhere else; nor is the picture encoded of one that never
+   works. */
+static void test_net_steps(dit_model *model) {
+    uint64_t ops[5];
+    asked a;
+    ask_net(&a, model);
+    a.desc.steps = 4;
+    ops[0] = executed(&a, 0.76f, 0.99f); /* no whole step */
+    ops[1] = executed(&a, 0, 0.25f);
+    ops[2] = executed(&a, 0.5f, 1);
+    ops[3] = executed(&a, 0.25f, 1);
+    ops[4] = executed(&a, 0, 1);
+    CHECK(ops[4] > ops[3] && ops[4] - ops[3] == ops[3] - ops[2] && ops[3] - ops[2] == ops[2] - ops[1]);
+    CHECK(ops[0] < ops[1] - (ops[2] - ops[1]));
+    a.desc.adapter_count = 0;
+    CHECK(executed(&a, 0, 1) == ops[0]);
+}
+
+/* Strength 0 in all steps is no net at all; other strengths need no other plan, and other steps do. */
 static void test_net_strength(dit_model *model) {
     float bare[LATENTS];
     dit_job *job = NULL;
@@ -358,11 +404,16 @@ static void test_net_strength(dit_model *model) {
     a.adapter.last = 0.9f;
     CHECK(dit_job_create(context, &a.desc, &job, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
     CHECK_MESSAGE(memcmp(bare, other, sizeof bare) == 0, "a net that never works is %.3g away", off(other, bare));
-    plan = job->shares[0]->program.plan;
     a.adapter.first = a.adapter.last = 0;
     CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
     CHECK(memcmp(one, other, sizeof one) == 0);
-    CHECK(job->shares[0]->program.plan == plan);
+    plan = job->shares[0]->program.plan;
+    a.adapter.weight = 0.1f;
+    CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
+    CHECK(off(other, one) > 1e-3 && job->shares[0]->program.plan == plan);
+    a.desc.adapter_count = 0;
+    CHECK(dit_job_restart(job, &a.desc, &err) == DIT_OK && finish(job, 0, other) == DIT_OK);
+    CHECK_MESSAGE(memcmp(bare, other, sizeof bare) == 0, "a net that is taken away is %.3g away", off(other, bare));
     dit_job_destroy(job);
 }
 
@@ -476,7 +527,7 @@ static void test_union(void) {
 }
 
 static void test_net(void) {
-    static const char *const splits[] = {"ulysses2", "tensor2", "ring2", NULL};
+    static const char *const splits[] = {"ulysses2,shard", "layers2", "tensor2", "ring2", NULL};
     dit_model *model = load(context, BASE, NET, DIT_ROLE_CONTROL, 0);
     dit_model_info info;
     asked a;
@@ -487,6 +538,7 @@ static void test_net(void) {
     ask_net(&a, model);
     run(context, &a.desc, one);
     test_net_strength(model);
+    test_net_steps(model);
     dit_model_destroy(model);
     test_two_nets();
     if (sweeps) test_union();
@@ -494,10 +546,15 @@ static void test_net(void) {
     model = load(pair, BASE, NET, DIT_ROLE_CONTROL, 0);
     ask_net(&a, model);
     run_splits(&a.desc, splits, "control net");
-    a.desc.split = "layers2";
-    refused(pair, &a.desc, "a control net adds to all of them");
-    a.desc.split = "ulysses2,shard";
-    refused(pair, &a.desc, "leave shard out");
+    run_exact(&a.desc, "layers2", NULL);
+    if (sweeps) run_exact(&a.desc, "ulysses2,shard", "ulysses2");
+    a.desc.steps = 4;
+    if (sweeps) run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
+    a.desc.steps = 5;
+    a.adapter.first = 0.4f; /* the net begins in patches, and ends in them */
+    a.adapter.last = 0.8f;
+    run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
+    if (sweeps) run_exact(&a.desc, "layers2", NULL);
     dit_model_destroy(model);
 }
 

@@ -193,6 +193,63 @@ static void test_encode_meanwhile(dit_context *context, counted_file *file, cons
     free(none);
 }
 
+/* One thread steps the next prompt beside the job: it is there before the last step is finished, and its picture is
+   that of the prompt itself. */
+static void test_encode_beside(dit_context *context, counted_file *file, const unsigned char *expected,
+                               const dit_model_desc *how) {
+    static unsigned char pixels[BYTES];
+    dit_model *model = load(context, file, how);
+    dit_job_desc desc = describe(model, first_prompt);
+    dit_encoding *next = NULL;
+    dit_result encoded = DIT_WORKING, drawn = DIT_WORKING;
+    dit_status status = {0};
+    size_t size = 0, none_size;
+    void *blob, *none;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint32_t calls = 0;
+    if (!model) return;
+    CHECK(dit_encode_prompt(context, model, "", NULL, &size, &err) == DIT_OK);
+    blob = malloc(size);
+    none = malloc(size);
+    none_size = size;
+    CHECK(dit_encode_prompt(context, model, "", none, &none_size, &err) == DIT_OK);
+    desc.steps = 4;
+    CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(dit_encoding_create(context, model, second_prompt, false, &next, &err) == DIT_OK, "%s", err.message);
+    while (drawn == DIT_WORKING && encoded == DIT_WORKING && job && next) {
+        drawn = dit_job_step(job, 0);
+        encoded = dit_encoding_step(next, 0, blob, &size, &err);
+        calls++;
+    }
+    dit_job_status(job, &status, NULL);
+    printf("the next prompt is encoded in %u calls, when %u of %u steps are finished\n", calls, status.step,
+           status.step_count);
+    CHECK_MESSAGE(encoded == DIT_OK && drawn == DIT_WORKING && status.step < status.step_count, "%s", err.message);
+    CHECK(dit_encoding_step(next, 0, blob, &size, &err) == DIT_OK);
+    dit_encoding_destroy(next);
+    dit_job_wait(job, UINT64_MAX);
+    dit_job_destroy(job);
+    job = NULL;
+    desc = describe(model, NULL);
+    desc.conditioning = blob;
+    desc.conditioning_size = size;
+    desc.negative_conditioning = none;
+    desc.negative_conditioning_size = none_size;
+    if (CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message)) finish(job, pixels);
+    CHECK_MESSAGE(!memcmp(pixels, expected, BYTES), "a text that was encoded beside a job gives another picture");
+    dit_job_destroy(job);
+    CHECK(dit_encoding_create(context, model, "cut off", true, &next, &err) == DIT_OK);
+    size = 1;
+    CHECK(dit_encoding_step(next, 0, blob, &size, &err) == DIT_ERROR_INVALID_ARGUMENT && size == none_size);
+    CHECK(dit_encoding_step(next, 0, blob, &size, &err) == DIT_WORKING);
+    dit_encoding_destroy(next); /* which waits */
+    CHECK(dit_encoding_create(context, NULL, "x", false, &next, &err) == DIT_ERROR_INVALID_ARGUMENT && !next);
+    dit_model_destroy(model);
+    free(blob);
+    free(none);
+}
+
 int main(void) {
     static unsigned char pixels[2][BYTES];
     static const dit_model_desc resident = {0};
@@ -215,6 +272,10 @@ int main(void) {
         CHECK(!memcmp(pixels[0], pixels[1], BYTES));
         find_decoder(&file);
         test_decoder_ahead(context, &file, pixels[0]);
+        test_encode_beside(context, &file, pixels[0], &resident);
+        kept.keep_streamed = false;
+        if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1')
+            test_encode_beside(context, &file, pixels[0], &kept);
     }
     dit_context_destroy(context);
     context = NULL;

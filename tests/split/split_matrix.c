@@ -38,7 +38,7 @@ static const generated_model shapes[] = {
 
 typedef struct fixture { /* a file or folder, and what it lacks */
     const char *name, *path;
-    uint32_t channels; /* 4, 8 or 16: the decoder that is added; 0: it has one */
+    uint32_t channels; /* 4, 8, 16 or 64: the decoder that is added; 0: it has one */
     uint32_t frames;   /* of a clip; 0: pictures are made */
     bool begins;       /* with a picture, whose frame has a timestep of its own */
 } fixture;
@@ -53,6 +53,7 @@ static const fixture fixtures[] = {
     {"zimage", "tests/fixtures/pipe_zimage", 0, 0, false},
     {"klein", "tests/fixtures/pipe_flux2_klein", 0, 0, false},
     {"qwen-image", "tests/fixtures/qwenimage", 16, 0, false},
+    {"qwen-image-21", "tests/fixtures/qwenimage21", 64, 0, false},
     {"sana", "tests/fixtures/sana", 8, 0, false},
     {"lumina2", "tests/fixtures/lumina2", 16, 0, false},
     {"krea2", "tests/fixtures/pipe_krea2", 0, 0, false},
@@ -387,6 +388,17 @@ static const row table[] = {
     {"qwen-image", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"qwen-image", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"qwen-image", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},
+    {"qwen-image-21", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "ulysses2,ring2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "tensor2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"qwen-image-21", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "layers2,ulysses2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"qwen-image-21", "ulysses2,int8", "2", 7, 5, 1, NULL, NULL, LOSSY},
+    {"qwen-image-21", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},
+    {"qwen-image-21", "pipefusion2", "2", 7, 5, 1, "those of the text besides", NULL, STALE},
     {"krea2", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"krea2", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
     {"krea2", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
@@ -480,8 +492,8 @@ static bool load_fixture(const fixture *f) {
     components[0].source.path = path;
     components[1].role = DIT_ROLE_VAE;
     components[1].source.path = f->channels == 8 ? "tests/fixtures/vae_dcae" : GENERATED_VAE;
-    if (f->channels == 16) {
-        vae = generated_wide_vae();
+    if (f->channels >= 16) {
+        vae = generated_wide_vae(f->channels);
         components[1].source = memory_source(&vae);
     }
     if (!f->channels) {
@@ -772,7 +784,8 @@ static uint64_t begun_form(const row *r, uint32_t devices) {
 static bool has_forms(void) {
     const char *family = at.model->transformer->traits.family;
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
-           !diti_equal(family, "sana") && !diti_equal(family, "lumina2") && !diti_equal(family, "krea2");
+           !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
+           !diti_equal(family, "krea2");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

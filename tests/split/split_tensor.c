@@ -68,7 +68,7 @@ static dit_result open_model(const setup *s) {
     components[0].source.path = s->file;
     components[0].role = DIT_ROLE_TRANSFORMER;
     if (s->wide_vae) {
-        vae = generated_wide_vae();
+        vae = generated_wide_vae(16);
         components[1].role = DIT_ROLE_VAE;
         components[1].source = memory_source(&vae);
         desc.source.path = NULL;

@@ -349,8 +349,8 @@ static inline float *generated_values(const generated_model *m, const char *name
 
 #define GENERATED_VAE "tests/fixtures/pipe_dit/vae"
 
-/* The decoder of GENERATED_VAE with a first convolution that takes 16 channels: its own four, repeated. */
-static inline bytes generated_wide_vae(void) {
+/* The decoder of GENERATED_VAE with a first convolution that takes more channels: its own four, repeated. */
+static inline bytes generated_wide_vae(uint32_t channels) {
     diti_env env = test_env(NULL);
     diti_checkpoint *checkpoint = NULL;
     dit_source source = {0};
@@ -369,8 +369,8 @@ static inline bytes generated_wide_vae(void) {
         if (!diti_starts_with(tensor.name, "decoder.")) continue;
         count = all = diti_stored_tensor_elements(&tensor);
         if (diti_equal(tensor.name, "decoder.conv_in.weight")) {
-            all *= 16 / tensor.shape[1];
-            tensor.shape[1] = 16;
+            all *= channels / tensor.shape[1];
+            tensor.shape[1] = channels;
         }
         values = (float *)calloc((size_t)all, sizeof *values);
         diti_checkpoint_read_float(checkpoint, diti_checkpoint_tensor(checkpoint, i), values, count, NULL);
@@ -410,7 +410,7 @@ static inline void generated_make(generated_files *out, const generated_model *m
     out->components[0].source = folder_source(&out->transformer);
     out->components[1].role = DIT_ROLE_VAE;
     if (family->channels == 16) {
-        out->vae = generated_wide_vae();
+        out->vae = generated_wide_vae(16);
         out->components[1].source = memory_source(&out->vae);
     } else {
         out->components[1].source.path = GENERATED_VAE;

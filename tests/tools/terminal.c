@@ -585,6 +585,12 @@ static void test_batches(void) {
     free(grid.rgb), free(one.rgb);
     CHECK(shell("$DIT --repeat-from batch_2.png -o repeated.png -q") == 0 &&
           same_files(in_work("repeated.png"), in_work("batch_2.png")));
+    CHECK(shell("printf 'a fox\\na hare\\na fox\\n' >lines.txt; $DIT --batch lines.txt -s 5 --offload-to-cpu --steps 2 "
+                "--verbose -o ahead.png") == 0);
+    CHECK(holds("said", "the prompt was encoded while the picture before was made"));
+    CHECK(shell("$DIT -p 'a hare' -s 5 --offload-to-cpu --steps 2 -o hare.png") == 0 &&
+          same_files(in_work("hare.png"), in_work("ahead_2.png")) &&
+          same_files(in_work("ahead.png"), in_work("ahead_3.png")));
     if (shell("printf '{}\\n' | $DIT --batch - 2>&1 | grep -q jansson") == 0) {
         printf("skipped: lines of JSON: build/dit has no jansson\n");
     } else {
