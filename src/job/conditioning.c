@@ -193,7 +193,7 @@ static dit_result diti_encode_read(const dit_encoding *e, float *out, dit_error 
         const diti_text_shape *text = &model->texts[i];
         size_t rows = e->use.texts[i] ? e->plan->tensors[e->use.texts[i]].rows : 0, read = rows;
         if (rows) DITI_TRY(diti_plan_read(e->plan, e->use.texts[i], out, rows * text->columns * sizeof *out, err));
-        if (i == DITI_TEXT_FIRST && !model->fixed_text) 
+        if (i == DITI_TEXT_FIRST && !model->fixed_text)
             read = diti_encoder_rows(&model->encoders[0], e->tokens[0].lengths[0]) - model->encoders[0].dropped;
         if (read > rows) read = rows;
         memset(out + read * text->columns, 0, (text->tokens - read) * text->columns * sizeof *out);

@@ -272,13 +272,13 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
     return result < 0 || !over ? result : diti_run_start_over(job, err);
 }
 
-/* Patches begin again, unless nothing but the decoder overflowed; over several processes, where nobody knows, always. */
+/* Patches begin again, unless nothing but the decoder overflowed; over several processes, where nobody knows, always.
+ */
 static bool diti_run_begins_again(const diti_share *share) {
     uint32_t blocked = share->run.health.blocked;
     if (!blocked || !diti_patches_used(&share->job->request.shape)) return false;
     if (blocked <= share->program.plan->guard_end) return true;
-    return blocked - 1 < share->program.decode_segment &&
-           (share->job->mesh || diti_share_is_step(share, blocked - 1));
+    return blocked - 1 < share->program.decode_segment && (share->job->mesh || diti_share_is_step(share, blocked - 1));
 }
 
 /* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
