@@ -73,13 +73,12 @@ static bool take_text(app *a, known_text *text, const char *prompt, text_buffer 
 /* Encoded in a job or beside it, prompts give the same picture. Where this fails, the job encodes them, and says why it
    cannot. */
 static void take_texts(app *a) {
-    const struct timespec moment = {0, 1000000};
     const char *next = a->next_prompt;
     if (!encodes_ahead(a) || a->r.texts[1].bytes) return;
     a->next_prompt = a->o.prompt;
     while (a->ahead && is_known(a, &a->known[1], a->o.prompt)) {
         go_ahead(a);
-        if (a->ahead) nanosleep(&moment, NULL);
+        if (a->ahead) sleep_a_millisecond();
     }
     a->next_prompt = next;
     if (take_text(a, &a->known[0], a->o.negative_prompt, &a->r.texts[0]) &&

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #ifdef _WIN32
 #ifndef NOMINMAX
 #define NOMINMAX
@@ -31,6 +32,15 @@
 #include <termios.h>
 #include <unistd.h>
 #endif
+
+static inline void sleep_a_millisecond(void) {
+#ifdef _WIN32
+    Sleep(1);
+#else
+    const struct timespec moment = {0, 1000000};
+    nanosleep(&moment, NULL);
+#endif
+}
 
 /* ---- Exit codes: what the shell sees; each program's --help lists them ---- */
 

@@ -111,18 +111,6 @@ DIT_INTERNAL dit_result diti_job_request_control(const dit_model *model, const d
     return DIT_OK;
 }
 
-/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
- */
-DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step) {
-    uint32_t steps = request->shape.steps, net, working = 0;
-    for (net = 0; net < DITI_MOST_CONTROLS; net++) {
-        const dit_adapter *adapter = &request->net_adapters[net];
-        bool on = (double)step / steps >= (double)adapter->first && (double)(step + 1) / steps <= (double)adapter->last;
-        if (on && request->shape.controls >> net & 1u) working |= 1u << net;
-    }
-    return working;
-}
-
 DIT_INTERNAL void diti_control_request_sets(diti_job_request *request) {
     diti_job_shape *shape = &request->shape;
     uint32_t step, set, all = 0;

@@ -30,6 +30,18 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
     return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
+/* A net works from the first step at its `first` on to the last one that ends by its `last`, as diffusers counts them.
+ */
+DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step) {
+    uint32_t steps = request->shape.steps, net, working = 0;
+    for (net = 0; net < DITI_MOST_CONTROLS; net++) {
+        const dit_adapter *adapter = &request->net_adapters[net];
+        bool on = (double)step / steps >= (double)adapter->first && (double)(step + 1) / steps <= (double)adapter->last;
+        if (on && request->shape.controls >> net & 1u) working |= 1u << net;
+    }
+    return working;
+}
+
 DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uint32_t step) {
     uint32_t working = diti_control_working(request, step), set = 0;
     while (set + 1 < request->shape.control_set_count && request->shape.control_sets[set] != working) set++;

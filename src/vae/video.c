@@ -104,7 +104,7 @@ DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *gr
     uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
     clip->group = *group;
     if (!clip->vae->kind || clip->tiled) return true;
-    if (clip->vae->opensora && clip->encode) clip->group.count = 1; /* its pictures are encoded whole */
+    if (clip->vae->opensora && clip->encode) clip->group.count = 1; /* Open-Sora encodes whole pictures */
     if (clip->group.count > height) clip->group.count = height;
     if (index >= diti_group_count(&clip->group)) return false;
     clip->latent.height = diti_group_size(&clip->group, index, height);
