@@ -1,7 +1,20 @@
 /* The next prompt of --batch, which is encoded while this picture is made: where text encoders are read from the file
    for every prompt (--offload-to-cpu), that takes longer than the encoding itself, and denoising has the device
-   meanwhile. Resident encoders are asked by the job, which has their memory in its plan. txt2img.c includes it. Not
+   meanwhile. Resident encoders are asked by the job, which has their memory in its plan. Include it after given.h. Not
    part of dit.h. */
+
+static dit_result encode_prompt(app *a, dit_context *cpu, const dit_model *texts, const char *prompt,
+                                text_buffer *out) {
+    dit_result (*encode)(dit_context *, const dit_model *, const char *, void *, size_t *, dit_error *) =
+        a->o.plain_prompt ? dit_encode_prompt : dit_encode_weighted_prompt;
+    dit_result result;
+    if (!prompt) prompt = "";
+    result = encode(cpu, texts, prompt, NULL, &out->size, &a->err);
+    if (result != DIT_OK) return result;
+    out->bytes = malloc(out->size);
+    if (!out->bytes) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    return encode(cpu, texts, prompt, out->bytes, &out->size, &a->err);
+}
 
 /* Whether prompts are encoded beside jobs. Clips and pictures after references ask for more than a prompt. */
 static bool encodes_ahead(const app *a) {
@@ -76,7 +89,7 @@ static void take_texts(app *a) {
     const char *next = a->next_prompt;
     if (!encodes_ahead(a) || a->r.texts[1].bytes) return;
     a->next_prompt = a->o.prompt;
-    while (a->ahead && is_known(a, &a->known[1], a->o.prompt)) {
+    while (a->ahead && !caught_signal && is_known(a, &a->known[1], a->o.prompt)) {
         go_ahead(a);
         if (a->ahead) sleep_a_millisecond();
     }

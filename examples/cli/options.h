@@ -634,7 +634,7 @@ static int take_guidance(const char *text, float usual, float *out) {
                     text, nearest);
 }
 
-/* Options that are numbers of a job, 0 where they are not given. */
+/* Options that are numbers of a job, 0 where they are not given; a control net's strength is 1 then. */
 typedef struct job_numbers {
     float control_strength, control_first, control_last, control_mode, length_limit;
     float strength, distilled, slg_scale, skip_first, skip_last, rescale, apg_eta, apg_norm, guided_first, guided_last,
@@ -694,6 +694,7 @@ static int take_numbers(const options *o, job_numbers *out) {
         const char *text = number_text(o, &number_table[i]);
         if (text) code = take_number(&number_table[i], text, (float *)(void *)((char *)out + number_table[i].value));
     }
+    if (!o->control_strength) out->control_strength = 1;
     if (o->guided_first && !o->guided_last) out->guided_last = 1;
     if (o->control_first && !o->control_last) out->control_last = 1;
     if (o->skip_first && !o->skip_last) out->skip_last = 0.2f;

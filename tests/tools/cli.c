@@ -638,6 +638,12 @@ static void test_steered(void) {
     check_told(made, "Control image hash: ");
     o = RUN("--repeat-from", made, "-m", FLUX, "--conditioning", texts, "--control-net", FLUX_NET, "-q", "-o", again);
     CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%s", o.err);
+    o = RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "--control-strength", "1", "-o", made);
+    CHECK_MESSAGE(o.code == 0 && !same_pixels(plain, made), "%s", o.err);
+    o = RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(made, again), "%s", o.err);
+    o = RUN(FLUX_RUN, "--control-net", FLUX_NET, "--control-image", first, "--control-strength", "0", "-o", again);
+    CHECK_MESSAGE(o.code == 0 && same_pixels(plain, again), "%s", o.err);
     check_refusal(RUN(FLUX_RUN, "--control-net", FLUX_NET, "-o", again), 2, "name it with --control-image");
     check_refusal(RUN(FLUX_RUN, "--control-image", first, "-o", again), 2, "--control-net");
     check_refusal(RUN(FLUX_RUN, "--control-strength", "2", "-o", again), 2, "there is no control net");

@@ -1,0 +1,573 @@
+/* Checks of everything that the user typed, before any work: paths, prompts, numbers, sizes, frames, noise. Each
+   returns an exit code and complains about the first fault. Include it after telling.h. Not part of dit.h. */
+#ifndef CHECKS_H
+#define CHECKS_H
+
+/* The bundled model lies beside the build tree or below the install prefix. */
+static bool find_bundled(const char *name, char *out) {
+    static const char *const places[] = {"../models", "models", "../share/dit", "../share/dit/models"};
+    char folder[PATH_SIZE];
+    size_t i;
+    if (!own_folder(folder, sizeof folder)) return false;
+    for (i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int n = snprintf(out, PATH_SIZE, "%s%s/%s", folder, places[i], name); /* folder ends with its separator */
+        if (n < PATH_SIZE && file_exists(out)) return true;
+    }
+    return false;
+}
+
+/* T5's place depends on the family, and a tokenizer may be anybody's: both are told from what they hold. */
+static int check_parts(app *a) {
+    const struct {
+        const char *option, *path;
+        dit_role role;
+    } parts[] = {{"--diffusion-model", a->o.diffusion_model, DIT_ROLE_TRANSFORMER},
+                 {"--clip-l", a->o.clip_l, DIT_ROLE_TEXT_1},
+                 {"--clip-g", a->o.clip_g, DIT_ROLE_TEXT_2},
+                 {"--t5", a->o.t5, DIT_ROLE_NONE},
+                 {"--vae", a->o.vae, DIT_ROLE_VAE},
+                 {"--taesd", a->o.taesd, DIT_ROLE_TAE},
+                 {"--control-net", a->o.control_net, DIT_ROLE_CONTROL},
+                 {"--tokenizer", a->o.tokenizer, DIT_ROLE_NONE}};
+    size_t i;
+    a->part_count = 0;
+    for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!parts[i].path) continue;
+        if (!file_exists(parts[i].path))
+            return complain(EXIT_INPUT, "%s %s: %s", parts[i].option, parts[i].path, told_reason(errno));
+        a->parts[a->part_count].role = parts[i].role;
+        a->parts[a->part_count++].source.path = parts[i].path;
+    }
+    loras_to_parts(&a->loras, a->o.lora_merge, a->parts, &a->part_count);
+    return EXIT_GOOD;
+}
+
+static int check_model_path(app *a) {
+    const char *path = a->o.model ? a->o.model : a->o.diffusion_model;
+    if (!path) {
+        if (!find_bundled("emoji-q8_0.gguf", a->model_path))
+            return complain(EXIT_INPUT,
+                            "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
+        return check_parts(a);
+    }
+    if (a->o.model && !file_exists(path))
+        return complain(EXIT_INPUT, "--model %s: %s; --list-models shows those that are found", path, strerror(errno));
+    snprintf(a->model_path, sizeof a->model_path, "%s", path);
+    return check_parts(a);
+}
+
+static int check_output(const char *option, const char *path) {
+    const char *why = path ? why_not_writable(path) : NULL;
+    return why ? complain(EXIT_OUTPUT, "%s %s: %s", option, path, why) : EXIT_GOOD;
+}
+
+/* Previews are PNGs. */
+static int check_png_name(const char *option, const char *path) {
+    static const char *const others[] = {".jpg", ".jpeg", ".webp", ".bmp", ".tga", ".gif", ".ppm", ".avif"};
+    const char *dot = path ? strrchr(base_name(path), '.') : NULL;
+    size_t i;
+    for (i = 0; dot && i < sizeof others / sizeof others[0]; i++) {
+        if (same_word(dot, others[i])) {
+            return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path),
+                            path);
+        }
+    }
+    return EXIT_GOOD;
+}
+
+/* A name that promises what cannot be written would be a lie. */
+static int check_still_name(const char *option, const char *path) {
+    static const char *const others[] = {".bmp", ".tga", ".gif", ".ppm", ".avif", ".tif", ".tiff", ".jxl"};
+    const char *dot = path ? strrchr(base_name(path), '.') : NULL;
+    const size_t ending = path ? still_ending_of(path) : 0;
+    size_t i;
+    if (!still_endings[ending].can)
+        return complain(EXIT_USAGE, "%s %s: this program was built without %s, and writes no %s; use %.*s.png", option,
+                        path, still_endings[ending].package, still_endings[ending].name, (int)(dot - path), path);
+    for (i = 0; dot && i < sizeof others / sizeof others[0]; i++)
+        if (same_word(dot, others[i]))
+            return complain(EXIT_USAGE, "%s %s: pictures are written as PNG, JPEG or WebP; use %.*s.png", option, path,
+                            (int)(dot - path), path);
+    return EXIT_GOOD;
+}
+
+static int check_picture_name(const char *path) {
+    int code = check_still_name("--output", path);
+    return code ? code : check_output("--output", path);
+}
+
+/* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
+static bool picture_path(const char *output, uint32_t i, char *out, size_t size) {
+    const char *dot = strrchr(base_name(output), '.');
+    int stem = dot && dot != base_name(output) ? (int)(dot - output) : (int)strlen(output);
+    if (i == 0) return snprintf(out, size, "%s", output) < (int)size;
+    return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
+}
+
+static bool to_stdout(const options *o) { return strcmp(o->output, "-") == 0; }
+
+/* Whether a clip is written: several frames, or one in a file that only clips are. */
+static bool makes_clip(const app *a) {
+    const clip_ending *ending = clip_find_ending(a->o.output);
+    if (!a->r.frames || (to_stdout(&a->o) && a->r.frames == 1)) return false;
+    return a->r.frames > 1 || a->r.loops > 1 || (ending && ending->kind != CLIP_PNGS) || clip_is_pattern(a->o.output);
+}
+
+/* A picture or clip on standard output: one, and not for a terminal. */
+static int check_stdout(const app *a) {
+    if (!to_stdout(&a->o)) return EXIT_GOOD;
+    if (a->r.count > 1)
+        return complain(EXIT_USAGE, "--output -: standard output takes one picture or clip; leave out --batch-count");
+    if (!a->open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
+    if (isatty(1))
+        return complain(EXIT_USAGE, "--output -: standard output is a terminal; send it to a file or a program");
+    return EXIT_GOOD;
+}
+
+static int check_clip_name(const char *path) {
+    const clip_ending *ending = clip_find_ending(path);
+    const char *why = why_no_clip(path);
+    const bool misnamed = !ending || (ending->kind == CLIP_PNGS && why_no_number(path));
+    return why ? complain(misnamed ? EXIT_USAGE : EXIT_OUTPUT, "--output %s: %s", path, why) : EXIT_GOOD;
+}
+
+/* Whether pictures or clips are made must be known. */
+static int check_results(app *a) {
+    options *o = &a->o;
+    char last[PATH_SIZE];
+    int (*check)(const char *);
+    int code;
+    if (!o->output) o->output = a->r.frames > 1 ? "output.apng" : "output.png";
+    if (a->follow.take) return EXIT_GOOD; /* no file is written */
+    code = check_stdout(a);
+    if (code || to_stdout(o)) return code;
+    check = makes_clip(a) ? check_clip_name : check_picture_name;
+    code = check(o->output);
+    if (code || a->first_picture + a->r.count < 2) return code;
+    if (!picture_path(o->output, a->first_picture + a->r.count - 1, last, sizeof last))
+        return complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
+    return check(last);
+}
+
+static int check_outputs(const app *a) {
+    const options *o = &a->o;
+    int code = check_png_name("--preview", o->preview_path);
+    if (!code) code = check_still_name("--grid", o->grid);
+    if (!code) code = check_output("--grid", o->grid);
+    if (!code) code = check_output("--latent-out", o->latent_out);
+    if (!code) code = check_output("--encode-prompt", o->encode_prompt);
+    if (!code) code = check_output("--preview", o->preview_path);
+    if (!code) code = check_output("--trace", o->trace);
+    return code;
+}
+
+static bool writes_numbered(const app *a) {
+    const clip_ending *ending = clip_find_ending(a->o.output);
+    return ending && ending->kind == CLIP_PNGS;
+}
+
+/* Frames of a clip, before it is known how many of them its loops share. */
+static uint32_t most_frames(const app *a) {
+    uint64_t all = (uint64_t)a->r.frames * a->r.loops;
+    return all > CLIP_MOST_FRAMES ? CLIP_MOST_FRAMES : (uint32_t)all;
+}
+
+/* Numbered frames are not written into the folder that others are read from. */
+static int check_frames_folder(const app *a) {
+    file_id read, written;
+    char folder[PATH_SIZE];
+    if (!a->o.init_video || !is_folder(a->o.init_video) || !folder_of(a->o.output, folder, sizeof folder) ||
+        !read_file_id(a->o.init_video, &read) || !read_file_id(folder, &written) || !same_file(&read, &written))
+        return EXIT_GOOD;
+    return complain(EXIT_USAGE,
+                    "--output %s: this is the folder of --init-video, whose frames would be lost; name "
+                    "another one",
+                    a->o.output);
+}
+
+/* Whether another output might have this path. */
+static bool names_output(const options *o, const char *path) {
+    const char *const others[] = {o->latent_out, o->preview_path, o->trace, o->grid};
+    size_t i;
+    for (i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i] && same_name(base_name(others[i]), base_name(path))) return true;
+    return false;
+}
+
+/* No output may be another one or an input. The number of pictures must be known. */
+static int check_overwriting(const app *a) {
+    const options *o = &a->o;
+    const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL;
+    const named_path inputs[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
+                                 {"--diffusion-model", o->diffusion_model},
+                                 {"--clip-l", o->clip_l},
+                                 {"--clip-g", o->clip_g},
+                                 {"--t5", o->t5},
+                                 {"--vae", o->vae},
+                                 {"--taesd", o->taesd},
+                                 {"--tokenizer", o->tokenizer},
+                                 {"--init-img", a->handed[0].rgba ? NULL : o->init_image},
+                                 {"--mask", a->handed[1].rgba ? NULL : o->mask},
+                                 {"--control-net", o->control_net},
+                                 {"--control-image", o->control_image},
+                                 {"--noise", o->noise},
+                                 {"--conditioning", o->conditioning},
+                                 {"--init-video", o->init_video && strcmp(o->init_video, "-") ? o->init_video : NULL},
+                                 {"--repeat-from", o->repeat_from},
+                                 {"--batch", o->batch && strcmp(o->batch, "-") ? o->batch : NULL},
+                                 {"--split", plan}};
+    const bool clips = !o->encode_prompt && makes_clip(a), numbered = clips && writes_numbered(a);
+    const size_t length = o->output ? strlen(o->output) + 32 : 1;
+    const size_t each = numbered ? most_frames(a) : 1, all = o->encode_prompt ? 0 : a->r.count * each;
+    named_path *outputs = calloc(all + 5, sizeof *outputs);
+    char *paths = malloc(all * length + 1), why[2 * PATH_SIZE], clip_path[PATH_SIZE];
+    size_t count = 0, i;
+    int code = outputs && paths ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory");
+    if (!code && numbered && all > CLIP_MOST_FRAMES)
+        code = complain(EXIT_USAGE, "--batch-count %u: more than %d files; write clips of another kind", a->r.count,
+                        CLIP_MOST_FRAMES);
+    for (i = 0; i < all && !code && !to_stdout(o) && !a->follow.take; i++) {
+        char *path = paths + i * length;
+        if (!picture_path(o->output, a->first_picture + (uint32_t)(i / each), clip_path, sizeof clip_path) ||
+            !(numbered ? clip_number_path(clip_path, (uint32_t)(i % each), path, length)
+                       : snprintf(path, length, "%s", clip_path) < (int)length))
+            code = complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
+        if (numbered && !file_exists(path) && !names_output(o, path)) continue;
+        outputs[count].option = "--output";
+        outputs[count++].path = path;
+    }
+    if (!code && numbered) code = check_frames_folder(a);
+    if (!code) {
+        outputs[count].option = "--latent-out", outputs[count].path = o->latent_out;
+        outputs[count + 1].option = "--preview", outputs[count + 1].path = o->preview_path;
+        outputs[count + 2].option = "--trace", outputs[count + 2].path = o->trace;
+        outputs[count + 3].option = "--encode-prompt", outputs[count + 3].path = o->encode_prompt;
+        outputs[count + 4].option = "--grid", outputs[count + 4].path = o->grid;
+        if (find_overwritten(outputs, count + 5, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
+            code = complain(EXIT_USAGE, "%s", why);
+    }
+    free(outputs);
+    free(paths);
+    return code;
+}
+
+static int check_prompts(const options *o) {
+    int code;
+    if (o->conditioning && ((o->prompt && *o->prompt) || o->negative_prompt || o->class_name || o->encode_prompt))
+        return complain(EXIT_USAGE, "--conditioning: it stands for the prompts; leave out %s",
+                        o->prompt && *o->prompt ? "--prompt"
+                        : o->negative_prompt    ? "--negative-prompt"
+                        : o->class_name         ? "--class"
+                                                : "--encode-prompt");
+    if (!o->prompt && !o->class_name && !o->conditioning)
+        return complain(EXIT_USAGE,
+                        "what shall be on the picture? Say --prompt \"a red heart\"; --help lists the options");
+    if (o->info_level) return complain(EXIT_USAGE, "--info-level: it is about --info MODEL, which is not there");
+    if (o->quiet && o->verbose) return complain(EXIT_USAGE, "--quiet and --verbose exclude each other; leave one out");
+    code = check_text("--prompt", o->prompt);
+    if (!code) code = check_text("--class", o->class_name);
+    return code ? code : check_text("--negative-prompt", o->negative_prompt);
+}
+
+/* Checks the numbers that can be checked without a model. */
+static int check_numbers(app *a) {
+    const options *o = &a->o;
+    bool random = false;
+    int code = EXIT_GOOD;
+    a->r.count = 1;
+    a->r.seed = 42;
+    if (o->steps) code = take_count("--steps", o->steps, 1, 1000, 20, "", &a->r.steps);
+    if (!code && o->count) code = take_count("--batch-count", o->count, 1, 9999, 1, "", &a->r.count);
+    if (!code && o->guidance) code = take_guidance(o->guidance, 4.5f, &a->r.guidance);
+    if (!code && o->seed) code = take_seed(o->seed, &a->r.seed, &random);
+    if (random)
+        a->r.seed = ((uint64_t)time(NULL) * 2654435761u + (uint64_t)getpid() + (uint64_t)(now() * 1e9)) % 4294967296u;
+    if (!code && o->weight_budget) code = take_size("--weight-budget", o->weight_budget, &a->r.weight_budget);
+    if (!code && o->device_memory) code = take_size("--device-memory", o->device_memory, &a->r.device_memory);
+    a->r.vae_tile = o->vae_tiling ? 512 : 0;
+    a->r.offload = o->offload;
+    if (!code) code = take_numbers(o, &a->r.numbers);
+    if (!code) code = check_ranges(o, &a->r.numbers);
+    if (!code && o->skip_blocks) code = take_blocks(o->skip_blocks, &a->r.skip_blocks);
+    if (!code && o->clip_skip) code = take_count("--clip-skip", o->clip_skip, 1, 32, 1, "", &a->r.clip_skip);
+    if (!code && o->vae_tile)
+        code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels", &a->r.vae_tile);
+    a->r.loops = 1;
+    if (!code && o->loop) code = take_count("--loop", o->loop, 1, 1000, 1, "", &a->r.loops);
+    if (!code && o->loop_frames) code = take_count("--loop-frames", o->loop_frames, 1, 9999, 5, "", &a->r.loop_frames);
+    if (!code && o->preview_interval)
+        code = take_count("--preview-interval", o->preview_interval, 1, 1000, 4, "", &a->r.preview_interval);
+    a->r.quality = STILL_QUALITY;
+    if (!code && o->quality) {
+        uint32_t quality = STILL_QUALITY;
+        code = take_count("--quality", o->quality, 1, 100, STILL_QUALITY, "", &quality);
+        a->r.quality = (int)quality;
+    }
+    if (!code) code = take_rng(o->rng, &a->r.rng);
+    if (!code) code = take_types(o, &a->r.types);
+    if (a->model) { /* what this model needed before */
+        if (!o->vae_tiling && !o->vae_tile) a->r.vae_tile = a->relief.vae_tile;
+        a->r.weight_budget = a->relief.weight_budget;
+        a->r.offload = a->relief.offload;
+    }
+    return code ? code : take_sampler(&a->o);
+}
+
+/* One sentence about the first part that is missing, with the option that adds it. */
+static int complain_missing(const app *a) {
+    static const char *const flags[] = {"--clip-l", "--clip-g", "--t5"};
+    const char *what, *flag = "--model with its whole folder";
+    int role = DIT_ROLE_TRANSFORMER, text;
+    while (!(a->info.missing & 1u << role)) role++;
+    what = role_name(&a->info, (dit_role)role);
+    if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
+    if (role == DIT_ROLE_VAE) flag = "--vae FILE";
+    text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
+    if (text >= 0 && !strstr(what, "LLaMA")) flag = strstr(what, "T5") ? flags[2] : flags[text];
+    if (role >= DIT_ROLE_TOKENIZER_1 && role <= DIT_ROLE_TOKENIZER_3) flag = "--tokenizer FOLDER";
+    return complain(EXIT_INPUT, "--model %s: it has no %s%s; add it with %s%s", a->model_path, what,
+                    text >= 0 ? " text encoder" : "", flag, text >= 0 && strncmp(flag, "--model", 7) ? " FILE" : "");
+}
+
+/* Models show either what a prompt says or a class. */
+static int check_class(app *a, const dit_model *model) {
+    uint32_t count = a->info.class_count;
+    if (!count && a->o.class_name)
+        return complain(EXIT_USAGE, "--class %s: this model has no classes; say --prompt instead", a->o.class_name);
+    if (!count) return EXIT_GOOD;
+    if (a->o.prompt || a->o.negative_prompt || !a->o.class_name)
+        return complain(EXIT_USAGE, "--prompt: this model takes none; say --class with a number from 0 to %u or a name",
+                        count - 1);
+    a->r.class_label = dit_model_class(model, a->o.class_name);
+    if (a->r.class_label >= 0) return EXIT_GOOD;
+    return complain(EXIT_USAGE,
+                    "--class %s: no such class; there are 0 to %u, and the names that the model's folder "
+                    "lists in model_index.json",
+                    a->o.class_name, count - 1);
+}
+
+#define TEXT_PARTS (1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3)
+#define TOKENIZERS (1u << DIT_ROLE_TOKENIZER_1 | 1u << DIT_ROLE_TOKENIZER_2 | 1u << DIT_ROLE_TOKENIZER_3)
+
+static dit_model_desc describe_model(const app *a) {
+    dit_model_desc desc = {0};
+    if (a->o.model || !a->o.diffusion_model) desc.source.path = a->model_path;
+    desc.components = a->part_count ? a->parts : NULL;
+    desc.component_count = a->part_count;
+    desc.types = a->r.types.rules;
+    desc.type_count = a->r.types.count;
+    desc.weight_budget = a->r.weight_budget;
+    desc.release_text_encoders = a->r.offload;
+    desc.keep_streamed = a->o.keep_streamed;
+    desc.weights_by_need =
+        a->o.split && !a->r.weight_budget && !a->r.offload &&
+        (strstr(a->o.split, "tensor") || strstr(a->o.split, "layers") || strstr(a->o.split, "pipefusion"));
+    desc.parts = a->o.clip_on_cpu || a->o.conditioning ? ~TEXT_PARTS : 0;
+    return desc;
+}
+
+/* The tokenizers of CLIP and T5 are one for all models, and files of encoders come without: the bundled ones serve. */
+static bool add_tokenizers(app *a) {
+    static const char *const bundled[][2] = {{"tokenizer of CLIP-L", "clip"},
+                                             {"tokenizer of CLIP-G", "clip"},
+                                             {"tokenizer of T5", "t5"},
+                                             {"tokenizer of text conditioner", "t5"}}; /* Anima's reads T5's tokens */
+    const uint32_t before = a->part_count;
+    size_t i;
+    int role;
+    for (role = DIT_ROLE_TOKENIZER_1; role <= DIT_ROLE_TOKENIZER_3; role++) {
+        for (i = 0; i < sizeof bundled / sizeof bundled[0]; i++) {
+            char *path = a->tokenizer_paths[i / 2];
+            if (!(a->info.missing & 1u << role) || path[0] ||
+                strcmp(role_name(&a->info, (dit_role)role), bundled[i][0]) != 0)
+                continue;
+            if (find_bundled(bundled[i][1], path))
+                a->parts[a->part_count++].source.path = path;
+            else
+                path[0] = 0;
+        }
+    }
+    return a->part_count > before;
+}
+
+/* Reads the model's headers only. */
+static int open_headers(app *a) {
+    dit_model_desc desc = describe_model(a);
+    dit_result result;
+    int role;
+    desc.dry_run = true;
+    result = dit_model_load(NULL, &desc, &a->headers, &a->err);
+    if (result != DIT_OK) return dit_failed(a, result, NULL);
+    dit_model_get_info(a->headers, &a->info);
+    for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* a part that another device runs is not missing */
+        if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
+    if (a->o.conditioning) a->info.missing &= ~(TEXT_PARTS | TOKENIZERS);
+    if (a->o.encode_prompt) a->info.missing &= TEXT_PARTS | TOKENIZERS;
+    if (!add_tokenizers(a)) return EXIT_GOOD;
+    dit_model_destroy(a->headers);
+    a->headers = NULL;
+    return open_headers(a);
+}
+
+/* ---- Clips ---- */
+
+/* The numbers of frames that clips of the model may have: "any number", "1, 5, 9, 13, 17, 21 and so on". */
+static void frame_counts(const dit_model *model, char *out, size_t size) {
+    uint32_t frames, found = 0, all = 1;
+    int n = 0;
+    while (all <= 100 && dit_model_frames(model, all) == all) all++;
+    snprintf(out, size, "any number");
+    for (frames = 1; all <= 100 && frames <= 1000 && found < 6; frames++) {
+        if (dit_model_frames(model, frames) != frames) continue;
+        n += snprintf(out + n, size - (size_t)n, "%s%u", found++ ? ", " : "", frames);
+    }
+    if (found == 6) snprintf(out + n, size - (size_t)n, " and so on");
+}
+
+/* Options of clips are refused where the model makes pictures or lacks what they ask for. */
+static int check_clip_options(const app *a) {
+    const options *o = &a->o;
+    const struct {
+        const char *name, *value;
+        bool can;
+        const char *why;
+    } wanted[] = {
+        {"--fps", o->fps, a->info.default_frames > 0, "this model makes pictures"},
+        {"--init-video", o->init_video, a->info.default_frames > 0,
+         "this model makes pictures; --init-img begins with one"},
+        {"--init-video", o->init_video, !a->info.wants_image, "this model moves a picture, which --init-img names"},
+        {"--mask", o->mask, !a->info.default_frames, "clips are not repainted in part"},
+        {"--mask-strategy", o->mask_strategy, a->info.holds_frames, "this model takes no frames from others"},
+        {"--loop", a->r.loops > 1 ? o->loop : NULL, a->info.holds_frames, "no clip of this model continues another"},
+        {"--loop-frames", o->loop_frames, a->info.holds_frames, "no clip of this model continues another"},
+        {"--loop-edit", o->loop_edit, a->info.holds_frames, "no clip of this model continues another"}};
+    size_t i;
+    for (i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (wanted[i].value && !wanted[i].can)
+            return complain(EXIT_USAGE, "%s %s: %s; leave it out", wanted[i].name, wanted[i].value, wanted[i].why);
+    if (o->mask_strategy && !o->init_image && !o->init_video && a->r.loops < 2)
+        return complain(EXIT_USAGE, "--mask-strategy: there is nothing to take frames from; name it with --init-img or "
+                                    "--init-video");
+    if (a->info.wants_image && !o->init_image && !o->info)
+        return complain(EXIT_USAGE, "--init-img: this model moves a picture; name one");
+    if (a->info.default_frames && o->init_image && !a->info.wants_image && !a->info.holds_frames)
+        return complain(EXIT_USAGE, "--init-img: this model begins with no picture; --init-video begins with a clip");
+    return EXIT_GOOD;
+}
+
+/* How many frames are made, and how fast they pass. */
+static int check_frames(app *a) {
+    const options *o = &a->o;
+    char counts[128];
+    uint32_t nearest;
+    int code = check_clip_options(a);
+    if (code) return code;
+    a->r.frames = a->info.default_frames;
+    a->r.fps = o->fps ? strtod(o->fps, NULL) : (double)a->info.default_fps;
+    if (!o->frames) return EXIT_GOOD;
+    code = take_count("--frames", o->frames, 1, CLIP_MOST_FRAMES, a->r.frames ? a->r.frames : 1, "", &a->r.frames);
+    if (code) return code;
+    nearest = dit_model_frames(a->headers, a->r.frames);
+    frame_counts(a->headers, counts, sizeof counts);
+    if (!a->info.default_frames && a->r.frames > 1)
+        return complain(EXIT_USAGE, "--frames %s: this model makes pictures; leave it out", o->frames);
+    if (a->r.frames != nearest)
+        return complain(EXIT_USAGE, "--frames %s: this model makes clips of %s frames; the nearest valid value is %u",
+                        o->frames, counts, nearest);
+    if (!a->info.default_frames) a->r.frames = 0;
+    return EXIT_GOOD;
+}
+
+/* Its sizes and parts. */
+static int check_model(app *a) {
+    int code = a->headers ? EXIT_GOOD : open_headers(a);
+    if (!code) code = check_class(a, a->headers);
+    if (!code) code = check_frames(a);
+    if (!code && a->o.encode_prompt && a->info.class_count)
+        code = complain(EXIT_USAGE, "--encode-prompt: this model takes no prompts, but classes; leave it out");
+    if (code) return code;
+    /* The model's own sampler by name is the model's own, so that a PNG that names it says all. */
+    if (a->o.sampler && strcmp(a->o.sampler, a->info.default_sampler) == 0) a->o.sampler = NULL;
+    if (a->info.absent_bytes) {
+        return complain(EXIT_INPUT, "--model %s: %llu bytes at the end of its files are missing; get the file again",
+                        a->model_path, (unsigned long long)a->info.absent_bytes);
+    }
+    return a->info.missing ? complain_missing(a) : EXIT_GOOD;
+}
+
+static int check_sizes(app *a) {
+    const dit_model_info *m = &a->info;
+    uint32_t multiple = m->size_multiple ? m->size_multiple : 1;
+    int code = EXIT_GOOD;
+    a->r.width = m->default_width;
+    a->r.height = m->default_height;
+    if (a->r.start.rgba && !a->o.width && !a->o.height)
+        fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
+    else if (a->r.control.rgba && !a->o.width && !a->o.height)
+        fit_size(&a->r.control, multiple, 16384, &a->r.width, &a->r.height);
+    else if (a->r.video_count && !a->o.width && !a->o.height)
+        fit_size(&a->r.video[0], multiple, 16384, &a->r.width, &a->r.height);
+    if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
+    if (!code && a->o.height) {
+        code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);
+    }
+    return code;
+}
+
+/* A sum of all bytes of a file, as 8 hexadecimal digits, so that a PNG's reader knows it again. */
+static void read_hash(const char *path, char out[16]) {
+    size_t size = 0;
+    unsigned char *file = read_file(path, &size);
+    out[0] = 0;
+    if (file) snprintf(out, 16, "%08x", (unsigned)crc32_of(0, file, size));
+    free(file);
+}
+
+static int check_noise(app *a) {
+    const dit_model_info *m = &a->info;
+    st_tensor *noise = &a->r.noise;
+    uint32_t factor = m->latent_factor ? m->latent_factor : 8;
+    const char *wrong;
+    size_t i;
+    if (!a->o.noise) return EXIT_GOOD;
+    wrong = st_load(a->o.noise, "noise", noise);
+    if (wrong)
+        return complain(EXIT_INPUT, "--noise %s: %s; it takes a safetensors file with 'noise', F32 %s", a->o.noise,
+                        wrong, a->r.frames ? "[B,C,frames,h,w]" : "[B,C,h,w]");
+    if (a->r.frames && noise->rank != 5)
+        return complain(EXIT_INPUT, "--noise %s: for clips the shape must have 5 numbers, [B,C,frames,h,w]",
+                        a->o.noise);
+    if (!a->r.frames && (noise->rank != 4 || noise->shape[1] != m->latent_channels ||
+                         noise->shape[2] != a->r.height / factor || noise->shape[3] != a->r.width / factor)) {
+        return complain(EXIT_INPUT, "--noise %s: for %ux%u pixels the shape must be [%u, %u, %u, %u]", a->o.noise,
+                        a->r.width, a->r.height, a->r.count, m->latent_channels, a->r.height / factor,
+                        a->r.width / factor);
+    }
+    read_hash(a->o.noise, a->hashes[2]);
+    if (a->o.noise_hash && strcmp(a->o.noise_hash, a->hashes[2]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --noise",
+                        a->o.repeat_from, a->o.noise);
+    if (a->o.noise_picture) {
+        size_t values = noise->count / (size_t)noise->shape[0];
+        uint64_t first = strtoull(a->o.noise_picture, NULL, 10);
+        if (first < 1 || first > noise->shape[0])
+            return complain(EXIT_INPUT, "--noise %s: it has no noise for picture %s", a->o.noise, a->o.noise_picture);
+        a->noise_first = (uint32_t)first - 1;
+        memmove(noise->data, noise->data + values * a->noise_first, values * sizeof *noise->data);
+        noise->count = values;
+        noise->shape[0] = 1;
+    }
+    if (a->o.count && noise->shape[0] != a->r.count) {
+        return complain(EXIT_USAGE, "--batch-count %u: %s holds noise for %llu; the nearest valid value is %llu",
+                        a->r.count, a->o.noise, (unsigned long long)noise->shape[0],
+                        (unsigned long long)noise->shape[0]);
+    }
+    if (noise->shape[0] > 9999) return complain(EXIT_INPUT, "--noise %s: more than 9999 pictures", a->o.noise);
+    a->r.count = (uint32_t)noise->shape[0];
+    for (i = 0; i < noise->count; i++) {
+        if (!isfinite(noise->data[i]))
+            return complain(EXIT_INPUT, "--noise %s: value %zu is not finite", a->o.noise, i);
+    }
+    return EXIT_GOOD;
+}
+#endif

@@ -1,0 +1,302 @@
+/* Pictures, clips and encoded prompts that the user gives: read, and scaled to what the model makes. Include it after
+   checks.h. Not part of dit.h. */
+#ifndef GIVEN_H
+#define GIVEN_H
+
+/* Whether a picture or clip that is given takes part of the steps, as --strength says. */
+static bool begins_with(const app *a) {
+    if (a->r.video_count) return !a->o.mask_strategy;
+    return a->r.start.rgba && !a->info.wants_image && !a->info.wants_mask && !a->r.frames;
+}
+
+/* handed: the picture itself, where it came without a file. */
+static int read_picture(const char *option, const char *path, const picture *handed, picture *out) {
+    const char *wrong = NULL;
+    const size_t size = (size_t)handed->width * handed->height * 4;
+    if (handed->rgba) {
+        *out = *handed;
+        out->rgba = malloc(size);
+        if (!out->rgba) return complain(EXIT_MEMORY, "%s", no_picture_memory);
+        memcpy(out->rgba, handed->rgba, size);
+    } else if (path) {
+        wrong = load_picture(path, out);
+    }
+    if (!wrong) return EXIT_GOOD;
+    return complain(wrong == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "%s %s: %s", option, path, wrong);
+}
+
+/* --init-img and --mask, as they are in their files. */
+static int read_start(app *a) {
+    const options *o = &a->o;
+    const char *what = o->mask ? "--mask" : "--strength";
+    int code;
+    if ((o->mask || o->strength) && !o->init_image && !(o->strength && o->init_video))
+        return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
+    if (o->init_image && o->init_video && !o->mask_strategy)
+        return complain(EXIT_USAGE, "--init-img and --init-video: a clip begins with one of them, unless "
+                                    "--mask-strategy says which frames each gives");
+    if (!o->init_image) return EXIT_GOOD;
+    code = read_picture("--init-img", o->init_image, &a->handed[0], &a->r.start);
+    if (!code) code = read_picture("--mask", o->mask, &a->handed[1], &a->r.mask);
+    if (code) return code;
+    if (!a->handed[0].rgba) read_hash(o->init_image, a->hashes[0]);
+    if (o->mask && !a->handed[1].rgba) read_hash(o->mask, a->hashes[1]);
+    if (o->init_hash && strcmp(o->init_hash, a->hashes[0]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --init-img",
+                        o->repeat_from, o->init_image);
+    if (o->mask_hash && strcmp(o->mask_hash, a->hashes[1]) != 0)
+        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --mask", o->repeat_from,
+                        o->mask);
+    return EXIT_GOOD;
+}
+
+/* --control-image, and what goes with it. */
+static int read_control(app *a) {
+    static const picture nothing = {0};
+    const options *o = &a->o;
+    const char *lone = o->control_strength ? "--control-strength"
+                       : o->control_first  ? "--control-start"
+                       : o->control_last   ? "--control-end"
+                       : o->control_mode   ? "--control-mode"
+                                           : NULL;
+    int code;
+    if (lone && !o->control_net)
+        return complain(EXIT_USAGE, "%s: there is no control net that it is about; name one with --control-net", lone);
+    if (o->control_net && !o->control_image)
+        return complain(EXIT_USAGE, "--control-net %s: it follows a picture; name it with --control-image",
+                        o->control_net);
+    if (a->info.wants_control && !o->control_image && !o->info)
+        return complain(EXIT_USAGE, "--control-image: this model follows edges or a depth map; name a picture of them");
+    if (a->info.wants_mask && !o->info && !(o->init_image && o->mask))
+        return complain(EXIT_USAGE,
+                        "%s: this model repaints a part of a picture; name the picture with --init-img and the "
+                        "part, which is white, with --mask",
+                        o->init_image ? "--mask" : "--init-img");
+    if (!o->control_image) return EXIT_GOOD;
+    if (!a->info.wants_control && !o->control_net)
+        return complain(EXIT_USAGE,
+                        "--control-image %s: this model follows no picture by itself; name a control net for it "
+                        "with --control-net, or leave it out",
+                        o->control_image);
+    code = read_picture("--control-image", o->control_image, &nothing, &a->r.control);
+    if (code) return code;
+    read_hash(o->control_image, a->hashes[5]);
+    if (o->control_hash && strcmp(o->control_hash, a->hashes[5]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --control-image",
+                        o->repeat_from, o->control_image);
+    return EXIT_GOOD;
+}
+
+static dit_image image_of(const picture *p) {
+    dit_image image = {0};
+    image.width = p->width;
+    image.height = p->height;
+    image.rgba = p->rgba;
+    return image;
+}
+
+/* Scales both to the size that is made; a mask of another size than its picture has lost its place. */
+static int scale_start(app *a) {
+    picture *start = &a->r.start, *mask = &a->r.mask;
+    const char *wrong;
+    if (!start->rgba) return EXIT_GOOD;
+    if (mask->rgba && (mask->width != start->width || mask->height != start->height))
+        return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
+                        a->o.mask, mask->width, mask->height, a->o.init_image, start->width, start->height);
+    if (!a->o.quiet && (start->width != a->r.width || start->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_image, start->width, start->height,
+                a->r.width, a->r.height);
+    wrong = scale_picture(start, a->r.width, a->r.height);
+    if (!wrong && mask->rgba) wrong = scale_picture(mask, a->r.width, a->r.height);
+    if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+    a->r.start_image = image_of(start);
+    a->r.mask_image = image_of(mask);
+    return EXIT_GOOD;
+}
+
+static int scale_control(app *a) {
+    picture *control = &a->r.control;
+    const char *wrong;
+    if (!control->rgba) return EXIT_GOOD;
+    if (!a->o.quiet && (control->width != a->r.width || control->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.control_image, control->width,
+                control->height, a->r.width, a->r.height);
+    wrong = scale_picture(control, a->r.width, a->r.height);
+    if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+    a->r.control_image = a->r.control_net.image = image_of(control);
+    a->r.control_net.weight = a->r.numbers.control_strength;
+    a->r.control_net.first = a->r.numbers.control_first;
+    a->r.control_net.last = a->r.numbers.control_last;
+    a->r.control_net.mode = (uint32_t)a->r.numbers.control_mode;
+    return EXIT_GOOD;
+}
+
+/* ---- --init-video: each frame is scaled when it has been read ---- */
+
+static int add_video_frame(app *a, picture *frame) {
+    request *r = &a->r;
+    if (r->video_count == r->video_room) {
+        const uint32_t room = 2 * r->video_room + 16;
+        picture *more = realloc(r->video, room * sizeof *more);
+        if (!more) return free(frame->rgba), complain(EXIT_MEMORY, "--init-video: %s", no_picture_memory);
+        r->video = more;
+        r->video_room = room;
+    }
+    r->video[r->video_count++] = *frame;
+    return EXIT_GOOD;
+}
+
+static int video_failed(const app *a, const char *why) {
+    return complain(why == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "--init-video %s: %s", a->o.init_video, why);
+}
+
+/* The first frame, whose shape the clip gets. */
+static int open_video(app *a, frame_reader *reader) {
+    picture frame;
+    const char *why;
+    if (!a->o.init_video) return EXIT_GOOD;
+    why = frames_open(reader, a->o.init_video);
+    if (!why) why = frames_next(reader, &frame);
+    if (why) return video_failed(a, why);
+    if (!frame.rgba) return video_failed(a, "it has no frame");
+    if (!a->o.fps && reader->rate) a->r.fps = (double)reader->rate / reader->scale;
+    if (!(a->r.fps >= 0.001 && a->r.fps <= 1000)) return video_failed(a, "its frames a second are not 0.001 to 1000");
+    return add_video_frame(a, &frame);
+}
+
+/* The other frames: as many as the clip has, or of a reference all. Without --frames a clip to begin with may be
+   shorter than the model's own. */
+static int read_video(app *a, frame_reader *reader) {
+    const bool reference = a->o.mask_strategy != NULL;
+    const uint32_t most = reference ? MOST_REFERENCE_FRAMES : a->r.frames;
+    picture frame = {NULL, 0, 0};
+    const char *why = NULL;
+    int code = EXIT_GOOD;
+    if (!a->o.init_video) return EXIT_GOOD;
+    if (!a->o.quiet && (reader->width != a->r.width || reader->height != a->r.height))
+        fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_video, reader->width, reader->height,
+                a->r.width, a->r.height);
+    why = scale_picture(&a->r.video[0], a->r.width, a->r.height);
+    while (!why && !code && a->r.video_count < most) {
+        why = frames_next(reader, &frame);
+        if (why || !frame.rgba) break;
+        why = scale_picture(&frame, a->r.width, a->r.height);
+        if (why)
+            free(frame.rgba);
+        else
+            code = add_video_frame(a, &frame);
+        if (caught_signal) return dit_failed(a, DIT_CANCELLED, NULL);
+    }
+    if (code) return code;
+    if (why) return video_failed(a, why);
+    if (reference && a->r.video_count == most) return video_failed(a, "more than 4095 frames; cut it");
+    snprintf(a->hashes[4], sizeof a->hashes[4], "%08x", (unsigned)(reader->sum ^ reader->sum >> 32));
+    if (a->o.video_hash && strcmp(a->o.video_hash, a->hashes[4]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another clip than this %s; name it with --init-video",
+                        a->o.repeat_from, a->o.init_video);
+    return EXIT_GOOD;
+}
+
+/* A clip to begin with has all frames that are made. */
+static int fit_frames(app *a) {
+    uint32_t frames = a->r.video_count, i;
+    if (!frames) return EXIT_GOOD;
+    if (!a->o.mask_strategy && frames < a->r.frames) {
+        while (frames > 1 && dit_model_frames(a->headers, frames) != frames) frames--;
+        if (a->o.frames || dit_model_frames(a->headers, frames) != frames)
+            return complain(EXIT_USAGE, "--frames %u: %s has %u; the nearest valid value is %u", a->r.frames,
+                            a->o.init_video, a->r.video_count, dit_model_frames(a->headers, frames));
+        if (!a->o.quiet)
+            fprintf(stderr, "dit: %s has %u of the usual %u frames, %u of them are taken\n", a->o.init_video,
+                    a->r.video_count, a->r.frames, frames);
+        a->r.frames = frames;
+        for (i = frames; i < a->r.video_count; i++) free(a->r.video[i].rgba);
+        a->r.video_count = frames;
+    }
+    a->r.video_images = calloc(a->r.video_count, sizeof *a->r.video_images);
+    if (!a->r.video_images) return complain(EXIT_MEMORY, "out of memory");
+    for (i = 0; i < a->r.video_count; i++) a->r.video_images[i] = image_of(&a->r.video[i]);
+    return EXIT_GOOD;
+}
+
+/* The references of models that hold frames: --init-img, then --init-video. */
+static void name_references(app *a) {
+    dit_reference *next = a->r.references;
+    if (!a->info.holds_frames || (a->r.video_count && !a->o.mask_strategy)) return;
+    if (a->r.start.rgba) next->frames = &a->r.start_image, next++->frame_count = 1;
+    if (a->r.video_count) next->frames = a->r.video_images, next++->frame_count = a->r.video_count;
+    a->r.reference_count = (uint32_t)(next - a->r.references);
+}
+
+/* --ref-image: each is scaled down to about a million pixels. */
+static int read_references(app *a) {
+    const char *at = a->o.references;
+    const picture nothing = {0};
+    while (at && *at) {
+        const size_t length = strcspn(at, "|");
+        picture *p = &a->r.reference_pictures[a->r.reference_count];
+        char path[PATH_SIZE];
+        const char *wrong = NULL;
+        double scale;
+        int code;
+        if (a->r.reference_count == MOST_REFERENCES)
+            return complain(EXIT_USAGE, "--ref-image: more than %d pictures", MOST_REFERENCES);
+        snprintf(path, sizeof path, "%.*s", (int)length, at);
+        code = read_picture("--ref-image", path, &nothing, p);
+        if (code) return code;
+        scale = sqrt(REFERENCE_PIXELS / ((double)p->width * p->height));
+        if (scale < 1) wrong = scale_picture(p, (uint32_t)(p->width * scale), (uint32_t)(p->height * scale));
+        if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
+        a->r.reference_images[a->r.reference_count] = image_of(p);
+        a->r.references[a->r.reference_count].frames = &a->r.reference_images[a->r.reference_count];
+        a->r.reference_count++;
+        at += length + (at[length] == '|');
+    }
+    return EXIT_GOOD;
+}
+
+/* Everything that is given as pixels, and the size that is made. */
+static int read_given(app *a) {
+    static frame_reader reader;
+    int code = read_start(a);
+    if (!code) code = read_control(a);
+    if (!code) code = open_video(a, &reader);
+    if (!code) code = check_sizes(a);
+    if (!code) code = scale_start(a);
+    if (!code) code = scale_control(a);
+    if (!code) code = read_video(a, &reader);
+    frames_close(&reader);
+    if (!code) code = fit_frames(a);
+    if (!code && a->o.references) return read_references(a);
+    if (!code) name_references(a);
+    return code;
+}
+
+/* ---- Prompts as data ---- */
+
+/* A file of --encode-prompt: the blobs of both prompts, which have one size. */
+static int read_conditioning(app *a) {
+    const char *path = a->o.conditioning, *why = path ? why_not_readable(path) : NULL;
+    unsigned char *file;
+    size_t size = 0;
+    int i;
+    if (!path) return EXIT_GOOD;
+    if (why) return complain(EXIT_INPUT, "--conditioning %s: %s", path, why);
+    file = read_file(path, &size);
+    if (!file) return complain(EXIT_INPUT, "--conditioning %s: %s", path, told_reason(errno));
+    snprintf(a->hashes[3], sizeof a->hashes[3], "%08x", (unsigned)crc32_of(0, file, size));
+    for (i = 0; i < 2 && size && size % 2 == 0; i++) {
+        a->r.texts[i].size = size / 2;
+        a->r.texts[i].bytes = malloc(size / 2);
+        if (a->r.texts[i].bytes) memcpy(a->r.texts[i].bytes, file + (1 - i) * (size / 2), size / 2);
+    }
+    free(file);
+    if (!size || size % 2 || memcmp(a->r.texts[1].bytes, "DITC", 4))
+        return complain(EXIT_INPUT, "--conditioning %s: this is no file that --encode-prompt wrote", path);
+    if (!a->r.texts[0].bytes || !a->r.texts[1].bytes) return complain(EXIT_MEMORY, "out of memory");
+    if (a->o.conditioning_hash && strcmp(a->o.conditioning_hash, a->hashes[3]) != 0)
+        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --conditioning",
+                        a->o.repeat_from, path);
+    return EXIT_GOOD;
+}
+#endif
