@@ -677,7 +677,7 @@ static bool add_op(const dit_op_info *op, void *user) {
 }
 
 /* The largest tile that helps, as `dit` finds it. */
-static uint32_t tile_of(const model *m) { return m->vae == vae_open_sora_plan || m->vae == vae_cogvideox ? 128 : 512; }
+static uint32_t tile_of(const model *m) { return m->frames ? 256 : 512; }
 
 /* Memory of a job with a budget for weights, 0: all of them. */
 static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *memory, work *w) {
@@ -708,7 +708,8 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
         inspector.user = w;
         result = dit_job_inspect(NULL, &job, &inspector, &err);
     }
-    if (result != DIT_OK && result != DIT_ERROR_OUT_OF_DEVICE_MEMORY && how != WAY_WHOLE)
+    /* A refusal is an answer where it is asked whether a model has such a preview, or runs with such a budget. */
+    if (result != DIT_OK && (how == WAY_TILES || how == WAY_TURNS) && !f->preview)
         fprintf(stderr, "cards: %s: %s\n", m->name, err.message);
     dit_model_destroy(loaded);
     return result == DIT_OK;

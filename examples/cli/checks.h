@@ -463,6 +463,7 @@ static int check_frames(app *a) {
     int code = check_clip_options(a);
     if (code) return code;
     a->r.frames = a->info.default_frames;
+    if (o->vae_tiling && !o->vae_tile && a->r.frames) a->r.vae_tile = 256; /* their frames are smaller than pictures */
     a->r.fps = o->fps ? strtod(o->fps, NULL) : (double)a->info.default_fps;
     if (!o->frames) return EXIT_GOOD;
     code = take_count("--frames", o->frames, 1, CLIP_MOST_FRAMES, a->r.frames ? a->r.frames : 1, "", &a->r.frames);

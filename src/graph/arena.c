@@ -31,14 +31,29 @@ static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_ten
     return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
 }
 
-/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. placed is
+/* Tensors that have a place, by offset. Most live for a few ops, and are compared only with those that live in the same
+   part of the plan: plans of clips in tiles have tens of thousands. */
+#define DITI_ARENA_PARTS 256u
+typedef struct diti_arena_list {
+    uint32_t *tensors;
+    size_t count, capacity;
+} diti_arena_list;
+typedef struct diti_arena {
+    diti_arena_list all, parts[DITI_ARENA_PARTS];
+    uint32_t part_ops; /* ops of a part */
+} diti_arena;
+
+/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. The list is
    ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
-static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
-                                        uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
+static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const diti_arena *arena, uint32_t block,
+                                        const diti_tensor_info *tensor, VkDeviceSize alignment) {
+    uint32_t part = tensor->first_use / arena->part_ops;
+    const bool brief = tensor->storage == DITI_STORAGE_ARENA && part == tensor->last_use / arena->part_ops;
+    const diti_arena_list *placed = brief ? &arena->parts[part] : &arena->all;
     VkDeviceSize offset = 0, end;
     size_t i;
-    for (i = 0; i < placed_count; i++) {
-        const diti_tensor_info *other = &graph->tensors[placed[i]];
+    for (i = 0; i < placed->count; i++) {
+        const diti_tensor_info *other = &graph->tensors[placed->tensors[i]];
         if (other->block != block || !diti_arena_overlap_in_time(other, tensor)) continue;
         if (offset + tensor->bytes <= other->offset) break;
         end = diti_align_up(other->offset + other->bytes, alignment);
@@ -47,13 +62,32 @@ static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t 
     return offset;
 }
 
-static void diti_arena_insert(const diti_graph *graph, uint32_t *placed, size_t count, uint32_t tensor) {
-    size_t i = count;
-    while (i > 0 && graph->tensors[placed[i - 1]].offset > graph->tensors[tensor].offset) {
-        placed[i] = placed[i - 1];
-        i--;
+static bool diti_arena_insert(const diti_graph *graph, diti_arena_list *placed, uint32_t tensor) {
+    size_t first = 0, end = placed->count, middle;
+    if (!diti_grow(&graph->device->env, (void **)&placed->tensors, &placed->capacity, placed->count,
+                   sizeof *placed->tensors))
+        return false;
+    while (first < end) {
+        middle = first + (end - first) / 2;
+        if (graph->tensors[placed->tensors[middle]].offset > graph->tensors[tensor].offset)
+            end = middle;
+        else
+            first = middle + 1;
     }
-    placed[i] = tensor;
+    memmove(placed->tensors + first + 1, placed->tensors + first, (placed->count - first) * sizeof *placed->tensors);
+    placed->tensors[first] = tensor;
+    placed->count++;
+    return true;
+}
+
+static bool diti_arena_remember(const diti_graph *graph, diti_arena *arena, uint32_t index) {
+    const diti_tensor_info *tensor = &graph->tensors[index];
+    uint32_t part;
+    if (!diti_arena_insert(graph, &arena->all, index)) return false;
+    if (tensor->storage != DITI_STORAGE_ARENA) return true;
+    for (part = tensor->first_use / arena->part_ops; part <= tensor->last_use / arena->part_ops; part++)
+        if (!diti_arena_insert(graph, &arena->parts[part], index)) return false;
+    return true;
 }
 
 static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
@@ -65,8 +99,8 @@ static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
     return true;
 }
 
-static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
-                                   uint32_t index, dit_error *err) {
+static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, diti_arena *arena, uint32_t index,
+                                   dit_error *err) {
     diti_tensor_info *tensor = &graph->tensors[index];
     const diti_limits *limits = &graph->device->limits;
     VkDeviceSize limit = limits->allocation, alignment = limits->storage_alignment, offset = 0;
@@ -81,7 +115,7 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t 
     }
     for (block = 0; block < plan->block_count; block++) {
         if (plan->blocks[block].storage != tensor->storage) continue;
-        offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
+        offset = diti_arena_find_gap(graph, arena, block, tensor, alignment);
         /* the largest come first: a block becomes larger than others only for a tensor that needs it */
         limit = plan->blocks[block].size > limits->block ? plan->blocks[block].size : limits->block;
         if (offset + tensor->bytes <= limit) break;
@@ -93,8 +127,7 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t 
     tensor->block = block;
     tensor->offset = offset;
     if (offset + tensor->bytes > plan->blocks[block].size) plan->blocks[block].size = offset + tensor->bytes;
-    diti_arena_insert(graph, placed, (*placed_count)++, index);
-    return DIT_OK;
+    return diti_arena_remember(graph, arena, index) ? DIT_OK : diti_fail_memory(err, "the plan");
 }
 
 /* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
@@ -128,19 +161,27 @@ static void diti_arena_copy_to_views(diti_graph *graph) {
 
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
     const diti_env *env = &graph->device->env;
-    uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
-    size_t count = 0, placed_count = 0, i;
-    dit_result result = DIT_OK;
-    if (!order) return diti_fail_memory(err, "the plan");
-    diti_exchange_widen(graph);
-    diti_arena_widen(graph);
-    for (i = 1; i < graph->tensor_count; i++) {
-        if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;
+    uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 2, sizeof *order);
+    diti_arena *arena = (diti_arena *)diti_alloc_array(env, 1, sizeof *arena);
+    uint32_t last = 0;
+    size_t count = 0, i;
+    dit_result result = order && arena ? DIT_OK : diti_fail_memory(err, "the plan");
+    if (result == DIT_OK) {
+        diti_exchange_widen(graph);
+        diti_arena_widen(graph);
+        for (i = 1; i < graph->tensor_count; i++) {
+            const diti_tensor_info *tensor = &graph->tensors[i];
+            if (!diti_arena_needs_place(graph, i)) continue;
+            order[count++] = (uint32_t)i;
+            if (tensor->storage == DITI_STORAGE_ARENA && tensor->last_use > last) last = tensor->last_use;
+        }
+        arena->part_ops = last / DITI_ARENA_PARTS + 1;
+        diti_arena_sort(graph, order, order + graph->tensor_count, count);
+        for (i = 0; i < count && result >= 0; i++) result = diti_arena_place(graph, plan, arena, order[i], err);
     }
-    diti_arena_sort(graph, order, order + graph->tensor_count, count);
-    for (i = 0; i < count && result >= 0; i++) {
-        result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
-    }
+    for (i = 0; arena && i < DITI_ARENA_PARTS; i++) diti_free(env, arena->parts[i].tensors);
+    if (arena) diti_free(env, arena->all.tensors);
+    diti_free(env, arena);
     diti_free(env, order);
     DITI_TRY(result);
     diti_arena_copy_to_views(graph);

@@ -17,7 +17,6 @@ struct diti_causal {
 };
 
 #define DITI_CAUSAL_TILE_FRAMES 17u /* latent frames of a tile */
-#define DITI_CAUSAL_MAX_TILES 64u   /* across */
 
 static bool diti_causal_is(diti_loader *loader, const diti_json *config) {
     (void)config;
@@ -321,121 +320,10 @@ static diti_tensor diti_causal_whole(diti_vae_clip *clip, diti_video *size, diti
     return diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->quant, NULL, "vae_quant");
 }
 
-/* ---- tiles ---- */
-
-typedef struct diti_causal_tile {
-    diti_tensor x; /* the result, faded into its neighbours */
-    diti_video size;
-} diti_causal_tile;
-
-static uint32_t diti_causal_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-/* Fades the tile into the one above it, or into the one on its left. */
-static void diti_causal_fade(diti_vae_clip *clip, const diti_causal_tile *tile, const diti_causal_tile *other,
-                             uint32_t overlap, bool right) {
-    diti_place_desc fade = DITI_ZERO;
-    fade.from = fade.to = fade.part = tile->size;
-    fade.other = other->x;
-    fade.other_size = other->size;
-    fade.right = right;
-    fade.out = tile->x;
-    if (right) {
-        fade.part.width = diti_causal_least(overlap, diti_causal_least(other->size.width, tile->size.width));
-        fade.other_x = other->size.width - fade.part.width;
-    } else {
-        fade.part.height = diti_causal_least(overlap, diti_causal_least(other->size.height, tile->size.height));
-        fade.other_y = other->size.height - fade.part.height;
-    }
-    diti_place_frames(clip->graph, tile->x, &fade);
-}
-
-/* The tile that a member of the group runs comes to the first one, which has all neighbours. */
-static void diti_causal_pass_tile(diti_vae_clip *clip, diti_causal_tile *tile, uint32_t member) {
-    const diti_group *group = &clip->group;
-    diti_graph *graph = clip->graph;
-    uint32_t rows = tile->size.frames * tile->size.height * tile->size.width,
-             columns = clip->encode ? 2 * clip->vae->traits.latent_channels : 3;
-    if (!member || diti_graph_failed(graph)) return;
-    if (group->index == member) {
-        diti_send(graph, diti_tensor_padded(graph, tile->x), group->devices[0]);
-        return;
-    }
-    tile->x = diti_tensor_new(graph, DITI_F32, rows, columns, "tile of another device");
-    diti_receive(graph, diti_tensor_padded(graph, tile->x), group->devices[member]);
-}
-
-/* Cuts a tile, and runs it where it is this device's. frames: as many as it makes. */
-static diti_causal_tile diti_causal_run_tile(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t y,
-                                             uint32_t column, uint32_t edge, uint32_t member, uint32_t frames) {
-    uint32_t factor = clip->vae->traits.factor;
-    diti_place_desc cut = DITI_ZERO;
-    diti_causal_tile tile;
-    uint32_t columns = diti_tensor_columns(clip->graph, x);
-    cut.from = cut.part = *size;
-    cut.part.height = diti_causal_least(edge, size->height - y);
-    cut.part.width = diti_causal_least(edge, size->width - column);
-    cut.to = cut.part;
-    cut.from_y = y;
-    cut.from_x = column;
-    tile.size = cut.part;
-    tile.x = 0;
-    if (member != clip->group.index) {
-        tile.size.frames = frames;
-        tile.size.height = clip->encode ? cut.part.height / factor : cut.part.height * factor;
-        tile.size.width = clip->encode ? cut.part.width / factor : cut.part.width * factor;
-        return tile;
-    }
-    cut.out = diti_tensor_new(clip->graph, DITI_F32, cut.to.frames * cut.to.height * cut.to.width, columns, "tile");
-    diti_place_frames(clip->graph, x, &cut);
-    tile.x = diti_causal_whole(clip, &tile.size, cut.out);
-    return tile;
-}
-
-static diti_tensor diti_causal_tiled(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
-    diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
-    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? clip->tile * factor : clip->tile,
-             step = edge * 3 / 4, made = clip->encode ? clip->tile : clip->tile * factor, overlap = made / 4,
-             keep = made - overlap, self = clip->group.index, member = 0, number = 0, i, j, count, all;
-    diti_causal_tile tiles[2][DITI_CAUSAL_MAX_TILES];
-    diti_graph *graph = clip->graph;
-    diti_place_desc move = DITI_ZERO;
-    size.frames = chunk->frames;
-    out_size.frames = chunk->out_frames;
-    count = (size.width + step - 1) / step;
-    if (count > DITI_CAUSAL_MAX_TILES || clip->tile < 4)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
-                               clip->tile, clip->latent.height, clip->latent.width);
-    all = count * ((size.height + step - 1) / step);
-    if (!self)
-        move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
-                                   clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
-    move.to = out_size;
-    move.first = chunk->first > 0; /* dropped */
-    for (i = 0; i * step < size.height; i++)
-        for (j = 0; j < count && !diti_graph_failed(graph); j++, number++) {
-            diti_causal_tile *tile = &tiles[i % 2][j];
-            while (number >= diti_group_first(&clip->group, member + 1, all)) member++;
-            if (self && self != member) continue;
-            *tile =
-                diti_causal_run_tile(clip, &size, x, i * step, j * step, edge, member, out_size.frames + move.first);
-            diti_causal_pass_tile(clip, tile, member);
-            if (self) continue;
-            if (i) diti_causal_fade(clip, tile, &tiles[(i + 1) % 2][j], overlap, false);
-            if (j) diti_causal_fade(clip, tile, tile - 1, overlap, true);
-            move.from = move.part = tile->size;
-            move.part.frames = out_size.frames;
-            move.part.height = diti_causal_least(keep, tile->size.height);
-            move.part.width = diti_causal_least(keep, tile->size.width);
-            move.y = i * keep;
-            move.x = j * keep;
-            diti_place_frames(graph, tile->x, &move);
-        }
-    return move.out;
-}
-
 static diti_tensor diti_causal_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     diti_video size = clip->encode ? clip->pixels : clip->latent;
-    if (diti_causal_tile_frames(clip)) return diti_causal_tiled(clip, chunk, x);
+    if (diti_causal_tile_frames(clip))
+        return diti_video_tiled(clip, chunk->frames, chunk->out_frames, chunk->first > 0, x);
     size.frames = chunk->frames;
     return diti_causal_whole(clip, &size, x);
 }
@@ -443,6 +331,6 @@ static diti_tensor diti_causal_run(diti_vae_clip *clip, const diti_vae_chunk *ch
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
     static const diti_video_kind kind = {"CausalVAEModel",  diti_causal_is,    diti_causal_read,
                                          diti_causal_load,  diti_causal_check, diti_causal_latent_frames,
-                                         diti_causal_chunk, diti_causal_run};
+                                         diti_causal_chunk, diti_causal_run,   diti_causal_whole};
     return &kind;
 }

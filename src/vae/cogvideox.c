@@ -124,7 +124,7 @@ static dit_result diti_cogvideox_vae_read(diti_vae *vae, diti_loader *loader, co
     vae->frame_factor = 1u << vae->cogvideox->time_levels;
     vae->style.groups = diti_setting_size(&settings, "norm_num_groups", 32, 1024);
     vae->style.eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
-    vae->style.ends = vae->style.cached = true;
+    vae->style.ends = vae->style.cached = vae->tiles_clip = true;
     vae->traits.inverts_scale = diti_setting_bool(&settings, "invert_scale_latents", false);
     return settings.result;
 }
@@ -310,9 +310,9 @@ static diti_tensor diti_cogvideox_vae_run(diti_vae_clip *clip, const diti_vae_ch
 }
 
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLCogVideoX",  diti_cogvideox_vae_is,
-                                         diti_cogvideox_vae_read,   diti_cogvideox_vae_load,
-                                         diti_cogvideox_vae_finish, diti_cogvideox_vae_latent_frames,
-                                         diti_cogvideox_vae_chunk,  diti_cogvideox_vae_run};
+    static const diti_video_kind kind = {
+        "AutoencoderKLCogVideoX", diti_cogvideox_vae_is,     diti_cogvideox_vae_read,
+        diti_cogvideox_vae_load,  diti_cogvideox_vae_finish, diti_cogvideox_vae_latent_frames,
+        diti_cogvideox_vae_chunk, diti_cogvideox_vae_run,    NULL};
     return &kind;
 }

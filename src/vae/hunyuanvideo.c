@@ -103,7 +103,10 @@ static dit_result diti_hunyuanvideo_vae_finish(diti_vae *vae, const diti_json *c
                      (unsigned)levels, (unsigned)vae->hunyuanvideo->time_levels);
 }
 
-/* ---- the whole clip is one chunk ---- */
+/* ---- chunks: 16 frames and one more, every 12; short clips are one chunk ---- */
+
+#define DITI_HUNYUANVIDEO_FRAMES 16u
+#define DITI_HUNYUANVIDEO_STRIDE 12u
 
 static uint32_t diti_hunyuanvideo_vae_latent_frames(const diti_vae *vae, uint32_t frames, bool encode) {
     uint32_t factor, latent = frames;
@@ -111,10 +114,29 @@ static uint32_t diti_hunyuanvideo_vae_latent_frames(const diti_vae *vae, uint32_
     return encode || vae->frame_factor * (latent - 1) + 1 == frames ? latent : 0;
 }
 
+/* Frames that so many become. */
+static uint32_t diti_hunyuanvideo_vae_made(const diti_vae_clip *clip, uint32_t frames) {
+    uint32_t factor;
+    if (!clip->encode) return clip->vae->frame_factor * (frames - 1) + 1;
+    for (factor = clip->vae->frame_factor; factor > 1; factor /= 2) frames = (frames + 1) / 2;
+    return frames;
+}
+
+/* Every chunk but the first drops the first frame that it makes, and fades into what the chunk before made of the same
+   frames. One that makes a single frame is none. */
 static bool diti_hunyuanvideo_vae_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
-    out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
-    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
-    return index == 0;
+    const uint32_t factor = clip->vae->frame_factor, of = clip->encode ? 1 : factor, by = clip->encode ? factor : 1;
+    const uint32_t all = clip->encode ? clip->pixels.frames : clip->latent.frames, most = DITI_HUNYUANVIDEO_FRAMES / of,
+                   stride = DITI_HUNYUANVIDEO_STRIDE / of, made_stride = DITI_HUNYUANVIDEO_STRIDE / by;
+    if (index && (all <= most || index >= all || index * stride >= all)) return false;
+    out->first = index * stride;
+    out->frames = all <= most || all - out->first < most + 1 ? all - out->first : most + 1;
+    out->out_first = index ? index * made_stride + 1 : 0;
+    out->out_frames = diti_hunyuanvideo_vae_made(clip, out->frames) - (index > 0);
+    out->kind = !index ? 0 : out->frames == most + 1 ? 1 : 2;
+    if (all > most && out->out_frames > made_stride + !index) out->out_frames = made_stride + !index;
+    out->tiled = clip->tile && (clip->latent.height > clip->tile || clip->latent.width > clip->tile);
+    return out->out_frames > 0;
 }
 
 /* ---- computing ---- */
@@ -187,35 +209,79 @@ static diti_tensor diti_hunyuanvideo_vae_resample(diti_vae_clip *clip, diti_vide
     return x;
 }
 
-static diti_tensor diti_hunyuanvideo_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+static diti_tensor diti_hunyuanvideo_vae_whole(diti_vae_clip *clip, diti_video *size, diti_tensor x) {
     const struct diti_hunyuanvideo_vae *own = clip->vae->hunyuanvideo;
     const diti_kl_half *half = clip->encode ? &own->encoder : &own->decoder;
-    diti_video size = clip->encode ? clip->pixels : clip->latent;
     diti_video_input in;
     uint32_t i, j;
-    size.frames = chunk->frames;
     if (!clip->encode)
-        x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->post_quant, NULL,
+        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->post_quant, NULL,
                             "vae_post_quant");
-    x = diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
-    if (!clip->encode) x = diti_hunyuanvideo_vae_mid(clip, &size, x, half);
+    x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &half->conv_in, NULL, "vae_conv_in");
+    if (!clip->encode) x = diti_hunyuanvideo_vae_mid(clip, size, x, half);
     for (i = 0; i < half->level_count && !diti_graph_failed(clip->graph); i++) {
-        for (j = 0; j < half->levels[i].count; j++) x = diti_video_resnet(clip, &size, x, &half->levels[i].resnets[j]);
+        for (j = 0; j < half->levels[i].count; j++) x = diti_video_resnet(clip, size, x, &half->levels[i].resnets[j]);
         if (half->levels[i].resample.weight.part_count)
-            x = diti_hunyuanvideo_vae_resample(clip, &size, x, &half->levels[i].resample,
+            x = diti_hunyuanvideo_vae_resample(clip, size, x, &half->levels[i].resample,
                                                i + own->time_levels + 1 >= half->level_count);
     }
-    if (clip->encode) x = diti_hunyuanvideo_vae_mid(clip, &size, x, half);
-    in = diti_video_norm(clip, &size, x, &half->norm_out, true, false, NULL);
-    x = diti_video_conv(clip, &size, in, &half->conv_out, NULL, "vae_conv_out");
+    if (clip->encode) x = diti_hunyuanvideo_vae_mid(clip, size, x, half);
+    in = diti_video_norm(clip, size, x, &half->norm_out, true, false, NULL);
+    x = diti_video_conv(clip, size, in, &half->conv_out, NULL, "vae_conv_out");
     if (!clip->encode) return x;
-    return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
+    return diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &own->quant, NULL, "vae_quant");
+}
+
+/* The first frames of x fade into the last ones of the chunk before, which a cache has; the last ones of a long chunk
+   are kept for the next one. Frames stand here for the lines of one tall frame. */
+static diti_tensor diti_hunyuanvideo_vae_fade(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    const uint32_t by = clip->encode ? clip->vae->frame_factor : 1,
+                   overlap = DITI_HUNYUANVIDEO_FRAMES / by - DITI_HUNYUANVIDEO_STRIDE / by,
+                   frames = diti_hunyuanvideo_vae_made(clip, chunk->frames) - (chunk->first > 0),
+                   columns = diti_tensor_columns(clip->graph, x);
+    diti_video size = clip->encode ? clip->latent : clip->pixels;
+    uint32_t area = size.height * size.width;
+    diti_place_desc fade = DITI_ZERO;
+    diti_tensor cache = diti_video_cache(clip, &size, x, overlap);
+    if (diti_graph_failed(clip->graph)) return 0;
+    if (chunk->first) {
+        fade.from.frames = 1;
+        fade.from.height = frames;
+        fade.from.width = area;
+        fade.to = fade.part = fade.other_size = fade.from;
+        fade.other_size.height = overlap;
+        fade.part.height = overlap < frames ? overlap : frames;
+        fade.other_y = overlap - fade.part.height;
+        fade.other = cache;
+        fade.out = x;
+        diti_place_frames(clip->graph, x, &fade);
+    }
+    if (!clip->last)
+        diti_copy(clip->graph, diti_tensor_view(clip->graph, x, (frames - overlap) * area, overlap * area, 0, columns),
+                  cache, "keep frames");
+    return diti_tensor_view(clip->graph, x, 0, chunk->out_frames * area, 0, columns);
+}
+
+static diti_tensor diti_hunyuanvideo_vae_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
+    diti_video size = clip->encode ? clip->pixels : clip->latent;
+    uint32_t dropped = chunk->first > 0, made = diti_hunyuanvideo_vae_made(clip, chunk->frames);
+    size.frames = chunk->frames;
+    if (chunk->tiled) {
+        x = diti_video_tiled(clip, chunk->frames, made - dropped, dropped, x);
+    } else {
+        x = diti_hunyuanvideo_vae_whole(clip, &size, x);
+        if (dropped)
+            x = diti_tensor_view(clip->graph, x, size.height * size.width, (made - 1) * size.height * size.width, 0,
+                                 diti_tensor_columns(clip->graph, x));
+    }
+    if (!x || diti_graph_failed(clip->graph) || (!chunk->first && clip->last)) return x;
+    return diti_hunyuanvideo_vae_fade(clip, chunk, x);
 }
 
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo",  diti_hunyuanvideo_vae_is,
-                                         diti_hunyuanvideo_vae_read,   diti_hunyuanvideo_vae_load,
-                                         diti_hunyuanvideo_vae_finish, diti_hunyuanvideo_vae_latent_frames,
-                                         diti_hunyuanvideo_vae_chunk,  diti_hunyuanvideo_vae_run};
+    static const diti_video_kind kind = {
+        "AutoencoderKLHunyuanVideo", diti_hunyuanvideo_vae_is,     diti_hunyuanvideo_vae_read,
+        diti_hunyuanvideo_vae_load,  diti_hunyuanvideo_vae_finish, diti_hunyuanvideo_vae_latent_frames,
+        diti_hunyuanvideo_vae_chunk, diti_hunyuanvideo_vae_run,    diti_hunyuanvideo_vae_whole};
     return &kind;
 }

@@ -336,6 +336,7 @@ static dit_result diti_ltx_vae_read(diti_vae *vae, diti_loader *loader, const di
 static dit_result diti_ltx_vae_finish(diti_vae *vae, const diti_json *config, dit_error *err) {
     const struct diti_ltx_vae *own = vae->ltx;
     const diti_ltx_vae_half *half = own->decoder.present ? &own->decoder : &own->encoder;
+    const diti_video one = {1, 1, 1};
     uint32_t i;
     (void)config;
     (void)err;
@@ -346,6 +347,7 @@ static dit_result diti_ltx_vae_finish(diti_vae *vae, const diti_json *config, di
         vae->traits.factor *= own->decoder.present ? 2 : half->levels[i].side_step;
         vae->frame_factor *= own->decoder.present ? 2 : half->levels[i].time_step;
     }
+    vae->tiles_clip = !diti_ltx_vae_noise_plane(vae, &one, 0); /* its planes are of the whole clip */
     return DIT_OK;
 }
 
@@ -603,6 +605,6 @@ static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
     static const diti_video_kind kind = {"AutoencoderKLLTXVideo", diti_ltx_vae_is,     diti_ltx_vae_read,
                                          diti_ltx_vae_load,       diti_ltx_vae_finish, diti_ltx_vae_latent_frames,
-                                         diti_ltx_vae_chunk,      diti_ltx_vae_run};
+                                         diti_ltx_vae_chunk,      diti_ltx_vae_run,    NULL};
     return &kind;
 }

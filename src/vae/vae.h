@@ -98,6 +98,7 @@ typedef struct diti_vae_clip {
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
     diti_group group;    /* devices that compute it together (diti_vae_clip_divide) */
     bool tiled;          /* these have tiles of each chunk: the first has all frames, and puts them together */
+    bool of_tile;        /* caches live as long as the ops of a tile */
     uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
 } diti_vae_clip;
 /* Latent frames of a clip that is decoded, or encoded; 0: the autoencoder makes no clip of so many frames, or takes
@@ -212,6 +213,8 @@ typedef struct diti_video_kind {
     uint32_t (*latent_frames)(const diti_vae *vae, uint32_t frames, bool encode);
     bool (*chunk)(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out);
     diti_tensor (*run)(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
+    /* A tile of a chunk that run cuts into tiles; size becomes that of the result. NULL: run cuts none. */
+    diti_tensor (*whole)(diti_vae_clip *clip, diti_video *size, diti_tensor x);
 } diti_video_kind;
 
 struct diti_vae {
@@ -221,6 +224,7 @@ struct diti_vae {
     diti_video_style style;
     uint32_t frame_factor; /* frames per latent frame */
     uint32_t chunk_frames; /* frames of a chunk by the original's rule, where it has one */
+    bool tiles_clip;       /* tiles go through all frames of a clip, which is one chunk then */
     struct diti_opensora *opensora;
     struct diti_causal *causal;
     struct diti_cogvideox_vae *cogvideox;
@@ -270,7 +274,7 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
 DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
                                             const diti_layer *layer, diti_group_norm_desc *desc, bool roomy);
 
-/* ---- parts of video autoencoders (video.c; docs/models.md 4.11) ---- */
+/* ---- parts of video autoencoders (video_parts.c; docs/models.md 4.11) ---- */
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void);
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void);
@@ -292,6 +296,15 @@ DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *l
                                                    const char *before, const char *after, uint32_t more);
 /* A list of as many numbers as the latent has channels; where there is none, out stays as it is. */
 DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out);
+/* Devices have a band of lines of every frame: not whole frames, which an autoencoder takes one by one, nor tiles. */
+DIT_INTERNAL bool diti_vae_clip_has_bands(const diti_vae_clip *clip);
+/* A chunk's frames in tiles, of which each makes made_frames behind the first ones that are dropped; on the first of
+   several devices, 0 on the others. */
+DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, uint32_t made_frames, uint32_t dropped,
+                                          diti_tensor x);
+/* The next cache of the chunk, for so many frames before the next one; the first chunk makes it. */
+DIT_INTERNAL diti_tensor diti_video_cache(diti_vae_clip *clip, const diti_video *size, diti_tensor like,
+                                          uint32_t before);
 /* A convolution's input: rows of the frames, and in front of them room for some of the chunk before. */
 typedef struct diti_video_input {
     diti_tensor all, own;

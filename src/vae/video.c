@@ -2,16 +2,17 @@
 
 /* Clips: rows are pixels, line by line and frame after frame. An autoencoder of pictures takes some frames at a time as
    so many pictures. Autoencoders of clips each have a rule into which chunks a clip falls (diti_video_kind), and share
-   what is here for convolutions over time.
+   convolutions over time (video_parts.c).
 
-   A convolution over kt frames needs kt - 1 frames before a chunk. Where chunks are independent of each other the
-   kernel takes zeros or the first frame for them (diti_conv_desc). Where the original keeps frames of the chunk before,
-   the convolution's input has room in front, which is filled from a cache, a state of the plan; the last frames of the
-   input become the cache. Residuals are F32.
+   Tiles are parts of a chunk, or of the whole clip, that overlap by a quarter and fade into each other (docs/models.md
+   4.11.1). Where a chunk needs frames of the one before, a tile goes through all chunks before the next tile begins:
+   what is kept for the next chunk is then as small as a tile, and the clip is one chunk.
 
    Devices that decode or encode a clip together have a band of lines of each frame, as of a picture (band.c): a 3x3
    convolution gets the line of each frame next to the band, a GroupNorm the moments of every frame's lines of the
    latent, attention the keys and values of all bands. Where chunks are in tiles, they have some tiles of each. */
+
+#define DITI_VIDEO_MAX_TILES 256u /* in a row of tiles */
 
 /* ---- pictures ---- */
 
@@ -96,7 +97,7 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
 
 /* Devices have whole frames where an autoencoder takes them one by one, tiles where it has them, and else a band of
    lines of every frame. */
-static bool diti_video_has_bands(const diti_vae_clip *clip) {
+DIT_INTERNAL bool diti_vae_clip_has_bands(const diti_vae_clip *clip) {
     return clip->vae->kind && diti_group_count(&clip->group) > 1 && !clip->tiled;
 }
 
@@ -116,7 +117,7 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
                                                     uint32_t member, bool made) {
     uint32_t frames = made ? chunk->out_frames : chunk->frames,
              factor = made != clip->encode ? clip->vae->traits.factor : 1;
-    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
     diti_group group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;
@@ -142,9 +143,19 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
     return out;
 }
 
+/* The clip is one chunk, whose tiles go through all frames. */
+static bool diti_video_tiles_clip(const diti_vae_clip *clip) {
+    return clip->tile && clip->vae->tiles_clip && (clip->latent.height > clip->tile || clip->latent.width > clip->tile);
+}
+
 DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
     memset(out, 0, sizeof *out);
-    return clip->vae->kind ? clip->vae->kind->chunk(clip, index, out) : diti_pictures_chunk(clip, index, out);
+    if (!clip->vae->kind) return diti_pictures_chunk(clip, index, out);
+    if (!diti_video_tiles_clip(clip)) return clip->vae->kind->chunk(clip, index, out);
+    out->frames = clip->encode ? clip->pixels.frames : clip->latent.frames;
+    out->out_frames = clip->encode ? clip->latent.frames : clip->pixels.frames;
+    out->tiled = true;
+    return index == 0;
 }
 
 DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_tensor latents) {
@@ -165,7 +176,9 @@ DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_c
     if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
                                frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
-    return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
+    if (!clip->vae->kind) return diti_pictures_run(clip, chunk, x);
+    if (diti_video_tiles_clip(clip)) return diti_video_tiled(clip, chunk->frames, chunk->out_frames, 0, x);
+    return clip->vae->kind->run(clip, chunk, x);
 }
 
 /* docs/models.md 2.1: cosines first. */
@@ -198,334 +211,132 @@ DIT_INTERNAL diti_tensor diti_vae_clip_all(diti_vae_clip *clip, diti_tensor x) {
     return out;
 }
 
-/* ---- parts of video autoencoders ---- */
+/* ---- tiles ---- */
 
-DIT_INTERNAL uint32_t diti_video_load_conv(diti_loader *loader, diti_layer *out, uint32_t channels, const char *name) {
-    char full[120], weight[160], bias[160];
-    const diti_stored_tensor *stored;
-    uint32_t rows, frames = 1, kernel = 1;
-    diti_format(weight, sizeof weight, "%s.conv.weight", name);
-    diti_format(full, sizeof full, "%s%s", name, diti_loader_find(loader, weight) ? ".conv" : "");
-    diti_format(weight, sizeof weight, "%s.weight", full);
-    diti_format(bias, sizeof bias, "%s.bias", full);
-    stored = diti_loader_find(loader, weight);
-    rows = diti_loader_dimension(loader, weight, 0);
-    if (stored && stored->rank == 5) frames = diti_loader_dimension(loader, weight, 2);
-    if (stored && stored->rank >= 4) kernel = diti_loader_dimension(loader, weight, stored->rank - 1);
-    if (!rows || frames < 1 || frames > 3 || (kernel != 1 && kernel != 3)) {
-        if (!loader->error.result)
-            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-                      "%s: %.100s%.100s must be a convolution over at most 3 frames of 3 x 3",
-                      diti_checkpoint_name(loader->checkpoint), loader->scope, weight);
-        return 0;
+typedef struct diti_video_tile {
+    diti_tensor x; /* the result, faded into its neighbours */
+    diti_video size;
+} diti_video_tile;
+
+static uint32_t diti_video_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Fades the tile into the one above it, or into the one on its left. */
+static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, const diti_video_tile *other,
+                            uint32_t overlap, bool right) {
+    diti_place_desc fade = DITI_ZERO;
+    fade.from = fade.to = fade.part = tile->size;
+    fade.other = other->x;
+    fade.other_size = other->size;
+    fade.right = right;
+    fade.out = tile->x;
+    if (right) {
+        fade.part.width = diti_video_least(overlap, diti_video_least(other->size.width, tile->size.width));
+        fade.other_x = other->size.width - fade.part.width;
+    } else {
+        fade.part.height = diti_video_least(overlap, diti_video_least(other->size.height, tile->size.height));
+        fade.other_y = other->size.height - fade.part.height;
     }
-    diti_load_conv(loader, out, rows, channels, frames, kernel, diti_loader_find(loader, bias) != NULL, full);
-    return rows;
+    diti_place_frames(clip->graph, tile->x, &fade);
 }
 
-DIT_INTERNAL uint32_t diti_video_load_resnet(diti_loader *loader, diti_kl_resnet *out, uint32_t channels,
-                                             const char *shortcut, const char *name) {
-    char scope[128];
-    diti_format(scope, sizeof scope, "%s", loader->scope);
-    diti_loader_scope(loader, "%s%s.", scope, name);
-    diti_load_norm(loader, &out->norm1, channels, "norm1");
-    out->channels = diti_video_load_conv(loader, &out->conv1, channels, "conv1");
-    diti_load_norm(loader, &out->norm2, out->channels, "norm2");
-    diti_video_load_conv(loader, &out->conv2, out->channels, "conv2");
-    if (channels != out->channels) diti_video_load_conv(loader, &out->shortcut, channels, shortcut);
-    diti_loader_scope(loader, "%s", scope);
-    return out->channels;
-}
-
-DIT_INTERNAL uint32_t diti_video_load_resnets(diti_loader *loader, diti_kl_level *level, uint32_t channels,
-                                              const char *shortcut, const char *list) {
-    char name[80];
-    uint32_t i;
-    level->count = diti_loader_count(loader, list, ".norm1.weight");
-    if (!level->count || level->count > DITI_KL_MAX_RESNETS) {
-        if (!loader->error.result)
-            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: %s%s must hold 1 to %u blocks",
-                      diti_checkpoint_name(loader->checkpoint), loader->scope, list, DITI_KL_MAX_RESNETS);
-        level->count = 0;
-    }
-    for (i = 0; i < level->count; i++) {
-        diti_format(name, sizeof name, "%s%u", list, (unsigned)i);
-        channels = diti_video_load_resnet(loader, &level->resnets[i], channels, shortcut, name);
-    }
-    return channels;
-}
-
-DIT_INTERNAL diti_kl_level *diti_video_load_levels(diti_vae *vae, diti_loader *loader, diti_kl_half *half,
-                                                   const char *before, const char *after, uint32_t more) {
-    uint32_t count = diti_loader_count(loader, before, after);
-    if (!count || count > DITI_KL_MAX_LEVELS) {
-        if (!loader->error.result)
-            diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-                      "%s: the autoencoder's %s%s has %u levels, not 1 to %u", diti_checkpoint_name(loader->checkpoint),
-                      loader->scope, before, (unsigned)count, DITI_KL_MAX_LEVELS);
-        return NULL;
-    }
-    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count + more, sizeof *half->levels);
-    if (!half->levels) return NULL;
-    half->present = true;
-    half->level_count = count + more;
-    return half->levels;
-}
-
-DIT_INTERNAL void diti_video_read_list(diti_settings *settings, const char *key, uint32_t count, float *out) {
-    const diti_json *list = diti_setting_numbers(settings, key), *item;
-    uint32_t i = 0;
-    if (!list) return;
-    if (list->count != count) {
-        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key,
-                             "a list of another length than the latent has channels");
+/* The tile that a member of the group runs comes to the first one, which has all neighbours. */
+static void diti_video_pass_tile(diti_vae_clip *clip, diti_video_tile *tile, uint32_t member) {
+    const diti_group *group = &clip->group;
+    diti_graph *graph = clip->graph;
+    uint32_t rows = tile->size.frames * tile->size.height * tile->size.width,
+             columns = clip->encode ? 2 * clip->vae->traits.latent_channels : 3;
+    if (!member || diti_graph_failed(graph)) return;
+    if (group->index == member) {
+        diti_send(graph, diti_tensor_padded(graph, tile->x), group->devices[0]);
         return;
     }
-    for (item = list->first; item; item = item->next) out[i++] = (float)item->number;
+    tile->x = diti_tensor_new(graph, DITI_F32, rows, columns, "tile of another device");
+    diti_receive(graph, diti_tensor_padded(graph, tile->x), group->devices[member]);
 }
 
-static uint32_t diti_video_taps(const diti_layer *layer) { return layer->weight.frames > 1 ? layer->weight.frames : 1; }
-
-DIT_INTERNAL uint32_t diti_video_before(const diti_vae_clip *clip, const diti_layer *reader) {
-    return clip->vae->style.cached && reader ? diti_video_taps(reader) - 1 : 0;
+/* The rows of a tile, of all its frames. size becomes that of the result. */
+static diti_tensor diti_video_whole(diti_vae_clip *clip, diti_video *size, diti_tensor x) {
+    uint32_t factor = clip->vae->traits.factor;
+    diti_vae_clip part = *clip;
+    if (clip->vae->kind->whole) return clip->vae->kind->whole(clip, size, x);
+    part.tile = part.lines = 0;
+    part.tiled = false;
+    part.of_tile = true;
+    memset(part.caches, 0, sizeof part.caches);
+    memset(&part.group, 0, sizeof part.group);
+    part.latent.height = clip->encode ? size->height / factor : size->height;
+    part.latent.width = clip->encode ? size->width / factor : size->width;
+    part.pixels.height = part.latent.height * factor;
+    part.pixels.width = part.latent.width * factor;
+    *size = clip->encode ? part.latent : part.pixels;
+    return diti_vae_clip_all(&part, x);
 }
 
-DIT_INTERNAL diti_video_input diti_video_room(diti_vae_clip *clip, const diti_video *size, uint32_t columns,
-                                              diti_element format, uint32_t before) {
-    uint32_t area = size->height * size->width;
-    diti_video_input in;
-    in.before = before;
-    in.all = diti_tensor_new(clip->graph, format, (before + size->frames) * area, columns, "frames");
-    in.own = diti_tensor_view(clip->graph, in.all, before * area, size->frames * area, 0, columns);
-    return in;
+/* Cuts a tile, and runs it where it is this device's. frames: as many as it makes. */
+static diti_video_tile diti_video_run_tile(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t y,
+                                           uint32_t column, uint32_t edge, uint32_t member, uint32_t frames) {
+    uint32_t factor = clip->vae->traits.factor;
+    diti_place_desc cut = DITI_ZERO;
+    diti_video_tile tile;
+    uint32_t columns = diti_tensor_columns(clip->graph, x);
+    cut.from = cut.part = *size;
+    cut.part.height = diti_video_least(edge, size->height - y);
+    cut.part.width = diti_video_least(edge, size->width - column);
+    cut.to = cut.part;
+    cut.from_y = y;
+    cut.from_x = column;
+    tile.size = cut.part;
+    tile.x = 0;
+    if (member != clip->group.index) {
+        tile.size.frames = frames;
+        tile.size.height = clip->encode ? cut.part.height / factor : cut.part.height * factor;
+        tile.size.width = clip->encode ? cut.part.width / factor : cut.part.width * factor;
+        return tile;
+    }
+    cut.out = diti_tensor_new(clip->graph, DITI_F32, cut.to.frames * cut.to.height * cut.to.width, columns, "tile");
+    diti_place_frames(clip->graph, x, &cut);
+    tile.x = diti_video_whole(clip, &tile.size, cut.out);
+    return tile;
 }
 
-/* A rectangle of lines of every frame of x to one of out. */
-static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, uint32_t line, diti_tensor out,
-                            uint32_t out_lines, uint32_t out_line, const diti_video *part) {
+DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, uint32_t made_frames, uint32_t dropped,
+                                          diti_tensor x) {
+    diti_video size = clip->encode ? clip->pixels : clip->latent, out_size = clip->encode ? clip->latent : clip->pixels;
+    uint32_t factor = clip->vae->traits.factor, edge = clip->encode ? clip->tile * factor : clip->tile,
+             step = edge * 3 / 4, made = clip->encode ? clip->tile : clip->tile * factor, overlap = made / 4,
+             keep = made - overlap, self = clip->group.index, member = 0, number = 0, i, j, count, all;
+    diti_video_tile tiles[2][DITI_VIDEO_MAX_TILES];
+    diti_graph *graph = clip->graph;
     diti_place_desc move = DITI_ZERO;
-    move.from = move.to = move.part = *part;
-    move.from.height = lines;
-    move.to.height = out_lines;
-    move.from_y = line;
-    move.y = out_line;
-    move.out = out;
-    diti_place_frames(graph, x, &move);
-}
-
-DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
-    diti_graph *graph = clip->graph;
-    const diti_group *group = &clip->group;
-    uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
-    diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
-    diti_element format;
-    diti_tensor all, parts[DITI_MAX_DEVICES];
-    diti_trade trades[DITI_MAX_DEVICES];
-    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return x;
-    format = diti_tensor_get(graph, x)->format;
-    for (i = 0; i < group->count; i++) {
-        if (i == group->index) continue;
-        parts[i] =
-            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
-        trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
-    }
-    parts[group->index] = x;
-    all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        part.height = diti_group_size(group, i, clip->lines);
-        if (i != group->index) diti_trade_end(graph, trades[i]);
-        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
-                        &part);
-    }
-    return all;
-}
-
-DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
-                                         uint32_t channels) {
-    diti_graph *graph = clip->graph;
-    uint32_t rows = size->frames * size->height * size->width;
-    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part;
-    if (!diti_video_has_bands(clip) || diti_graph_failed(graph)) return own;
-    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
-    diti_copy(graph, own, part, "keys and values");
-    return diti_video_all_lines(clip, size->frames, part, "keys and values of all bands");
-}
-
-/* A line of each frame next to the band: the own one at the edge goes to the member that has it, whose comes. */
-static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t own, uint32_t beyond,
-                            uint32_t lines, uint32_t member) {
-    diti_graph *graph = clip->graph;
-    uint32_t columns = diti_tensor_columns(graph, all), device = clip->group.devices[member];
-    diti_video line = {size->frames, 1, size->width};
-    diti_tensor sent, received;
-    if (diti_graph_failed(graph)) return;
-    sent = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
-    received = diti_tensor_new(graph, diti_tensor_get(graph, all)->format, line.frames * line.width, columns, "edge");
-    diti_video_move(graph, all, lines, own, sent, 1, 0, &line);
-    diti_swap(graph, sent, received, device);
-    diti_video_move(graph, received, 1, 0, all, lines, beyond, &line);
-}
-
-/* The frames of a convolution's input with the lines next to the band, for which size has room then. */
-static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
-                                         diti_conv_desc *desc) {
-    const diti_group *group = &clip->group;
-    diti_video band = *size;
-    diti_video_input out;
-    if (diti_graph_failed(clip->graph)) return in;
-    desc->above = group->index > 0;
-    desc->below = group->index + 1 < group->count;
-    size->height += desc->above + desc->below;
-    out = diti_video_room(clip, size, diti_tensor_columns(clip->graph, in.own),
-                          diti_tensor_get(clip->graph, in.own)->format, in.before);
-    diti_video_move(clip->graph, in.own, band.height, 0, out.own, size->height, desc->above, &band);
-    if (desc->above) diti_video_meet(clip, &band, out.own, 1, 0, size->height, group->index - 1);
-    if (desc->below)
-        diti_video_meet(clip, &band, out.own, size->height - 2, size->height - 1, size->height, group->index + 1);
-    return out;
-}
-
-DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                              const diti_layer *norm, bool silu, bool alone, const diti_layer *reader) {
-    const diti_video_style *style = &clip->vae->style;
-    diti_video_input in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), clip->graph->activation,
-                                          diti_video_before(clip, reader));
-    diti_group_norm_desc desc = DITI_ZERO;
-    diti_norm_desc rms = DITI_ZERO;
-    if (!style->groups) {
-        rms.rms = true;
-        rms.eps = style->eps;
-        if (norm && norm->weight.part_count) rms.weight = &norm->weight;
-        rms.silu = silu;
-        rms.out = in.own;
-        rms.name = "vae_norm";
-        diti_norm(clip->graph, x, &rms);
-        return in;
-    }
-    desc.batch = alone ? size->frames : 1;
-    desc.parts = clip->lines ? size->frames * clip->latent.height / desc.batch : 0;
-    desc.groups = style->groups;
-    desc.eps = style->eps;
-    desc.weight = &norm->weight;
-    desc.bias = &norm->bias;
-    desc.silu = silu;
-    desc.out = in.own;
-    desc.name = "vae_norm";
-    if (diti_video_has_bands(clip))
-        desc.moments =
-            diti_video_all_lines(clip, size->frames, diti_group_moments(clip->graph, x, &desc), "moments of all lines");
-    diti_group_norm(clip->graph, x, &desc);
-    return in;
-}
-
-DIT_INTERNAL diti_video_input diti_video_behind(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                                uint32_t before) {
-    diti_video_input in;
-    in.all = in.own = x;
-    in.before = 0;
-    if (!before || diti_graph_failed(clip->graph)) return in;
-    in = diti_video_room(clip, size, diti_tensor_columns(clip->graph, x), diti_tensor_get(clip->graph, x)->format,
-                         before);
-    diti_copy(clip->graph, x, in.own, "frames");
-    return in;
-}
-
-DIT_INTERNAL diti_video_input diti_video_plain(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                               const diti_layer *reader) {
-    return diti_video_behind(clip, size, x, diti_video_before(clip, reader));
-}
-
-/* Fills the room in front of a convolution's input. */
-static void diti_video_fill(diti_vae_clip *clip, const diti_video *size, diti_video_input in) {
-    diti_graph *graph = clip->graph;
-    uint32_t area = size->height * size->width, columns = diti_tensor_columns(graph, in.all), before = in.before, i;
-    diti_tensor room = diti_tensor_view(graph, in.all, 0, before * area, 0, columns);
-    if (!clip->first)
-        diti_copy(graph, clip->caches[clip->cache_next], room, "frames before");
-    else if (!clip->vae->style.ends)
-        diti_fill_zeros(graph, room);
-    for (i = 0; i < before && clip->first && clip->vae->style.ends; i++)
-        diti_copy(graph, diti_tensor_view(graph, in.own, 0, area, 0, columns),
-                  diti_tensor_view(graph, room, i * area, area, 0, columns), "frames before");
-}
-
-/* The next cache of the chunk, which the first chunk makes. */
-static diti_tensor diti_video_cache(diti_vae_clip *clip, const diti_video *size, diti_tensor like, uint32_t before) {
-    diti_tensor *cache = &clip->caches[clip->cache_next++];
-    if (!*cache && !diti_graph_failed(clip->graph))
-        *cache = diti_tensor_state(clip->graph, diti_tensor_get(clip->graph, like)->format,
-                                   before * size->height * size->width, diti_tensor_columns(clip->graph, like),
-                                   "frames before");
-    return *cache;
-}
-
-static void diti_video_keep(diti_vae_clip *clip, const diti_video *size, diti_tensor all, uint32_t frames,
-                            uint32_t before) {
-    uint32_t area = size->height * size->width;
-    diti_tensor cache;
-    if (clip->last) {
-        clip->cache_next++;
-        return;
-    }
-    cache = diti_video_cache(clip, size, all, before);
-    if (diti_graph_failed(clip->graph)) return;
-    diti_copy(clip->graph,
-              diti_tensor_view(clip->graph, all, (frames - before) * area, before * area, 0,
-                               diti_tensor_columns(clip->graph, all)),
-              cache, "keep frames");
-}
-
-DIT_INTERNAL void diti_video_skip(diti_vae_clip *clip, const diti_video *size, diti_tensor x, uint32_t before,
-                                  bool zeros) {
-    if (zeros && !clip->last)
-        diti_fill_zeros(clip->graph, diti_video_cache(clip, size, x, before));
-    else
-        diti_video_keep(clip, size, x, size->frames, before);
-}
-
-DIT_INTERNAL diti_tensor diti_video_conv(diti_vae_clip *clip, const diti_video *size, diti_video_input in,
-                                         const diti_layer *layer, const diti_conv_desc *more, const char *name) {
-    const diti_video_style *style = &clip->vae->style;
-    uint32_t missing = diti_video_taps(layer) - 1;
-    bool both = style->both && !clip->encode;
-    diti_conv_desc desc = DITI_ZERO;
-    diti_video lines = *size; /* size of the input, with lines next to the band */
-    if (more) desc = *more;
-    if (diti_video_has_bands(clip) && layer->weight.kernel > 1) in = diti_video_edges(clip, &lines, in, &desc);
-    desc.batch = size->frames + in.before;
-    desc.height = size->height;
-    desc.width = size->width;
-    if (desc.stride <= 1) desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
-    if (!in.before && !desc.frames_before) desc.frames_before = both ? missing / 2 : missing;
-    if (both) desc.frames_after = missing - desc.frames_before;
-    desc.ends = style->ends;
-    desc.edges = style->edges;
-    desc.bias = &layer->bias;
-    desc.out_f32 = true;
-    desc.name = name;
-    if (clip->cache_next >= DITI_VAE_CACHES)
-        return diti_graph_fail(clip->graph, DIT_ERROR_UNSUPPORTED_MODEL,
-                               "the autoencoder has more than %u convolutions "
-                               "over time",
-                               DITI_VAE_CACHES);
-    if (in.before) {
-        desc.frames_before = 0;
-        diti_video_fill(clip, &lines, in);
-        diti_video_keep(clip, &lines, in.all, in.before + size->frames, in.before);
-    }
-    return diti_conv(clip->graph, in.all, &layer->weight, &desc);
-}
-
-DIT_INTERNAL diti_tensor diti_video_resnet(diti_vae_clip *clip, const diti_video *size, diti_tensor x,
-                                           const diti_kl_resnet *resnet) {
-    bool alone = resnet->conv1.weight.frames <= 1;
-    diti_conv_desc more = DITI_ZERO;
-    diti_tensor h;
-    diti_video_input in = diti_video_norm(clip, size, x, &resnet->norm1, true, alone, &resnet->conv1);
-    h = diti_video_conv(clip, size, in, &resnet->conv1, NULL, "vae_conv1");
-    in = diti_video_norm(clip, size, h, &resnet->norm2, true, alone, &resnet->conv2);
-    if (resnet->shortcut.weight.part_count)
-        x = diti_video_conv(clip, size, diti_video_plain(clip, size, x, NULL), &resnet->shortcut, NULL, "vae_shortcut");
-    more.residual = x;
-    return diti_video_conv(clip, size, in, &resnet->conv2, &more, "vae_conv2");
+    size.frames = frames;
+    out_size.frames = made_frames;
+    count = (size.width + step - 1) / step;
+    if (count > DITI_VIDEO_MAX_TILES || clip->tile < 4)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tiles of %u are too small for frames of %u x %u",
+                               clip->tile, clip->latent.height, clip->latent.width);
+    all = count * ((size.height + step - 1) / step);
+    if (!self)
+        move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
+                                   clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
+    move.to = out_size;
+    move.first = dropped;
+    for (i = 0; i * step < size.height; i++)
+        for (j = 0; j < count && !diti_graph_failed(graph); j++, number++) {
+            diti_video_tile *tile = &tiles[i % 2][j];
+            while (number >= diti_group_first(&clip->group, member + 1, all)) member++;
+            if (self && self != member) continue;
+            *tile = diti_video_run_tile(clip, &size, x, i * step, j * step, edge, member, out_size.frames + move.first);
+            diti_video_pass_tile(clip, tile, member);
+            if (self) continue;
+            if (i) diti_video_fade(clip, tile, &tiles[(i + 1) % 2][j], overlap, false);
+            if (j) diti_video_fade(clip, tile, tile - 1, overlap, true);
+            move.from = move.part = tile->size;
+            move.part.frames = out_size.frames;
+            move.part.height = diti_video_least(keep, tile->size.height);
+            move.part.width = diti_video_least(keep, tile->size.width);
+            move.y = i * keep;
+            move.x = j * keep;
+            diti_place_frames(graph, tile->x, &move);
+        }
+    return move.out;
 }

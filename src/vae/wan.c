@@ -309,7 +309,7 @@ static dit_result diti_wan_vae_read(diti_vae *vae, diti_loader *loader, const di
     vae->traits.latent_channels = latent;
     vae->traits.by_channel = true;
     vae->style.eps = 1e-24f;
-    vae->style.cached = true;
+    vae->style.cached = vae->tiles_clip = true;
     first = latent == 48 ? 16 : 0;
     for (i = 0; i < latent; i++) {
         bool known = latent == 16 || latent == 48;
@@ -499,9 +499,10 @@ static diti_tensor diti_wan_vae_finish_picture(diti_vae_clip *clip, const diti_v
     diti_blend_desc same = DITI_ZERO;
     if (own->patch > 1) {
         patches.columns = 3;
-        patches.clamped = true;
+        patches.clamped = !clip->of_tile;
         return diti_spread_frames(clip->graph, x, &patches);
     }
+    if (clip->of_tile) return x;
     same.kind = DITI_BLEND_DOUBLE;
     same.clip = *size;
     same.first = size->frames;
@@ -543,6 +544,6 @@ static diti_tensor diti_wan_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void) {
     static const diti_video_kind kind = {"AutoencoderKLWan", diti_wan_vae_is,     diti_wan_vae_read,
                                          diti_wan_vae_load,  diti_wan_vae_finish, diti_wan_vae_latent_frames,
-                                         diti_wan_vae_chunk, diti_wan_vae_run};
+                                         diti_wan_vae_chunk, diti_wan_vae_run,    NULL};
     return &kind;
 }

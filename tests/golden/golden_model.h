@@ -70,6 +70,15 @@ static inline diti_checkpoint *golden_open_weights(golden *g, const golden_folde
     size_t i;
     for (i = 0; i < DITI_COUNT(names); i++)
         if (golden_has(folder->path, names[i])) return golden_open_checkpoint(&g->env, folder->path, names[i]);
+    if (golden_has(folder->path, "weights.txt")) { /* another fixture's: their path */
+        char path[512] = "", name[512] = "";
+        FILE *file;
+        diti_format(path, sizeof path, "%s/weights.txt", folder->path);
+        file = fopen(path, "r");
+        if (file && fscanf(file, "%511s", name) != 1) name[0] = 0;
+        if (file) fclose(file);
+        if (name[0]) return golden_open_checkpoint(&g->env, folder->path, name);
+    }
     return NULL;
 }
 

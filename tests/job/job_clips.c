@@ -559,6 +559,60 @@ static void test_bounds(void) {
     dit_model_destroy(model);
 }
 
+/* In tiles a clip takes less, though the small autoencoder's channels are hardly more than the colours of the pixels,
+   which it has as floats until the last tile is there. The cards of docs/clips.md hold what published ones take. */
+static void test_tile_memory(void) {
+    dit_model *model = load(COGVIDEOX, NULL, true);
+    dit_job_desc desc = describe(model);
+    dit_memory whole, tiled;
+    dit_error err = {0};
+    desc.width = desc.height = 512;
+    desc.frame_count = 33;
+    CHECK_MESSAGE(dit_job_memory(NULL, &desc, &whole, &err) == DIT_OK, "%s", err.message);
+    desc.vae_tile = 128;
+    CHECK_MESSAGE(dit_job_memory(NULL, &desc, &tiled, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(tiled.activations < whole.activations * 9 / 10, "%llu bytes, in tiles %llu",
+                  (unsigned long long)whole.activations, (unsigned long long)tiled.activations);
+    dit_model_destroy(model);
+}
+
+/* A clip in tiles is one chunk, whose frames are ready together; a job makes it again, and devices divide its tiles. */
+static void test_tiles(bool sweep) {
+    enum { SIDE = 80, TILED_FRAMES = 9 };
+    static const char *const splits[] = {NULL, NULL, "cfg2", "ulysses2"};
+    static uint8_t frames[2][TILED_FRAMES * SIDE * SIDE * 4];
+    dit_context *before = context;
+    dit_context_desc cd = {0};
+    dit_error err = {0};
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    uint32_t i;
+    cd.devices = sweep ? "0,0" : NULL;
+    cd.overrides = "gflop_ns=100000000";
+    context = NULL;
+    if (CHECK_MESSAGE(dit_context_create(&cd, &context, &err) == DIT_OK, "%s", err.message))
+        model = load(COGVIDEOX, NULL, false);
+    for (i = 0; i < (sweep ? 4 : 2) && model; i++) {
+        dit_job_desc desc = describe(model);
+        desc.width = desc.height = SIDE;
+        desc.frame_count = TILED_FRAMES;
+        desc.steps = 1;
+        desc.vae_tile = 64;
+        desc.split = splits[i];
+        if (i > 1) dit_job_destroy(job), job = NULL;
+        CHECK(run(&job, &desc));
+        CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, frames[i > 0], sizeof frames[0], 0, &err) ==
+                          DIT_OK,
+                      "%s", err.message);
+        CHECK_MESSAGE(!memcmp(frames[0], frames[i > 0], sizeof frames[0]), "case %u makes another clip", i);
+    }
+    CHECK(memcmp(frames[0], frames[0] + sizeof frames[0] / 2, SIDE * 4) != 0);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    context = before;
+}
+
 /* An allocator hands out what dit_job_memory says at most, within a tenth, while the clip is made. The devices
    of these tests count staging and frames of the host as memory, too. */
 static void check_peak(const char *folder, const char *transformer, uint32_t side, uint32_t frames, bool moves) {
@@ -785,6 +839,8 @@ int main(void) {
         test_first_frame();
         test_holding();
         test_bounds();
+        test_tile_memory();
+        test_tiles(sweep);
         test_peaks(sweep);
         if (sweep) test_divided(); /* compiles every kernel anew */
         test_engine();
