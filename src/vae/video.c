@@ -104,7 +104,6 @@ DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *gr
     uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
     clip->group = *group;
     if (!clip->vae->kind || clip->tiled) return true;
-    if (clip->vae->opensora && clip->encode) clip->group.count = 1; /* Open-Sora encodes whole pictures */
     if (clip->group.count > height) clip->group.count = height;
     if (index >= diti_group_count(&clip->group)) return false;
     clip->latent.height = diti_group_size(&clip->group, index, height);
@@ -116,7 +115,7 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
                                                     uint32_t member, bool made) {
     uint32_t frames = made ? chunk->out_frames : chunk->frames,
              factor = made != clip->encode ? clip->vae->traits.factor : 1;
-    bool bands = diti_video_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    bool bands = diti_video_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->opensora);
     diti_group group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;
@@ -157,14 +156,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
-    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
+    diti_vae_portion own = diti_vae_clip_portion(clip, chunk, clip->group.index, false);
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
+    if (own.frames && diti_tensor_rows(clip->graph, x) != (uint64_t)own.frames * own.lines * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               own.frames, own.lines, from->width, diti_tensor_rows(clip->graph, x));
     return clip->vae->kind ? clip->vae->kind->run(clip, chunk, x) : diti_pictures_run(clip, chunk, x);
 }
 
@@ -338,6 +337,34 @@ DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t fram
                         &part);
     }
     return all;
+}
+
+DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                       diti_tensor out) {
+    diti_graph *graph = clip->graph;
+    const diti_group *group = &clip->group;
+    uint32_t own = clip->latent.height, width = clip->latent.width, columns = diti_tensor_columns(graph, out), i;
+    diti_vae_portion portion = diti_vae_clip_portion(clip, chunk, group->index, false);
+    diti_video part = {portion.frames, own, width};
+    diti_tensor sent;
+    for (i = 0; i < group->count && x && !diti_graph_failed(graph); i++) {
+        if (i == group->index) continue;
+        part.height = diti_group_size(group, i, clip->lines);
+        sent = diti_tensor_new(graph, DITI_F32, part.frames * part.height * width, columns, "lines of frames");
+        diti_video_move(graph, x, clip->lines, diti_group_first(group, i, clip->lines), sent, part.height, 0, &part);
+        diti_send(graph, sent, group->devices[i]);
+    }
+    part.height = own;
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        diti_tensor to;
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        if (!portion.frames) continue;
+        to = diti_tensor_view(graph, out, portion.first * own * width, portion.frames * own * width, 0, columns);
+        if (i == group->index)
+            diti_video_move(graph, x, clip->lines, diti_group_first(group, i, clip->lines), to, own, 0, &part);
+        else
+            diti_receive(graph, to, group->devices[i]);
+    }
 }
 
 DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
