@@ -488,7 +488,7 @@ static void test_ffmpeg(void) {
     }
 }
 
-/* What players are told: the number and the rate of frames, whose chroma is shared, whose colours these are; and that
+/* Players are told the number and the rate of frames, whose chroma is shared, and whose colours these are; all of that
    in front of the frames. */
 static void test_players(void) {
     static const char wanted[] = "codec_name=h264\nwidth=64\nheight=48\npix_fmt=yuv420p\ncolor_range=tv\n"
