@@ -259,7 +259,7 @@ int main(void) {
     check_clips("rung=base", three, unequal, WIDE | NARROW);
     if (whole_sweep()) {
         check_clips("rung=base,storage_range=192K", all, NULL, NARROW);
-        check_clips("rung=base,storage_range=768K", all, NULL, WIDE);
+        check_clips("rung=base,storage_range=1024K", all, NULL, WIDE);
         check_clips("rung=base", all, unequal, WIDE | NARROW);
         check_clips("rung=fp16", all, NULL, WIDE | NARROW);
     }
