@@ -1,10 +1,11 @@
-/* One picture by several processes, on one machine or many, that MPI connects:
+/* One picture, or clip, by several processes, on one machine or many, that MPI connects:
  *
- *     mpirun -n 2 mpi_split MODEL "a prompt" cfg2 [SIZE [STEPS]] > picture.ppm
+ *     mpirun -n 2 mpi_split MODEL "a prompt" cfg2 [SIZE [STEPS [FRAMES]]] > picture.ppm
  *     mpicc -O2 -I. examples/mpi_split.c -o mpi_split -lm -ldl
  *
  * Every process (rank) has a device of its own and makes the same calls; rank 0 has the picture. MPI's own transfers
- * serve dit_transport; they go on while nobody waits for them. When a rank's device fails, the others make the picture.
+ * serve dit_transport; they go on while nobody waits for them. When a rank's device fails, the others make the picture;
+ * a clip ends there. Its frames are written one after the other, each a picture.
  */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
@@ -49,10 +50,10 @@ static void choose_device(char *out, size_t size) {
     snprintf(out, size, "%u", count ? (unsigned)rank % count : 0);
 }
 
-static void write_picture(dit_job *job, int side, dit_error *err) {
+static void write_picture(dit_job *job, uint32_t frame, int side, dit_error *err) {
     size_t i, size = (size_t)side * (size_t)side * 4;
     unsigned char *rgba = malloc(size);
-    if (rgba && dit_job_read(job, DIT_READ_RGBA8, 0, 0, rgba, size, 0, err) == DIT_OK) {
+    if (rgba && dit_job_read(job, DIT_READ_RGBA8, 0, frame, rgba, size, 0, err) == DIT_OK) {
         printf("P6 %d %d 255\n", side, side);
         for (i = 0; i < size; i += 4) fwrite(rgba + i, 1, 3, stdout);
     }
@@ -67,7 +68,8 @@ int main(int argc, char **argv) {
     dit_model *model = NULL;
     dit_job *job = NULL;
     dit_error err = {0};
-    int rank = 0, ranks = 1, side = argc > 4 ? atoi(argv[4]) : 512;
+    int rank = 0, ranks = 1, side = argc > 4 ? atoi(argv[4]) : 512, frames = argc > 6 ? atoi(argv[6]) : 0;
+    uint32_t frame = 0;
     char device[16];
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -75,7 +77,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (argc < 4) {
         if (rank == 0)
-            fprintf(stderr, "usage: mpirun -n N mpi_split MODEL PROMPT SPLIT [SIZE [STEPS]] > picture.ppm\n");
+            fprintf(stderr, "usage: mpirun -n N mpi_split MODEL PROMPT SPLIT [SIZE [STEPS [FRAMES]]] > picture.ppm\n");
         MPI_Finalize();
         return 2;
     }
@@ -93,12 +95,15 @@ int main(int argc, char **argv) {
     job_desc.model = model;
     job_desc.prompt = argv[2];
     job_desc.split = ranks > 1 ? argv[3] : NULL;
-    job_desc.resume_on_loss = ranks > 1;
+    job_desc.resume_on_loss = ranks > 1 && !frames;
+    job_desc.frame_count = (uint32_t)frames;
     job_desc.width = job_desc.height = (uint32_t)side;
     job_desc.steps = argc > 5 ? (uint32_t)atoi(argv[5]) : 0;
     if (model) dit_job_create(context, &job_desc, &job, &err);
     if (job && dit_job_wait(job, UINT64_MAX) < 0) dit_job_status(job, NULL, &err);
-    if (job && err.result == DIT_OK && rank == 0) write_picture(job, side, &err);
+    do {
+        if (job && err.result == DIT_OK && rank == 0) write_picture(job, frame, side, &err);
+    } while (++frame < (uint32_t)frames);
 
     if (err.result < 0) {
         fprintf(stderr, "mpi_split, rank %d: %s\n", rank, err.message);

@@ -18,6 +18,9 @@ const uint out_count = depth / TN / SHARE, score_count = KEYS / TN, weight_count
 const uint score_stride = KEYS / 4u + 1u;
 shared uvec4 scores[SHARE * rows * score_stride]; // then, in place, a row's weights as halves
 shared float keeps[rows];
+// The memory of scores has room for all queries at once. Matrices that are loaded behind a condition are copied by RADV
+// before each product: 16 instructions.
+const bool AT_ONCE = SHARE * rows * score_stride >= (rows + KEYS - 1u) / KEYS * KEYS * stride;
 const uint soft_rows = own_rows / SHARE; // of a subgroup
 layout(constant_id = 15) const uint WRITTEN =
     2; // score_count, or 1 where not all products of queries with a tile of keys are written out
@@ -48,7 +51,26 @@ void main() {
 
     MATRIX(float16_t, TM, TK, A) q_part[RM * (INT8 ? 1u : steps)];
     MATRIX(int8_t, TM, TK8, A) q_part8[RM * (INT8 ? steps8 : 1u)];
-    for (uint first = 0u; first < rows; first += KEYS) {
+    if (AT_ONCE) {
+        for (uint first = 0u; first < rows; first += KEYS) {
+            fetch(FROM_QUERIES, place.first + first);
+            [[unroll]] for (uint i = 0u; i < fetches; i++) {
+                uint n = gl_LocalInvocationIndex + i * THREADS;
+                if (n < KEYS * units) scores[(first + n / units) * stride + n % units] = fetched[i];
+            }
+        }
+        barrier();
+        [[unroll]] for (uint i = 0u; i < RM; i++) {
+            uint r = (own + i * TM) * stride;
+            [[unroll]] for (uint c = 0u; c < steps8; c++) if (SHARE == 1u || share * steps8 + c < all_steps8)
+                coopMatLoad(q_part8[i * steps8 + c], scores, r + (share * steps8 + c) * (TK8 / 16u), stride,
+                            gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint c = 0u; c < steps; c++)
+                coopMatLoad(q_part[i * steps + c], scores, r + (share * steps + c) * (TK / 8u), stride,
+                            gl_CooperativeMatrixLayoutRowMajor);
+        }
+    }
+    for (uint first = 0u; first < rows && !AT_ONCE; first += KEYS) {
         fetch(FROM_QUERIES, place.first + first);
         barrier();
         put(0u);

@@ -381,17 +381,23 @@ static bool clip_png_put(clip *c, const unsigned char *rgba) {
 static const char clip_gif_filter[] =
     "split[a][b];[a]palettegen=stats_mode=single:reserve_transparent=0[p];[b][p]paletteuse=new=1";
 
+/* Players take the colours of large frames for BT.709's where a file does not say which they are; these are as Y4M's.
+ */
+#define CLIP_COLOURS "setparams=range=tv:colorspace=smpte170m:color_primaries=bt709:color_trc=iec61966-2-1"
+
 static bool clip_ffmpeg_begin(clip *c) {
     const char *container = clip_find_ending(c->path)->container;
-    const bool gif = strcmp(container, "gif") == 0;
-    const char *option = gif ? "-lavfi" : "-pix_fmt";
-    const char *value = gif ? clip_gif_filter : clip_shares_chroma(c) ? "yuv420p" : "yuv444p";
+    const char *filter = strcmp(container, "gif") == 0 ? clip_gif_filter
+                         : clip_shares_chroma(c)       ? CLIP_COLOURS ",format=yuv420p"
+                                                       : CLIP_COLOURS ",format=yuv444p";
+    /* what a player has to know stands in front, so that a clip plays while it is loaded */
+    const bool mov = strcmp(container, "mp4") == 0 || strcmp(container, "mov") == 0;
     char target[PATH_SIZE + 8];
 #ifdef _WIN32
-    char command[PATH_SIZE + 320];
+    char command[PATH_SIZE + 400];
     snprintf(target, sizeof target, "file:%s", c->out.part);
-    snprintf(command, sizeof command, "ffmpeg -v error -y -f yuv4mpegpipe -i - %s %s -f %s \"%s\"", option, value,
-             container, target);
+    snprintf(command, sizeof command, "ffmpeg -v error -y -f yuv4mpegpipe -i - -vf %s %s -f %s \"%s\"", filter,
+             mov ? "-movflags +faststart" : "", container, target);
     c->stream = _popen(command, "wb");
     return c->stream || clip_fail(c, "ffmpeg cannot be started");
 #else
@@ -404,9 +410,24 @@ static bool clip_ffmpeg_begin(clip *c) {
     if (pipe(ends) != 0) return free(comment), clip_fail_errno(c);
     process = fork();
     if (process == 0) {
-        const char *arguments[] = {"ffmpeg", "-v",      "error", "-y",  "-f",        "yuv4mpegpipe",
-                                   "-i",     "-",       option,  value, "-metadata", comment ? comment : "comment=",
-                                   "-f",     container, target,  NULL};
+        const char *arguments[] = {"ffmpeg",
+                                   "-v",
+                                   "error",
+                                   "-y",
+                                   "-f",
+                                   "yuv4mpegpipe",
+                                   "-i",
+                                   "-",
+                                   "-vf",
+                                   filter,
+                                   "-metadata",
+                                   comment ? comment : "comment=",
+                                   "-f",
+                                   container,
+                                   mov ? "-movflags" : target,
+                                   mov ? "+faststart" : NULL,
+                                   target,
+                                   NULL};
         dup2(ends[0], 0);
         close(ends[0]);
         close(ends[1]);

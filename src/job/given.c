@@ -494,7 +494,7 @@ static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint3
         share->program.given_noise[index][1] = noise;
         moments = diti_tensor_new(graph, DITI_F32, rows, 2 * channels, "moments");
     }
-    if (first && diti_vae_draws_inside(job->model->vae))
+    if (diti_vae_draws_inside(job->model->vae))
         clip.noise = share->program.given_noise[index][0] =
             diti_tensor_input(graph, DITI_F32, given->frames * area, channels, "given noise of pictures");
     for (i = 0; diti_vae_clip_chunk(&clip, i, &chunk) && !diti_graph_failed(graph); i++)
@@ -664,22 +664,24 @@ static dit_result diti_given_write_pixels(diti_share *share, uint32_t index, dit
 DIT_INTERNAL dit_result diti_given_write(diti_share *share, dit_error *err) {
     const dit_job *job = share->job;
     const diti_job_request *request = &job->request;
+    bool first = share->assignment.share == 0;
     size_t at = 0;
     uint32_t i;
-    if (share->assignment.share) return DIT_OK;
-    if (share->program.text.patches)
+    if (first && share->program.text.patches)
         DITI_TRY(diti_clip_vision_write(job->model->image_encoder, share->program.plan, share->program.text.patches,
                                         request->given_images[0], err));
     for (i = 0; i < request->shape.given_count; i++) {
         const diti_given *given = &request->shape.given[i];
         size_t inside = diti_given_noise_values(job->model, request, given, true),
                last = diti_given_noise_values(job->model, request, given, false);
-        DITI_TRY(diti_given_write_pixels(share, i, err));
-        if (inside)
+        if (share->program.given_noise[i][0]) /* all who encode pictures draw */
             DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][0], request->given_noise + at,
                                      inside * sizeof(float), err));
-        DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][1],
-                                 request->given_noise + at + inside, last * sizeof(float), err));
+        if (first) {
+            DITI_TRY(diti_given_write_pixels(share, i, err));
+            DITI_TRY(diti_plan_write(share->program.plan, share->program.given_noise[i][1],
+                                     request->given_noise + at + inside, last * sizeof(float), err));
+        }
         at += inside + last;
     }
     return DIT_OK;

@@ -217,28 +217,30 @@ static diti_tensor diti_opensora_decode(diti_vae_clip *clip, const diti_vae_chun
     return out;
 }
 
-/* Latents of the pictures, as the autoencoder over time wants them. */
-static diti_tensor diti_opensora_encode_pictures(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
-                                                 diti_tensor out) {
+/* Latents of the pictures that this device has, as the autoencoder over time wants them: [frames * whole latent,
+   channels] in out. */
+static void diti_opensora_encode_pictures(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                          diti_tensor out) {
     diti_graph *graph = clip->graph;
-    uint32_t area = clip->latent.height * clip->latent.width, pixels = clip->pixels.height * clip->pixels.width, i;
-    uint32_t columns = clip->vae->traits.latent_channels;
-    diti_row_band row_band = diti_row_band_whole(clip->pixels.height, clip->pixels.width);
+    diti_vae_portion own = diti_vae_clip_portion(clip, chunk, clip->group.index, false);
+    diti_video whole = {1, own.lines, clip->pixels.width};
+    uint32_t area = clip->lines * clip->latent.width, pixels = whole.height * whole.width, i;
+    uint32_t columns = clip->vae->traits.latent_channels, first = chunk->first + own.first;
+    diti_row_band row_band = diti_row_band_whole(whole.height, whole.width);
     diti_tensor some, noise;
-    for (i = 0; i < chunk->frames && !diti_graph_failed(graph); i += row_band.images) {
-        row_band.images = chunk->frames - i < DITI_OPENSORA_PICTURES ? chunk->frames - i : DITI_OPENSORA_PICTURES;
+    for (i = 0; i < own.frames && !diti_graph_failed(graph); i += row_band.images) {
+        row_band.images = own.frames - i < DITI_OPENSORA_PICTURES ? own.frames - i : DITI_OPENSORA_PICTURES;
         if (clip->tile) row_band.images = 1;
         some = diti_tensor_view(graph, x, i * pixels, row_band.images * pixels, 0, 3);
-        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, false, &clip->pixels, clip->tile)
+        some = clip->tile ? diti_vae_run_tiled(clip->vae, graph, some, false, &whole, clip->tile)
                           : diti_kl_encode(clip->vae, graph, some, row_band);
-        noise = clip->noise ? diti_tensor_view(graph, clip->noise, (chunk->first + i) * area, row_band.images * area, 0,
-                                               columns)
-                            : 0;
+        noise = clip->noise
+                    ? diti_tensor_view(graph, clip->noise, (first + i) * area, row_band.images * area, 0, columns)
+                    : 0;
         some = diti_draw(graph, some, noise, DITI_OPENSORA_SCALE, "vae_draw");
-        if (diti_graph_failed(graph)) return 0;
+        if (diti_graph_failed(graph)) return;
         diti_copy(graph, some, diti_tensor_view(graph, out, i * area, row_band.images * area, 0, columns), "frames");
     }
-    return out;
 }
 
 static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
@@ -247,10 +249,16 @@ static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chun
     diti_video size = {chunk->frames, clip->latent.height, clip->latent.width};
     uint32_t factor = clip->vae->frame_factor, area = size.height * size.width;
     uint32_t columns = clip->vae->traits.latent_channels, before = (factor - chunk->frames % factor) % factor;
+    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, (before + chunk->frames) * area, columns, "latents of frames");
+    diti_tensor latents = diti_tensor_view(graph, all, before * area, chunk->frames * area, 0, columns), pictures;
+    bool divided = diti_group_count(&clip->group) > 1;
     if (before) diti_fill_zeros(graph, diti_tensor_view(graph, all, 0, before * area, 0, columns));
-    diti_opensora_encode_pictures(clip, chunk, x,
-                                  diti_tensor_view(graph, all, before * area, chunk->frames * area, 0, columns));
+    pictures = !divided ? latents
+               : frames ? diti_tensor_new(graph, DITI_F32, frames * clip->lines * size.width, columns, "pictures")
+                        : 0;
+    diti_opensora_encode_pictures(clip, chunk, x, pictures);
+    if (divided) diti_video_own_lines(clip, chunk, pictures, latents);
     size.frames += before;
     x = diti_opensora_half(clip, all, &own->encoder, false, &size);
     return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");

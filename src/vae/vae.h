@@ -323,6 +323,10 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
                                               const diti_layer *norm, bool silu, bool alone, const diti_layer *reader);
 /* Where devices have a band of each frame: x, so many rows to a line of the latent, with the lines of all of them. */
 DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
+/* Where devices have whole frames of what an encoder reads: x, rows of those that are this one's (0: none are), becomes
+   out, its lines of all frames of the chunk. */
+DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                       diti_tensor out);
 /* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
 DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
                                          uint32_t channels);

@@ -105,7 +105,6 @@ DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *gr
     uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
     clip->group = *group;
     if (!clip->vae->kind || clip->tiled) return true;
-    if (clip->vae->opensora && clip->encode) clip->group.count = 1; /* Open-Sora encodes whole pictures */
     if (clip->group.count > height) clip->group.count = height;
     if (index >= diti_group_count(&clip->group)) return false;
     clip->latent.height = diti_group_size(&clip->group, index, height);
@@ -117,7 +116,7 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
                                                     uint32_t member, bool made) {
     uint32_t frames = made ? chunk->out_frames : chunk->frames,
              factor = made != clip->encode ? clip->vae->traits.factor : 1;
-    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made && clip->vae->opensora);
+    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->opensora);
     diti_group group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;
@@ -168,14 +167,14 @@ DIT_INTERNAL diti_tensor diti_vae_clip_latents(const diti_vae_clip *clip, diti_t
 DIT_INTERNAL diti_tensor diti_vae_clip_run(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x) {
     const diti_video *from = clip->encode ? &clip->pixels : &clip->latent,
                      *to = clip->encode ? &clip->latent : &clip->pixels;
-    uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
+    diti_vae_portion own = diti_vae_clip_portion(clip, chunk, clip->group.index, false);
     clip->cache_next = 0;
     clip->first = chunk->first == 0;
     clip->last = chunk->out_first + chunk->out_frames == to->frames;
     if (diti_graph_failed(clip->graph)) return 0;
-    if (frames && diti_tensor_rows(clip->graph, x) != (uint64_t)frames * from->height * from->width)
+    if (own.frames && diti_tensor_rows(clip->graph, x) != (uint64_t)own.frames * own.lines * from->width)
         return diti_graph_fail(clip->graph, DIT_ERROR_INVALID_ARGUMENT, "a chunk of %u frames of %u x %u has %u rows",
-                               frames, from->height, from->width, diti_tensor_rows(clip->graph, x));
+                               own.frames, own.lines, from->width, diti_tensor_rows(clip->graph, x));
     if (!clip->vae->kind) return diti_pictures_run(clip, chunk, x);
     if (diti_video_tiles_clip(clip)) return diti_video_tiled(clip, chunk->frames, chunk->out_frames, 0, x);
     return clip->vae->kind->run(clip, chunk, x);

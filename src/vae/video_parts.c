@@ -149,6 +149,34 @@ DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t fram
     return all;
 }
 
+DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                       diti_tensor out) {
+    diti_graph *graph = clip->graph;
+    const diti_group *group = &clip->group;
+    uint32_t own = clip->latent.height, width = clip->latent.width, columns = diti_tensor_columns(graph, out), i;
+    diti_vae_portion portion = diti_vae_clip_portion(clip, chunk, group->index, false);
+    diti_video part = {portion.frames, own, width};
+    diti_tensor sent;
+    for (i = 0; i < group->count && x && !diti_graph_failed(graph); i++) {
+        if (i == group->index) continue;
+        part.height = diti_group_size(group, i, clip->lines);
+        sent = diti_tensor_new(graph, DITI_F32, part.frames * part.height * width, columns, "lines of frames");
+        diti_video_move(graph, x, clip->lines, diti_group_first(group, i, clip->lines), sent, part.height, 0, &part);
+        diti_send(graph, sent, group->devices[i]);
+    }
+    part.height = own;
+    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+        diti_tensor to;
+        portion = diti_vae_clip_portion(clip, chunk, i, false);
+        if (!portion.frames) continue;
+        to = diti_tensor_view(graph, out, portion.first * own * width, portion.frames * own * width, 0, columns);
+        if (i == group->index)
+            diti_video_move(graph, x, clip->lines, diti_group_first(group, i, clip->lines), to, own, 0, &part);
+        else
+            diti_receive(graph, to, group->devices[i]);
+    }
+}
+
 DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
                                          uint32_t channels) {
     diti_graph *graph = clip->graph;

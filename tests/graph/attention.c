@@ -1,6 +1,7 @@
 /* Attention on cooperative matrices, in F16 and by integer dot products, against a reference in double precision: heads
    that do not fit the matrices, odd lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of
-   6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can.
+   6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can. By hand:
+   build/tests/attention PART... runs the parts of those names, which DIT_TEST_ALL=1 tells as they end.
    test-runs: lavapipe, in test-all swiftshader newest */
 #include "library.h"
 #include "model/pixart.c"
@@ -816,28 +817,26 @@ static void test_dot(void) {
     diti_device_close(device);
 }
 
-int main(void) {
-    dit_error err = {0};
-    diti_device *device;
-    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
-    test_vulkan_begin();
-    CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
-    device = open_rung("rung=base");
+/* --- all parts --- */
+
+static void test_base(void) {
+    diti_device *device = open_rung("rung=base");
     if (device) test_merge(device, 5, 1e-5, device->is_cpu ? "attention_cpu" : "attention_gpu");
     diti_device_close(device);
-    test_layouts();
-    test_half();
-    test_broadcast();
-    test_dot();
-    if (sweep) test_vector_descent();
-    device = open_rung("rung=coop");
+}
+
+static void test_coop(void) {
+    diti_device *device = open_rung("rung=coop");
     if (device) {
         test_shapes(device, "attention_coop");
         test_merge(device, 5, 5e-4, "attention_coop"); /* weights are halves: parts round them differently */
         test_slices(device, "attention_coop");
     }
     diti_device_close(device);
-    device = open_rung("rung=coop,layout=7"); /* Mesa's software driver */
+}
+
+static void test_mesa(void) { /* the layout of Mesa's software driver */
+    diti_device *device = open_rung("rung=coop,layout=7");
     if (device) {
         test_shapes(device, "attention_direct");
         test_merge(device, 5, 5e-4, "attention_direct");
@@ -845,17 +844,35 @@ int main(void) {
         test_direct();
     }
     diti_device_close(device);
-    device = open_rung("rung=coop2");
+}
+
+static void test_coop2(void) {
+    diti_device *device = open_rung("rung=coop2");
     if (device) {
         test_shapes(device, "attention_coop2");
         test_slices(device, "attention_coop2");
         if (sweep) test_merge(device, 2, 5e-4, "attention_coop2");
-        test_int8(device, "attention_coop");
-        if (sweep) test_real(device, "attention_coop");
-        if (sweep) test_descent(), test_faster(), test_doubted();
     }
     diti_device_close(device);
-    device = open_rung("rung=coop,cpu=0,portions=1"); /* subgroups that share queries */
+}
+
+static void test_coop_int8(void) {
+    diti_device *device = open_rung("rung=coop2");
+    if (device) {
+        test_int8(device, "attention_coop");
+        if (sweep) test_real(device, "attention_coop");
+    }
+    diti_device_close(device);
+}
+
+static void test_choice(void) {
+    diti_device *device = open_rung("rung=coop2");
+    if (device) test_descent(), test_faster(), test_doubted();
+    diti_device_close(device);
+}
+
+static void test_shared_queries(void) { /* by subgroups */
+    diti_device *device = open_rung("rung=coop,cpu=0,portions=1");
     if (device) {
         problem p = {.head_dim = 72, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1};
         check(device, p, "attention_coop");
@@ -869,7 +886,10 @@ int main(void) {
         if (sweep) check(device, p, "attention_coop");
     }
     diti_device_close(device);
-    device = open_rung("rung=coop,cpu=0,portions=3"); /* heads of autoencoders, and heads that two subgroups share */
+}
+
+static void test_shared_heads(void) { /* heads of autoencoders, and heads that two subgroups share */
+    diti_device *device = open_rung("rung=coop,cpu=0,portions=3");
     if (device) {
         problem p = {.head_dim = 512, .heads = 1, .batch = 1, .queries = 17, .keys = 45, .size = 1, .values = 1};
         check(device, p, "attention_coop");
@@ -880,16 +900,45 @@ int main(void) {
         check(device, p, "attention_coop");
     }
     diti_device_close(device);
-    if (sweep) { /* products of queries with a tile of keys as a loop */
-        device = open_rung("rung=coop,cpu=0,portions=2");
-        if (device) test_large(device, "attention_coop");
-        diti_device_close(device);
-    }
-    if (sweep) { /* the tiles of GPUs: more matrices, rows and subgroups. The tiles of attention_coop2 want matrices of
-                    more rows than one fragment has, which Mesa's driver gets wrong, as the self-test finds */
-        device = open_rung("rung=coop,cpu=0");
-        if (device) test_large(device, "attention_coop");
-        diti_device_close(device);
+}
+
+static void test_loop(void) { /* products of queries with a tile of keys as a loop */
+    diti_device *device = open_rung("rung=coop,cpu=0,portions=2");
+    if (device) test_large(device, "attention_coop");
+    diti_device_close(device);
+}
+
+/* The tiles of GPUs: more matrices, rows and subgroups. The tiles of attention_coop2 want matrices of more rows than
+   one fragment has, which Mesa's driver gets wrong, as the self-test finds. */
+static void test_gpu_tiles(void) {
+    diti_device *device = open_rung("rung=coop,cpu=0");
+    if (device) test_large(device, "attention_coop");
+    diti_device_close(device);
+}
+
+static const struct {
+    const char *name;
+    void (*test)(void);
+    bool sweep; /* only with DIT_TEST_ALL=1 */
+} parts[] = {
+    {"base", test_base, false},           {"layouts", test_layouts, false}, {"half", test_half, false},
+    {"broadcast", test_broadcast, false}, {"dot", test_dot, false},         {"descent", test_vector_descent, true},
+    {"coop", test_coop, false},           {"mesa", test_mesa, false},       {"coop2", test_coop2, false},
+    {"int8", test_coop_int8, false},      {"choice", test_choice, true},    {"queries", test_shared_queries, false},
+    {"heads", test_shared_heads, false},  {"loop", test_loop, true},        {"tiles", test_gpu_tiles, true}};
+
+int main(int argc, char **argv) {
+    dit_error err = {0};
+    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    test_vulkan_begin();
+    CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
+    for (size_t i = 0; i < DITI_COUNT(parts); i++) {
+        uint64_t began = diti_clock_us();
+        int n = 1;
+        while (n < argc && strcmp(argv[n], parts[i].name)) n++;
+        if ((argc > 1 && n == argc) || (parts[i].sweep && !sweep)) continue;
+        parts[i].test();
+        if (sweep) printf("%s: %.1f s\n", parts[i].name, (double)(diti_clock_us() - began) / 1e6), fflush(stdout);
     }
     test_vulkan_end();
     return TEST_END("attention");

@@ -1120,6 +1120,7 @@ static void check_conv(diti_device *device, const conv_case *c) {
            bias = matrix_random(1, c->out, 1, DITI_F32);
     matrix residual = matrix_random(rows, c->out, 1, c->residual_f32 ? DITI_F32 : act);
     weight_values w = weight_random(c->type, c->out, c->in * taps, c->kernel, 1), b = bias_weight(&bias);
+    uint32_t unit = device->rung >= DITI_RUNG_COOP && c->in % 8 == 0 ? 8 : 4; /* matrices want rows of 16 bytes */
     double *wanted = malloc((size_t)rows * c->out * sizeof(double));
     diti_conv_desc desc = {0};
     diti_tensor out;
@@ -1141,7 +1142,7 @@ static void check_conv(diti_device *device, const conv_case *c) {
     desc.below = c->below;
     if (c->bias) desc.bias = &b.weight;
     if (c->residual) desc.residual = input(&residual, c->residual_f32 ? DITI_F32 : act, 0, "residual");
-    out = diti_conv(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
+    out = diti_conv(graph, input(&x, act, c->in % 4 ? 0 : unit, "x"), &w.weight, &desc);
     if (conv_module)
         CHECK_MESSAGE(!strcmp(diti_kernel_name(graph->dispatches[graph->dispatch_count - 1].kernel), conv_module) &&
                           graph->dispatches[graph->dispatch_count - 1].constants[9],

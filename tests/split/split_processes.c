@@ -1,5 +1,6 @@
 /* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
-   others make the picture, and its latent has the bytes of one device. */
+   others make the picture, and its latent has the bytes of one device. Clips, their given frames and their decoders
+   over processes. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"
@@ -9,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { STEPS = 4, SIDE = 32, VALUES = 4096 };
+enum { STEPS = 4, SIDE = 32, VALUES = 4096, PIXELS = 3 * 9 * 64 * 64 };
 typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED } how;
 static const char *const how_names[] = {"goes on",  "is killed", "loses its device",
                                         "runs out", "hangs",     "is cancelled"};
@@ -19,8 +20,8 @@ typedef struct report { /* what a rank tells the parent, in memory of both */
     bool resumed, over;
     uint32_t begins_at, shares, failed;
     char message[512];
-    size_t count;
-    float latent[VALUES];
+    size_t count, pixels;
+    float latent[VALUES], picture[PIXELS];
 } report;
 static report *reports, alone;
 
@@ -30,6 +31,12 @@ typedef struct trial {
     how how;
     bool resumes;
 } trial;
+typedef struct clip_trial {
+    const char *path;
+    uint32_t frames, width;
+    bool given; /* it goes on from a picture */
+} clip_trial;
+static const clip_trial *clip_made; /* NULL: a picture is */
 
 static void happen(const trial *t, dit_job *job) {
     diti_device *device = job->shares[0]->device;
@@ -41,6 +48,27 @@ static void happen(const trial *t, dit_job *job) {
     case CANCELLED: dit_job_cancel(job); break;
     case NOTHING: break;
     }
+}
+
+static dit_job_desc request_clip(const maker *m, const trial *t) {
+    static uint8_t pixels[64 * 64 * 4];
+    static dit_image image;
+    static dit_reference first;
+    dit_job_desc desc = request(m, t->split, 64, 2);
+    size_t i;
+    for (i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7 + i / 128);
+    image.height = 64;
+    desc.width = image.width = clip_made->width;
+    image.rgba = pixels;
+    first.frames = &image;
+    desc.frame_count = clip_made->frames;
+    desc.float_frames = true;
+    if (clip_made->given) {
+        desc.references = &first;
+        desc.reference_count = 1;
+        desc.mask_strategy = "0,0,0,0,1,0.3";
+    }
+    return desc;
 }
 
 static void run_rank(const trial *t, uint32_t rank) {
@@ -58,9 +86,9 @@ static void run_rank(const trial *t, uint32_t rank) {
     desc.overrides = "rung=base";
     if (t->ranks > 1) desc.transport = socket_transport(rank, t->ranks);
     out->result = dit_context_create(&desc, &m.context, &err);
-    if (out->result == DIT_OK) out->result = load_pipeline(&m, tiny);
+    if (out->result == DIT_OK) out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
     if (out->result == DIT_OK) {
-        job = request(&m, t->split, SIDE, STEPS);
+        job = clip_made ? request_clip(&m, t) : request(&m, t->split, SIDE, STEPS);
         job.resume_on_loss = t->resumes;
         out->result = dit_job_create(m.context, &job, &m.job, &err);
     }
@@ -81,6 +109,11 @@ static void run_rank(const trial *t, uint32_t rank) {
         CHECK_MESSAGE(read_latent(m.job, 0, &made) == DIT_OK && made.count <= VALUES, "%s", err.message);
         out->count = made.count;
         memcpy(out->latent, made.latent, made.count * sizeof *made.latent);
+        if (clip_made &&
+            CHECK_MESSAGE(read_picture(m.job, &made) == DIT_OK && made.pixels <= PIXELS, "%s", err.message)) {
+            out->pixels = made.pixels;
+            memcpy(out->picture, made.picture, made.pixels * sizeof *made.picture);
+        }
     }
     memcpy(out->message, err.message, sizeof out->message);
     close_maker(&m);
@@ -184,6 +217,43 @@ static void test_ends(bool full) {
     for (i = 0; i < (full ? DITI_COUNT(ends) : 1); i++) check_end(&ends[i]);
 }
 
+/* exact: the split has the sums of one device. */
+static void check_clip(const clip_trial *c, const char *const *splits, const bool *exact) {
+    trial t = {NULL, 1, 1, 0, 0, NOTHING, false};
+    uint32_t i;
+    clip_made = c;
+    if (!run_trial(&t) || !CHECK_MESSAGE(reports[0].result == DIT_OK, "%s: %s", c->path, reports[0].message)) return;
+    alone = reports[0];
+    t.ranks = 2;
+    for (i = 0; splits[i]; i++) {
+        const report *one = &reports[0], *two = &reports[1];
+        double latent, frames;
+        t.split = splits[i];
+        if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "%s, %s: %s%s", c->path,
+                                             splits[i], one->message, two->message))
+            continue;
+        CHECK(one->shares == 2 && one->pixels == alone.pixels && one->count == alone.count);
+        latent = relative_l2(one->latent, alone.latent, NULL, alone.count);
+        frames = relative_l2(one->picture, alone.picture, NULL, alone.pixels);
+        printf("%s%s, %s over two processes: relative L2 %.2g, frames %.2g\n", c->path,
+               c->given ? " from a picture" : "", splits[i], latent, frames);
+        CHECK(exact[i] ? !(latent + frames > 0) : latent <= 1e-3 && frames <= 1e-3);
+    }
+}
+
+static void test_clips(void) {
+    static const char *const turns[] = {"ulysses2", "layers2", "cfg2", NULL},
+                             *const shallow[] = {"ulysses2", "cfg2", NULL},
+                             *const joint[] = {"ulysses2", "layers2", "ring2", NULL};
+    static const bool all[] = {true, true, true}, some[] = {false, true, false};
+    static const clip_trial clips[] = {{"tests/fixtures/pipe_opensora11", 5, 64, true},
+                                       {"tests/fixtures/pipe_opensora12", 17, 32, true},
+                                       {"tests/fixtures/pipe_cogvideox_2b", 9, 64, false}};
+    check_clip(&clips[0], turns, all);
+    check_clip(&clips[1], shallow, all);
+    check_clip(&clips[2], joint, some);
+}
+
 int main(void) {
     trial one = {NULL, 1, 1, 0, 0, NOTHING, false};
     bool full = whole_sweep();
@@ -195,5 +265,6 @@ int main(void) {
         test_resumes(full);
         test_ends(full);
     }
+    if (full) test_clips();
     return TEST_END("split_processes");
 }

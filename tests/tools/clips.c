@@ -472,7 +472,7 @@ static void test_ffmpeg(void) {
     char why[256];
     size_t i;
     if (!clip_has_program("ffmpeg")) {
-        printf("clips: ffmpeg is not here: its outputs were not checked\n");
+        printf("skipped: what ffmpeg reads and writes (it is not installed)\n");
         return;
     }
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -486,6 +486,34 @@ static void test_ffmpeg(void) {
             CHECK_MESSAGE(mean <= cases[i].most, "%s: frame %d is off by %g", cases[i].name, (int)k, mean);
         }
     }
+}
+
+/* Players are told the number and the rate of frames, whose chroma is shared, and whose colours these are; all of that
+   in front of the frames. */
+static void test_players(void) {
+    static const char wanted[] = "codec_name=h264\nwidth=64\nheight=48\npix_fmt=yuv420p\ncolor_range=tv\n"
+                                 "color_space=smpte170m\ncolor_transfer=iec61966-2-1\ncolor_primaries=bt709\n"
+                                 "avg_frame_rate=12/1\nnb_frames=5\n";
+    char command[400], told[400] = "", why[256], *bytes;
+    size_t size = 0, i, head = 0, frames = 0;
+    FILE *pipe;
+    if (!clip_has_program("ffmpeg") || !clip_has_program("ffprobe")) return; /* test_ffmpeg has told so */
+    CHECK_MESSAGE(write_clip(in_folder("b.mp4"), 64, 48, 5, 12, why), "%s", why);
+    snprintf(command, sizeof command,
+             "ffprobe -v error -of default=nw=1 -show_entries stream=codec_name,width,height,pix_fmt,color_range,"
+             "color_space,color_transfer,color_primaries,avg_frame_rate,nb_frames file:%s",
+             in_folder("b.mp4"));
+    pipe = popen(command, "r");
+    if (pipe) told[fread(told, 1, sizeof told - 1, pipe)] = 0;
+    if (pipe) pclose(pipe);
+    CHECK_MESSAGE(!strcmp(told, wanted), "ffprobe tells %s", told);
+    bytes = test_read_file(in_folder("b.mp4"), &size);
+    for (i = 0; bytes && i + 4 <= size; i++) {
+        if (!head && !memcmp(bytes + i, "moov", 4)) head = i;
+        if (!frames && !memcmp(bytes + i, "mdat", 4)) frames = i;
+    }
+    CHECK_MESSAGE(head && head < frames, "moov at %u, mdat at %u", (unsigned)head, (unsigned)frames);
+    free(bytes);
 }
 
 /* ---- Outputs that cannot be ---- */
@@ -588,6 +616,7 @@ int main(void) {
     test_reading();
     test_webp();
     test_ffmpeg();
+    test_players();
     test_bad_paths();
     test_unreadable();
     test_stdout();
