@@ -186,6 +186,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_ltx",
     "tests/fixtures/lora_pixart_sigma",
     "tests/fixtures/lora_zimage",
+    "tests/fixtures/lora_chroma",
+    "tests/fixtures/lora_flux3",
     "tests/fixtures/flux_fill",
     "tests/fixtures/flux_controlnet",
 };
