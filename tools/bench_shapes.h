@@ -104,8 +104,8 @@ static const shape shapes[] = {
     {"qwen-image", 3072, 24, 12288, 1, 4096, 128, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 60}}},
     {"qwen-image-21", 4096, 32, 12288, 1, 4096, 0, 64, 64, DITI_QKV_RMS, true, {{LAYER_GATED, 32}}},
     {"chroma", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 19}, {LAYER_SINGLE, 38}}},
-    /* The image's own blocks count as joint ones: the text, which has own blocks beside them, is 80 rows. */
-    {"flux3-klein", 3072, 24, 9216, 1, 4096, 80, 128, 128, DITI_QKV_RMS, true, {{LAYER_SINGLE_GATED, 33}}},
+    /* The blocks that image and text have of their own count as joint ones. */
+    {"flux3-klein", 3072, 24, 9216, 1, 4096, 512, 128, 128, DITI_QKV_RMS, true, {{LAYER_SINGLE_GATED, 33}}},
     {"hunyuandit",
      1408,
      16,

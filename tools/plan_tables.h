@@ -150,7 +150,7 @@ static const known_model known_models[] = {
      35,
      0},
     {"flux3-klein",
-     {33, 3072, 24, 9216, 4096, 128, 0, 128, 0, true, true, false, 11.1e9, 0, 0, 0},
+     {33, 3072, 24, 9216, 4096, 512, 0, 128, 0, true, true, false, 11.1e9, 0, 0, 0},
      1024,
      1024,
      1,
