@@ -22,15 +22,16 @@ typedef enum layer_kind {
     LAYER_JOINT_GATED,  /* FLUX.2's, whose feed-forwards are gated */
     LAYER_SINGLE_GATED,
     LAYER_SANDWICH, /* Z-Image: one set of weights and one modulation, gated, a norm before and behind each part */
-    LAYER_EXPERT,   /* CogVideoX: one set of weights, text and image with their own modulation */
-    LAYER_T5,       /* RMS norms, position bias, gated feed-forward */
-    LAYER_CLIP,     /* norms with affine, quick GELU; its causal mask is left out */
+    LAYER_GATED,  /* Qwen-Image-2.1: self attention, gated feed-forward; keys of the prompt, which are kept, left out */
+    LAYER_EXPERT, /* CogVideoX: one set of weights, text and image with their own modulation */
+    LAYER_T5,     /* RMS norms, position bias, gated feed-forward */
+    LAYER_CLIP,   /* norms with affine, quick GELU; its causal mask is left out */
     LAYER_KINDS
 } layer_kind;
 
 static const char *const layer_names[LAYER_KINDS] = {
-    "",           "plain",  "cross",       "temporal",     "both",     "hunyuan", "hunyuan-skip", "joint",
-    "joint-last", "single", "joint-gated", "single-gated", "sandwich", "expert",  "t5",           "clip"};
+    "",       "plain",       "cross",        "temporal", "both",  "hunyuan", "hunyuan-skip", "joint", "joint-last",
+    "single", "joint-gated", "single-gated", "sandwich", "gated", "expert",  "t5",           "clip"};
 
 enum { SHAPE_KINDS = 3 };
 typedef struct shape {
@@ -101,6 +102,10 @@ static const shape shapes[] = {
      {{LAYER_JOINT_GATED, 8}, {LAYER_SINGLE_GATED, 24}}},
     {"z-image", 3840, 30, 10240, 1, 4096, 64, 64, 64, DITI_QKV_RMS, true, {{LAYER_SANDWICH, 32}}},
     {"qwen-image", 3072, 24, 12288, 1, 4096, 128, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 60}}},
+    {"qwen-image-21", 4096, 32, 12288, 1, 4096, 0, 64, 64, DITI_QKV_RMS, true, {{LAYER_GATED, 32}}},
+    {"chroma", 3072, 24, 12288, 1, 4096, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_JOINT, 19}, {LAYER_SINGLE, 38}}},
+    /* The blocks that image and text have of their own count as joint ones. */
+    {"flux3-klein", 3072, 24, 9216, 1, 4096, 512, 128, 128, DITI_QKV_RMS, true, {{LAYER_SINGLE_GATED, 33}}},
     {"hunyuandit",
      1408,
      16,
@@ -454,6 +459,10 @@ static void net_layer(net *n, layer_kind kind) {
     case LAYER_SINGLE:
     case LAYER_SINGLE_GATED: layer_single(n, kind == LAYER_SINGLE_GATED); return;
     case LAYER_SANDWICH: layer_sandwich(n); return;
+    case LAYER_GATED:
+        net_self(n, n->x, false, 0, true);
+        net_add(n, n->x, net_gated(n, net_norm(n, n->x, 3), DITI_ACTIVATION_SILU), net_row(n, 5), "ff_out");
+        return;
     case LAYER_EXPERT: layer_expert(n); return;
     case LAYER_T5: layer_t5(n); return;
     case LAYER_CLIP:
@@ -481,7 +490,8 @@ static diti_tensor net_input(net *n, uint32_t rows, uint32_t columns, const char
 static void net_begin(net *n, bench *b, const shape *s) {
     uint32_t half = s->hidden / s->heads / 2;
     bool joint = s->layers[0].kind == LAYER_JOINT || s->layers[0].kind == LAYER_JOINT_GATED ||
-                 s->layers[0].kind == LAYER_SANDWICH || s->layers[0].kind == LAYER_EXPERT;
+                 s->layers[0].kind == LAYER_SINGLE_GATED || s->layers[0].kind == LAYER_SANDWICH ||
+                 s->layers[0].kind == LAYER_EXPERT;
     memset(n, 0, sizeof *n);
     n->b = b;
     n->s = s;

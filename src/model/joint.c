@@ -196,7 +196,7 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denois
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
             "split: a prompt has %u rows of text and another one %u; devices that divide rows need as many "
-            "of each: divide the branches of guidance first (cfg2), or make the prompts as long",
+            "of each: divide by cfg2, tensor or layers alone, or make the prompts as long",
             (unsigned)length, (unsigned)texts);
     }
     rows = (uint32_t *)diti_alloc_zero(env, (text_words + order_words + key_words) * sizeof *rows);

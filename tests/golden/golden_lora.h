@@ -91,6 +91,7 @@ static inline bool golden_lora_choose(golden_lora_run *r, const char *output) {
 
 /* --- loading --- */
 
+/* A file "stray" has one module more, the modulation of FLUX.1's blocks, which the model does not have. */
 static inline bool golden_lora_load(golden_lora_run *r, bool merged) {
     diti_load_options options = DITI_ZERO;
     diti_lora_merges merges = DITI_ZERO;
@@ -118,9 +119,14 @@ static inline bool golden_lora_load(golden_lora_run *r, bool merged) {
         diti_free(&r->g->env, matches[i].list);
     }
     for (i = 0; i < r->count && result == DIT_OK; i++) {
-        size_t k, missing = 0;
-        for (k = 0; k < r->files[i]->module_count; k++) missing += !r->files[i]->modules[k].fits;
-        golden_require(r->g, !missing && !r->files[i]->foreign, "%s: %u modules fit nothing", r->tag,
+        size_t k, missing = 0, strays = diti_starts_with(r->tag, "stray") ? 1 : 0;
+        for (k = 0; k < r->files[i]->module_count; k++) {
+            const diti_lora_module *module = &r->files[i]->modules[k];
+            missing += !module->fits;
+            golden_require(r->g, module->fits || strstr(module->name, "img_mod"), "%s: %s fits nothing", r->tag,
+                           module->name);
+        }
+        golden_require(r->g, missing == strays && !r->files[i]->foreign, "%s: %u modules fit nothing", r->tag,
                        (unsigned)missing);
     }
     diti_free(&r->g->env, merges.list);
@@ -296,7 +302,7 @@ static inline void golden_lora_tokens(golden_lora_run *r, const char *label) {
     } else {
         reference = golden_lora_expected(r, &c.base.m, 0, channels, d->height, d->width);
     }
-    golden_expect(&c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, d), reference, GOLDEN_MODEL);
+    golden_expect(&c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, d), reference, GOLDEN_BLOCK);
     golden_case_run(&c.base, r->model);
 }
 

@@ -18,9 +18,9 @@ static lora_file files[LORAS];
 static const float strengths[LORAS] = {0.8f, -0.5f};
 static char warnings[2000];
 
-/* --- files for a generated model: pairs for all its layers, by diffusers' names and, of FLUX, kohya's --- */
+/* --- files for a generated model: pairs for all its layers, by diffusers' names and, if `kohya`, those of FLUX --- */
 
-static void make_files(const generated_model *shape) {
+static void make_files(const generated_model *shape, bool kohya) {
     diti_env env = test_env(NULL);
     diti_checkpoint *checkpoint = NULL;
     generated_files made;
@@ -40,7 +40,7 @@ static void make_files(const generated_model *shape) {
         if (i % 3) lora_file_pair(&files[0], name, tensor->shape[0], columns, 4, 0.1, 1);
         if (i / 2 % 2) lora_file_pair(&files[1], name, tensor->shape[0], columns, 6, 0.1, 2);
     }
-    if (diti_equal(shape->family, "flux")) {
+    if (kohya && diti_equal(shape->family, "flux")) {
         uint64_t width = (uint64_t)shape->heads * shape->head_dim;
         lora_file_matrix(&files[0], "lora_unet_single_blocks_0_linear1.lora_down.weight", 5, width, 0.1, 3);
         lora_file_matrix(&files[0], "lora_unet_single_blocks_0_linear1.lora_up.weight", 7 * width, 5, 0.1, 3);
@@ -205,14 +205,14 @@ static void test_low_rank(const generated_model *shape, const char *overrides, d
     dit_model_info all;
     maker m = DITI_ZERO;
     if (!CHECK_RUN(open_devices(&m, 2, overrides, 0))) return;
-    make_files(shape);
+    make_files(shape, false);
     if (CHECK_RUN(load(&m, shape, &with)) && CHECK_RUN(run_with(&m, first, NULL, &wanted, NULL)) &&
         CHECK_RUN(load_combined(&m, shape, type, 0, 3)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL))) {
         CHECK(difference(&other, &wanted) == 0);
         dit_model_get_info(m.model, &all);
         CHECK(all.lora_count == 0);
         if (CHECK_RUN(run_with(&m, NULL, "tensor2", &other, NULL)))
-            near("low rank, tensor2", difference(&other, &wanted), 1e-4);
+            near("low rank, tensor2", difference(&other, &wanted), diti_equal(overrides, "rung=base") ? 1e-4 : 2e-2);
         if (CHECK_RUN(load_combined(&m, shape, type, all.weight_bytes / 2, 3)) &&
             CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
             CHECK(difference(&other, &wanted) == 0);
@@ -326,7 +326,7 @@ static void test_int8(maker *m, const generated_model *shape) {
 static bool references(maker *m, const generated_model *shape) {
     static const loading without = {false, false, DIT_TYPE_STORED, 0, false},
                          with = {true, false, DIT_TYPE_STORED, 0, false};
-    make_files(shape);
+    make_files(shape, true);
     if (!CHECK_RUN(load(m, shape, &without)) || !CHECK_RUN(run_with(m, NULL, NULL, &plain, NULL)) ||
         !CHECK_RUN(load(m, shape, &with)) || !CHECK_RUN(run_with(m, NULL, NULL, &beside, NULL)))
         return false;
@@ -366,7 +366,7 @@ static void test_divisions(const generated_model *shape, uint32_t devices, const
     bool ready;
     with.type = type;
     ready = CHECK_RUN(open_devices(&m, devices, rung, 0));
-    if (ready) make_files(shape);
+    if (ready) make_files(shape, true);
     ready = ready && CHECK_RUN(load(&m, shape, &with)) && CHECK_RUN(run_with(&m, NULL, NULL, &beside, NULL));
     for (i = 0; i < DITI_COUNT(divisions) && ready; i++) {
         const division *d = &divisions[i];

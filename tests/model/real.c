@@ -362,9 +362,9 @@ typedef struct input { /* an input of a job: unit normal numbers, or a mask */
 typedef struct run {
     const char *name;
     void (*make)(real_file *file);
-    bool always;   /* small enough for every run of the tests */
-    bool original; /* names */
-    uint32_t side;
+    bool always;       /* small enough for every run of the tests */
+    bool original;     /* names */
+    uint32_t side;     /* of the picture; of latents that stand for 16 pixels half, as the decoder's are 8 */
     uint32_t channels; /* of the latent */
     bool classes;      /* DiT's labels in place of inputs */
     input inputs[4];
@@ -421,8 +421,8 @@ static const run runs[] = {
      16,
      false,
      {{"prompt_embeds", 40, 2560, 0}, {"prompt_attention_mask", 40, 0, 40}}},
-    {"FLUX.2-klein-4B", published_klein_4b, false, true, SIDE, 128, false, {{"prompt_embeds", 512, 7680, 0}}},
-    {"FLUX.3-klein", published_flux3_klein, false, true, SIDE, 128, false, {{"prompt_embeds", 80, 20480, 0}}},
+    {"FLUX.2-klein-4B", published_klein_4b, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 512, 7680, 0}}},
+    {"FLUX.3-klein", published_flux3_klein, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 80, 20480, 0}}},
     {"Qwen-Image",
      published_qwenimage,
      false,
@@ -431,6 +431,14 @@ static const run runs[] = {
      16,
      false,
      {{"prompt_embeds", 40, 3584, 0}, {"prompt_attention_mask", 40, 0, 40}}},
+    {"Qwen-Image-2.1",
+     published_qwenimage21,
+     false,
+     true,
+     SIDE / 2,
+     64,
+     false,
+     {{"prompt_embeds", 40, 4096, 0}, {"prompt_attention_mask", 40, 0, 40}}},
     {"HunyuanDiT",
      published_hunyuandit_v12,
      false,

@@ -38,7 +38,7 @@ static const generated_model shapes[] = {
 
 typedef struct fixture { /* a file or folder, and what it lacks */
     const char *name, *path;
-    uint32_t channels; /* 4, 8, 16 or 64: the decoder that is added; 0: it has one */
+    uint32_t channels; /* 4, 8, 16, 64 or 128: the decoder that is added; 0: it has one */
     uint32_t frames;   /* of a clip; 0: pictures are made */
     bool begins;       /* with a picture, whose frame has a timestep of its own */
 } fixture;
@@ -57,6 +57,8 @@ static const fixture fixtures[] = {
     {"sana", "tests/fixtures/sana", 8, 0, false},
     {"lumina2", "tests/fixtures/lumina2", 16, 0, false},
     {"krea2", "tests/fixtures/pipe_krea2", 0, 0, false},
+    {"chroma", "tests/fixtures/pipe_chroma/transformer", 16, 0, false},
+    {"flux3", "tests/fixtures/pipe_flux3/transformer", 128, 0, false},
     {"wan clip", "tests/fixtures/wan", 16, 5, false},
     {"short clip", "tests/fixtures/pipe_latte/transformer", 4, 2, false},
     {"ltx from a picture", "tests/fixtures/pipe_ltx", 0, 9, true},
@@ -407,6 +409,25 @@ static const row table[] = {
     {"krea2", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
     {"krea2", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
     {"krea2", "pipefusion2", "2", 7, 5, 1, NULL, NULL, STALE},
+    {"chroma", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT}, /* its prompts have unequal lengths */
+    {"chroma", "tensor2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"chroma", "tensor3", "3", 7, 5, 2, NULL, NULL, EXACT},
+    {"chroma", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"chroma", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"chroma", "cfg2,tensor2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"chroma", "cfg2,ring2", "4", 7, 5, 1, "rows of text", NULL, EXACT},
+    {"chroma", "ulysses3", "3", 7, 5, 1, "rows of text", NULL, EXACT},
+    {"chroma", "pipefusion2", "2", 7, 5, 1, "rows of text", NULL, STALE},
+    {"flux3", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "tensor2", "2", 7, 5, 2, NULL, NULL, EXACT},
+    {"flux3", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "tensor2x2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "ulysses3,int8", "3", 7, 5, 1, NULL, NULL, LOSSY},
+    {"flux3", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux3", "pipefusion2", "2", 8, 4, 1, NULL, NULL, STALE},
     GUIDED("pixart-alpha", 8, 7),
     EVERY("pixart-alpha", 8, 7),
     GUIDED("sd35-medium", 6, 7),
@@ -785,7 +806,7 @@ static bool has_forms(void) {
     const char *family = at.model->transformer->traits.family;
     return !diti_equal(family, "zimage") && !diti_equal(family, "flux2") && !diti_equal(family, "qwenimage") &&
            !diti_equal(family, "qwenimage21") && !diti_equal(family, "sana") && !diti_equal(family, "lumina2") &&
-           !diti_equal(family, "krea2");
+           !diti_equal(family, "krea2") && !diti_equal(family, "chroma") && !diti_equal(family, "flux3");
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {

@@ -35,6 +35,7 @@ static inline void test_vulkan_begin(void) {}
 static inline void test_vulkan_end(void) {}
 #else
 #include <dlfcn.h>
+#include <glob.h>
 #include <pthread.h>
 #include <unistd.h>
 #include <vulkan/vulkan_core.h>
@@ -87,11 +88,17 @@ static inline void test_keep_driver(const char *manifest) {
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libVkLayer_khronos_validation"; }
 
+/* Keeps the drivers that the environment names or, where it names none, those that the loader finds. */
 static inline void test_keep_drivers(void) {
     const char *list = getenv("VK_ICD_FILENAMES");
     char names[4096], *name, *rest = names;
+    glob_t found = {0};
+    size_t i;
     snprintf(names, sizeof names, "%s", list ? list : "");
     while ((name = strsep(&rest, ":"))) test_keep_driver(name);
+    if (!list && glob("/usr/share/vulkan/icd.d/*.json", 0, NULL, &found) == 0)
+        for (i = 0; i < found.gl_pathc; i++) test_keep_driver(found.gl_pathv[i]);
+    globfree(&found);
     dlopen("libVkLayer_khronos_validation.so", RTLD_LAZY | RTLD_NODELETE);
 }
 

@@ -298,6 +298,9 @@ static void test_bytes_table(void) {
         {"sd3-medium", 8.91, {13.6, 10.2, 13.6, 20.4, 40.8, 12.6, 0.52}},
         {"flux", 74.36, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 0.52}},
         {"z-image", 53.07, {32.4, 24.3, 32.4, 48.7, 97.3, 31.5, 0.52}},
+        {"qwen-image-21", 68.32, {34.6, 26.0, 34.6, 51.9, 103.8, 33.6, 0.52}},
+        {"chroma", 74.36, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 0.52}},
+        {"flux3-klein", 45.92, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 1.05}},
         {"cogvideox-2b", 119.98, {68.3, 51.2, 68.3, 102.4, 204.8, 67.4, 2.25}},
         {"cogvideox-5b", 332.18, {109.2, 81.9, 109.2, 163.8, 327.6, 107.8, 2.25}},
     };
@@ -677,6 +680,7 @@ static void test_refusals(void) {
                  {"z-image", "ulysses31", "30"},
                  {"flux", "tensor5,ulysses5", "24"},
                  {"flux2-klein-4b", "pipefusion26", "25"},
+                 {"flux3-klein", "layers34", "33"},
                  {"dit-xl-2", "layers29", "28"},
                  {"hunyuandit", "layers2,pipefusion2", "exclude"}};
     diti_split_plan patched;
