@@ -24,7 +24,7 @@ static const clip_case clips[] = {{"tests/fixtures/vae_wan/model.safetensors", N
                                   {PIPE("ltx", DIFFUSERS), 9, 3, 2, 0, false, true},
                                   {"tests/fixtures/vae_hunyuanvideo/model.safetensors",
                                    "tests/fixtures/vae_hunyuanvideo/config.json", 5, 4, 3, 0, false, true},
-                                  {PIPE("cogvideox_2b", DIFFUSERS), 17, 4, 3, 2, false, false},
+                                  {PIPE("cogvideox_2b", DIFFUSERS), 17, 4, 3, 0, false, false},
                                   {PIPE("osp11", DIFFUSERS), 5, 6, 4, 4, false, true},
                                   {"tests/fixtures/vae_wan/model.safetensors", NULL, 5, 4, 3, 0, true, false},
                                   {PIPE("cogvideox_2b", DIFFUSERS), 17, 4, 3, 0, true, false},
@@ -38,7 +38,17 @@ static const clip_case clips[] = {{"tests/fixtures/vae_wan/model.safetensors", N
                                   {PIPE("latte", DIFFUSERS), 5, 4, 3, 2, false, false},
                                   {PIPE("latte", DIFFUSERS), 5, 4, 3, 0, true, false},
                                   {"tests/fixtures/vae_hunyuanvideo/model.safetensors",
-                                   "tests/fixtures/vae_hunyuanvideo/config.json", 5, 4, 3, 0, true, false}};
+                                   "tests/fixtures/vae_hunyuanvideo/config.json", 5, 4, 3, 0, true, false},
+                                  {"tests/fixtures/vae_hunyuanvideo/model.safetensors",
+                                   "tests/fixtures/vae_hunyuanvideo/config.json", 21, 4, 3, 0, false, true},
+                                  {"tests/fixtures/vae_hunyuanvideo/model.safetensors",
+                                   "tests/fixtures/vae_hunyuanvideo/config.json", 21, 4, 3, 0, true, true},
+                                  {"tests/fixtures/vae_hunyuanvideo/model.safetensors",
+                                   "tests/fixtures/vae_hunyuanvideo/config.json", 17, 6, 3, 4, false, true},
+                                  {"tests/fixtures/vae_wan/model.safetensors", NULL, 9, 6, 5, 4, false, true},
+                                  {"tests/fixtures/vae_wan/model.safetensors", NULL, 9, 6, 5, 4, true, true},
+                                  {PIPE("cogvideox_2b", DIFFUSERS), 9, 6, 5, 4, false, true},
+                                  {PIPE("cogvideox_2b", DIFFUSERS), 9, 6, 5, 4, true, true}};
 
 typedef struct clip_member {
     diti_plan *plan;
