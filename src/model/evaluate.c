@@ -643,7 +643,7 @@ static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_
                                       uint32_t first, uint32_t end, diti_tensor x) {
     diti_residual *r = denoise->residual;
     diti_tensor slots[DITI_REUSE_SLOTS], y;
-    diti_residual_room(graph, denoise, x, r->kept, r->slots, "residual of blocks", slots);
+    diti_residual_room(graph, denoise, x, r->kept[denoise->patch], r->slots, "residual of blocks", slots);
     diti_residual_do(graph, DITI_RESIDUAL_PUT, x, slots, r->slots, r->row);
     y = diti_evaluate_run(transformer, graph, denoise, first, end, x);
     diti_residual_do(graph, DITI_RESIDUAL_TAKE, y, slots, r->slots, r->row);
@@ -653,7 +653,7 @@ static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_
 static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
     diti_residual *r = denoise->residual;
     diti_tensor slots[DITI_REUSE_SLOTS];
-    diti_residual_room(graph, denoise, x, r->kept, r->slots, "residual of blocks", slots);
+    diti_residual_room(graph, denoise, x, r->kept[denoise->patch], r->slots, "residual of blocks", slots);
     diti_residual_do(graph, DITI_RESIDUAL_ADD, x, slots, r->slots, r->row);
     return x;
 }
