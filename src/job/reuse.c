@@ -165,8 +165,7 @@ static dit_result diti_reuse_range(const diti_model_traits *traits, const char *
     return DIT_OK;
 }
 
-static dit_result diti_reuse_check(const dit_model *model, const diti_job_request *request, const char *text,
-                                   dit_error *err) {
+static dit_result diti_reuse_check(const diti_job_request *request, const char *text, dit_error *err) {
     const diti_reuse *reuse = &request->shape.reuse;
     if (reuse->policy == DITI_REUSE_MAG && !(reuse->given >> DITI_REUSE_RATIOS & 1u))
         return diti_reuse_refuse(err, text, "needs the model's ratios: mag:ratios=1/1.02/0.99");
@@ -182,9 +181,6 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
     if (diti_reuse_decides(reuse) && request->shape.int8_feedback)
         return diti_reuse_refuse(
             err, text, "does not go with int8 payloads that carry their error on; leave feedback out of split");
-    if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.controls &&
-        reuse->end < model->transformer->traits.layers)
-        return diti_reuse_refuse(err, text, "has blocks behind the reused ones, to which control nets add; set back=0");
     return DIT_OK;
 }
 
@@ -353,7 +349,7 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
     diti_reuse_history h = DITI_ZERO;
     reuse->gate_step = diti_reuse_of((double)reuse->gate, steps);
     if (!reuse->policy) return DIT_OK;
-    DITI_TRY(diti_reuse_check(model, out, text, err));
+    DITI_TRY(diti_reuse_check(out, text, err));
     DITI_TRY(diti_reuse_range(&model->transformer->traits, text, reuse, err));
     reuse->slots = reuse->policy == DITI_REUSE_SPECTRUM ? DITI_REUSE_SLOTS
                    : reuse->policy == DITI_REUSE_TAYLOR ? 1 + (uint32_t)diti_reuse_get(reuse, DITI_REUSE_ORDER, 1)

@@ -395,7 +395,8 @@ static void test_splits(bool sweeps) {
     static const asked few = {2, 2, 1, 5, 0, 0, 0, NULL, false, 0, NULL},
                        gated = {2, 2, 1, 6, 0, 0, 0.5f, NULL, false, 0, NULL};
     static const asked guided = {2, 2, 1, 8, 0, 0, 0, NULL, false, 0, NULL};
-    static const char *const splits[] = {"layers2", "ulysses2", "cfg2", "ring2", "tensor2", "cfg2,layers2"};
+    static const char *const splits[] = {"layers2", "ulysses2", "cfg2", "ring2", "tensor2", "cfg2,layers2"},
+                             *const deeper[] = {"layers3", "layers4"};
     uint32_t count = sweeps ? DITI_COUNT(splits) : 1;
     if (!open_model(&small)) return;
     test_split(&few, splits, count, "fbcache:threshold=1.5");
@@ -406,7 +407,9 @@ static void test_splits(bool sweeps) {
     test_split(&gated, splits, count, "fbcache:threshold=1.5,front=1,back=1");
     if (!open_model(&hunyuan)) return;
     test_split(&few, splits, 5, "taylor:first=1,blocks=6,order=2,from=2");
-    test_split(&few, splits + 1, 4, "fbcache:threshold=1.5");
+    test_split(&few, splits, count, "fbcache:threshold=1.5");
+    test_split(&few, deeper, 2, "fbcache:threshold=1.5,front=2");
+    test_split(&guided, deeper, 2, EASY);
 }
 
 /* ---- patches of PipeFusion, each with residuals of its own ---- */
