@@ -2,7 +2,7 @@
    operations counted against their prediction; divided among devices; with streamed weights, in step mode, restarted;
    refusals. build/tests/golden compares diffusers' caches.
    make test runs some; DIT_TEST_ALL=1 all.
-   test-runs: lavapipe, in test-all sanitize */
+   test-runs: lavapipe, in test-all sanitize swiftshader */
 #include "library.h"
 #include "model/evaluate.c"
 #include "split/split_job.h"
