@@ -207,7 +207,7 @@ typedef enum diti_reuse_use {
     DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed; or, where
                           there are none, by how the range's input has (EasyCache) */
 } diti_reuse_use;
-#define DITI_MOST_PATCHES 64u /* of PipeFusion */
+#define DITI_MOST_PATCHES 64u /* patches of PipeFusion */
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
     uint32_t slots;
