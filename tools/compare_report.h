@@ -488,6 +488,8 @@ static void tell_comparison(const comparison *c, FILE *out) {
     if (unpaired(&c->sides[0]) || unpaired(&c->sides[1]))
         fprintf(out, "ops that only one has, or in another shape: %u and %u\n", unpaired(&c->sides[0]),
                 unpaired(&c->sides[1]));
+    fprintf(out, "device memory at most: %.1f MB and %.1f MB\n", (double)c->sides[0].memory.peak / 1e6,
+            (double)c->sides[1].memory.peak / 1e6);
 }
 
 /* ---- JSON ---- */

@@ -252,17 +252,37 @@ static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti
     share->program.is_low = false;
 }
 
+static void diti_emit_form(diti_share *share, diti_graph *graph, uint32_t variant, diti_step_form form, bool reuses,
+                           const diti_solver_desc *states) {
+    diti_step_kind kind = (diti_step_kind)(variant % DITI_STEP_KINDS);
+    if (diti_patches_emit(share, graph, kind, form, reuses, states))
+        diti_guard_judge(graph);
+    else
+        diti_emit_step(share, graph, kind, reuses, states);
+}
+
+/* Whether steps of that form may do without blocks: patches, where a job has them (see diti_reuse_step). */
+static bool diti_emit_reuses(const diti_share *share, uint32_t low, uint32_t variant, diti_step_form form) {
+    const diti_job_shape *shape = &share->job->request.shape;
+    bool patches = form == DITI_FORM_PATCHES || form == DITI_FORM_NEXT;
+    return (shape->reuse_variants[low] >> variant & 1u) && diti_patches_used(shape) == patches &&
+           form != DITI_FORM_REST && (!patches || diti_patches_has(share, variant, form));
+}
+
 /* Steps that do without some blocks. */
 static void diti_emit_reusing_steps(diti_share *share, diti_graph *graph, const diti_solver_desc *states) {
     uint32_t low, variant;
+    int form;
     for (low = 0; low < 2; low++) {
         share->program.is_low = low != 0;
-        for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
-            share->program.reuse_segments[low][variant] = UINT32_MAX;
-            if (!(share->job->request.shape.reuse_variants[low] >> variant & 1u)) continue;
-            share->program.reuse_segments[low][variant] =
-                diti_emit_variant(share, graph, variant, "step reusing blocks");
-            diti_emit_step(share, graph, (diti_step_kind)(variant % DITI_STEP_KINDS), true, states);
+        for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
+            for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
+                uint32_t *segment = &share->program.reuse_segments[low][form][variant];
+                *segment = UINT32_MAX;
+                if (!diti_emit_reuses(share, low, variant, (diti_step_form)form)) continue;
+                *segment = diti_emit_variant(share, graph, variant, "step reusing blocks");
+                diti_emit_form(share, graph, variant, (diti_step_form)form, true, states);
+            }
         }
     }
     share->program.is_low = false;
@@ -285,10 +305,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
             if (!diti_patches_has(share, variant, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
             share->program.step_segments[form][variant] = diti_emit_variant(share, graph, variant, name);
-            if (diti_patches_emit(share, graph, kind, (diti_step_form)form, states))
-                diti_guard_judge(graph);
-            else
-                diti_emit_step(share, graph, kind, false, states);
+            diti_emit_form(share, graph, variant, (diti_step_form)form, false, states);
         }
     }
     if (share->job->model->low) diti_emit_low_steps(share, graph, states);

@@ -291,7 +291,6 @@ typedef enum diti_step_form {
     DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
     DITI_STEP_FORMS
 } diti_step_form;
-#define DITI_JOB_MAX_PATCHES 64u
 enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* branches of guidance: one is the last */
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -447,12 +446,12 @@ typedef struct diti_program {
     diti_denoise low;                          /* evaluations by model->low */
     bool is_low;                               /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
-    uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_VARIANTS]; /* step_segment is the first; UINT32_MAX: none */
-    uint32_t reuse_segments[2][DITI_STEP_VARIANTS];              /* steps that reuse blocks, of either expert */
-    diti_residual residuals[2];                                  /* residuals that they reuse, of either */
-    diti_tensor reuse_table;                                     /* 0: nothing */
+    uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_VARIANTS];     /* step_segment is the first; UINT32_MAX: none */
+    uint32_t reuse_segments[2][DITI_STEP_FORMS][DITI_STEP_VARIANTS]; /* steps that reuse blocks, of either expert */
+    diti_residual residuals[2];                                      /* residuals that they reuse, of either */
+    diti_tensor reuse_table;                                         /* 0: nothing */
     diti_kept_kv kept_kv, net_kept_kv[DITI_MOST_CONTROLS];
-    diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor row_bands[DITI_MOST_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
     diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
@@ -764,7 +763,8 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
-DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* the step is evaluated all at once */
+/* The step is evaluated all at once, in a run that begins with step `begins`. */
+DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
 DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
@@ -772,7 +772,7 @@ DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, dit
 DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
 /* false: it is done as steps usually are. */
 DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    const diti_solver_desc *states);
+                                    bool reuses, const diti_solver_desc *states);
 DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* reuse.c: dit_job_desc.cache; then, when steps and split are known, the table of its steps */
 DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,

@@ -60,8 +60,8 @@ DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
     return false;
 }
 
-DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
-    (void)job, (void)step;
+DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
+    (void)request, (void)begins, (void)step;
     return true;
 }
 
@@ -82,8 +82,8 @@ DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, dit
 DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
 DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    const diti_solver_desc *states) {
-    (void)share, (void)graph, (void)kind, (void)form, (void)states;
+                                    bool reuses, const diti_solver_desc *states) {
+    (void)share, (void)graph, (void)kind, (void)form, (void)reuses, (void)states;
     return false;
 }
 

@@ -11,10 +11,12 @@ DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment) {
 }
 
 static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
-    diti_step_form form = diti_patches_whole(share->job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
-    uint32_t variant = diti_job_step_variant(&share->job->request, step);
+    const diti_job_request *request = &share->job->request;
+    diti_step_form form =
+        diti_patches_whole(request, share->job->begins_at, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
+    uint32_t variant = diti_job_step_variant(request, step);
     if (diti_job_reuses(share->job, step))
-        return share->program.reuse_segments[diti_job_is_low(share->job, step)][variant];
+        return share->program.reuse_segments[diti_job_is_low(share->job, step)][form][variant];
     return diti_job_is_low(share->job, step) ? share->program.low_segments[variant]
                                              : share->program.step_segments[form][variant];
 }

@@ -10,9 +10,8 @@ DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
 
 /* Steps that need keys and values which the step before has not kept: those of a branch or of a control net that it
    left out, or of a run that goes on here. */
-DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
-    const diti_job_request *request = &job->request;
-    if (!diti_patches_used(&request->shape) || step < job->begins_at + request->shape.warmup) return true;
+DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
+    if (!diti_patches_used(&request->shape) || step < begins + request->shape.warmup) return true;
     if (diti_control_working(request, step) & ~diti_control_working(request, step - 1)) return true;
     return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
            diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
@@ -25,15 +24,20 @@ static bool diti_patches_piped(const diti_share *share) {
 
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
     const dit_job *job = share->job;
+    const diti_program *program = &share->program;
     const diti_job_request *request = &job->request;
     uint32_t form, variant;
-    bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
+    bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) &&
+                !diti_patches_whole(request, job->begins_at, steps);
     if (!diti_patches_piped(share)) return UINT32_MAX;
     for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
         for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
-            if (share->program.step_segments[form][variant] != segment) continue;
+            if (program->step_segments[form][variant] != segment &&
+                program->reuse_segments[0][form][variant] != segment)
+                continue;
             more = more && diti_job_step_variant(request, steps) == variant;
-            return share->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][variant];
+            if (more && diti_job_reuses(job, steps)) return program->reuse_segments[0][DITI_FORM_NEXT][variant];
+            return program->step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][variant];
         }
     }
     return UINT32_MAX;
@@ -42,7 +46,9 @@ DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segme
 DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
     uint32_t variant;
     for (variant = 0; variant < DITI_STEP_VARIANTS && diti_patches_piped(share); variant++)
-        if (share->program.step_segments[form][variant] == segment) return true;
+        if (share->program.step_segments[form][variant] == segment ||
+            share->program.reuse_segments[0][form][variant] == segment)
+            return true;
     return false;
 }
 
@@ -52,6 +58,7 @@ DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, dit
    whole one, whose band is the last. */
 typedef struct diti_patching {
     diti_step_kind kind;
+    bool reuses; /* blocks */
     uint32_t first, count;
 } diti_patching;
 
@@ -164,6 +171,7 @@ static void diti_patches_evaluate(diti_share *share, diti_graph *graph, const di
          idle = alone && share->assignment.guidance.count > 1 && share->assignment.guidance.index == 0;
     denoise->patches = p->count;
     denoise->first_branch = alone ? denoise->branches - 1 : 0;
+    diti_reuse_select(share, graph, p->kind, p->reuses);
     if (share->program.input_scales && !share->assignment.axes.pipefusion.index)
         denoise->input_scale =
             diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
@@ -179,12 +187,13 @@ static void diti_patches_evaluate(diti_share *share, diti_graph *graph, const di
 
 /* Rows of the tables are those of the step before until share->program.step moves on. */
 static void diti_patches_step(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                              const diti_solver_desc *states) {
+                              bool reuses, const diti_solver_desc *states) {
     bool first = share->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
     diti_solver_desc solver = *states;
     diti_patching p;
     uint32_t patch;
     p.kind = kind;
+    p.reuses = reuses;
     p.first = form == DITI_FORM_WHOLE ? share->job->request.shape.patches : 0;
     p.count = form == DITI_FORM_WHOLE ? 1 : share->job->request.shape.patches;
     if (first && form != DITI_FORM_PATCHES) diti_patches_select(share, graph, kind, &solver);
@@ -196,9 +205,10 @@ static void diti_patches_step(diti_share *share, diti_graph *graph, diti_step_ki
 }
 
 DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    const diti_solver_desc *states) {
+                                    bool reuses, const diti_solver_desc *states) {
     share->program.denoise.patches = form == DITI_FORM_PATCHES ? share->job->request.shape.patches : 0;
-    if (diti_patches_piped(share) && !diti_graph_failed(graph)) diti_patches_step(share, graph, kind, form, states);
+    if (diti_patches_piped(share) && !diti_graph_failed(graph))
+        diti_patches_step(share, graph, kind, form, reuses, states);
     return diti_patches_piped(share);
 }
 

@@ -478,9 +478,6 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.keeps_references && diti_patches_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
-    if (request->shape.reuse.policy && diti_patches_used(&request->shape))
-        return "PipeFusion's stages are at different steps, and cache lets a step reuse blocks of the one before; "
-               "choose another split, or leave cache away";
     if (model->low && diti_patches_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
@@ -538,10 +535,10 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
               "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
-    if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
+    if (patches <= rows && patches <= DITI_MOST_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "split %s: %u patches of %u rows of %u tokens; at most %u, of a row or more, are possible", name,
-                     patches, rows, columns, DITI_JOB_MAX_PATCHES);
+                     patches, rows, columns, DITI_MOST_PATCHES);
 }
 
 static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

@@ -165,8 +165,7 @@ static dit_result diti_reuse_range(const diti_model_traits *traits, const char *
     return DIT_OK;
 }
 
-static dit_result diti_reuse_check(const dit_model *model, const diti_job_request *request, const char *text,
-                                   dit_error *err) {
+static dit_result diti_reuse_check(const diti_job_request *request, const char *text, dit_error *err) {
     const diti_reuse *reuse = &request->shape.reuse;
     if (reuse->policy == DITI_REUSE_MAG && !(reuse->given >> DITI_REUSE_RATIOS & 1u))
         return diti_reuse_refuse(err, text, "needs the model's ratios: mag:ratios=1/1.02/0.99");
@@ -175,14 +174,13 @@ static dit_result diti_reuse_check(const dit_model *model, const diti_job_reques
         return diti_reuse_refuse(err, text,
                                  "has an order above 2 (spectrum: 5), an interval below 1, or a ridge that is not "
                                  "above 0");
-    if (diti_patches_used(&request->shape))
-        return diti_reuse_refuse(err, text, "does not go with pipefusion, whose stages are at different steps");
+    if (diti_patches_used(&request->shape) && diti_reuse_decides(reuse))
+        return diti_reuse_refuse(err, text,
+                                 "does not go with pipefusion, whose stages see a patch at a time and nobody all rows "
+                                 "of a step before its blocks run; choose delta, taylor, spectrum or mag");
     if (diti_reuse_decides(reuse) && request->shape.int8_feedback)
         return diti_reuse_refuse(
             err, text, "does not go with int8 payloads that carry their error on; leave feedback out of split");
-    if (reuse->policy == DITI_REUSE_FIRST_BLOCK && request->shape.controls &&
-        reuse->end < model->transformer->traits.layers)
-        return diti_reuse_refuse(err, text, "has blocks behind the reused ones, to which control nets add; set back=0");
     return DIT_OK;
 }
 
@@ -313,7 +311,8 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
     uint32_t steps = out->shape.steps;
     bool low = model->low && out->schedule.steps[step].timestep < model->boundary,
          alone = diti_job_step_kind(out, step) == DITI_STEP_ALONE;
-    if (low != h->low || (h->alone && !alone)) h->count = 0;
+    bool whole = diti_patches_used(&out->shape) && diti_patches_whole(out, 0, step);
+    if (low != h->low || (h->alone && !alone) || whole) h->count = 0;
     h->low = low;
     row->step = (float)step;
     row->threshold = (float)diti_reuse_get(reuse, DITI_REUSE_THRESHOLD, reuse->policy == DITI_REUSE_EASY ? 0.2 : 0.08);
@@ -335,7 +334,7 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
         out->shape.reuse.kinds[low] |= 1u << diti_job_step_kind(out, step);
         out->shape.reuse_variants[low] |= 1u << diti_job_step_variant(out, step);
     } else {
-        diti_reuse_keep(reuse, h, step, row);
+        if (!whole) diti_reuse_keep(reuse, h, step, row);
         h->alone = alone;
         if (step >= diti_reuse_of(diti_reuse_get(reuse, DITI_REUSE_WARMUP, 4), steps))
             h->window += diti_reuse_get(reuse, DITI_REUSE_GROW, 0.5);
@@ -350,7 +349,7 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
     diti_reuse_history h = DITI_ZERO;
     reuse->gate_step = diti_reuse_of((double)reuse->gate, steps);
     if (!reuse->policy) return DIT_OK;
-    DITI_TRY(diti_reuse_check(model, out, text, err));
+    DITI_TRY(diti_reuse_check(out, text, err));
     DITI_TRY(diti_reuse_range(&model->transformer->traits, text, reuse, err));
     reuse->slots = reuse->policy == DITI_REUSE_SPECTRUM ? DITI_REUSE_SLOTS
                    : reuse->policy == DITI_REUSE_TAYLOR ? 1 + (uint32_t)diti_reuse_get(reuse, DITI_REUSE_ORDER, 1)
@@ -429,6 +428,9 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses) {
     diti_residual *r = &share->program.residuals[share->program.is_low];
     if (!share->program.reuse_table) return;
+    if (diti_patches_used(&share->job->request.shape))
+        share->program.denoise.residual =
+            share->program.denoise.patches == share->job->request.shape.patches ? r : NULL; /* wholes have other rows */
     r->use = diti_reuse_decides(&share->job->request.shape.reuse) ? DITI_REUSE_DECIDES
              : reuses                                             ? DITI_REUSE_ADDS
                                                                   : DITI_REUSE_KEEPS;

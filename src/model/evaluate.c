@@ -488,6 +488,67 @@ static void diti_control_add(const diti_transformer *transformer, diti_graph *gr
     }
 }
 
+/* ---- what blocks add, and whether it is used again ---- */
+
+/* States for the rows of all branches, made when they are first wanted; out: the part of each for the rows of x. */
+static void diti_residual_room(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor *states,
+                               uint32_t count, const char *name, diti_tensor *out) {
+    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), i,
+             all = rows / (denoise->branches - denoise->first_branch) * denoise->branches;
+    for (i = 0; i < count && !diti_graph_failed(graph); i++) {
+        if (!states[i]) states[i] = diti_tensor_state(graph, DITI_F32, all, columns, name);
+        out[i] = diti_tensor_view(graph, states[i], all - rows, rows, 0, columns);
+    }
+}
+
+static diti_decide_desc diti_decide_at(const diti_pass *p) {
+    const diti_residual *r = p->denoise->residual;
+    diti_decide_desc desc = DITI_ZERO;
+    memcpy(desc.sums, r->sums, sizeof desc.sums);
+    desc.state = r->state;
+    desc.row = r->row;
+    desc.gate = r->gate;
+    desc.items = p->items;
+    desc.text = p->text;
+    desc.image = p->image;
+    desc.first_branch = r->first_branch + p->denoise->first_branch;
+    desc.branches = p->denoise->branches - p->denoise->first_branch;
+    desc.group = &r->group;
+    return desc;
+}
+
+/* Measures how blocks [first, r->first) have changed before, or without such blocks how x has, and sets the gate of the
+   blocks behind them. Devices that have other blocks learn it from this one. */
+static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_tensor x, diti_tensor changes[2]) {
+    diti_residual *r = p->denoise->residual;
+    diti_decide_desc desc;
+    uint32_t i;
+    for (i = 0; i < 2 && !r->first; i++)
+        if (!r->sums[i]) r->sums[i] = diti_tensor_state(p->graph, DITI_F32, 1, 4, "change of outputs");
+    desc = diti_decide_at(p);
+    if (before) diti_residual_do(p->graph, DITI_RESIDUAL_TAKE, x, &before, 1, r->row);
+    if (x) diti_residual_room(p->graph, p->denoise, x, r->changes, 2, "change by first blocks", changes);
+    desc.change = before ? before : x;
+    memcpy(desc.changes, changes, sizeof desc.changes);
+    desc.next = r->next = diti_guard_late(p->graph, r->state, "steps reused");
+    if (!diti_graph_failed(p->graph)) diti_decide(p->graph, &desc);
+}
+
+/* What the first blocks of an earlier stage decide: it tells this behind their skips and before those of later blocks.
+ */
+static void diti_decide_learn(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    const diti_residual *r = denoise->residual;
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    diti_tensor changes[2] = {0, 0};
+    if (!r || r->use != DITI_REUSE_DECIDES) return;
+    if (r->first > diti_group_first(stages, 1, transformer->traits.layers))
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "cache: the first blocks, which decide, must be on the first device of split layers; choose "
+                        "another split, or delta or taylor");
+    diti_evaluate_decide(&p, 0, 0, changes);
+}
+
 /* ---- what a stage receives ---- */
 
 /* Receives, in the order in which the stages before send it: skips by block, streams of control nets, then the residual
@@ -500,12 +561,17 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
     diti_stage_inbox *inbox = &denoise->inboxes[patch % 2];
     uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, first, end, i, rows;
     diti_token_range token_range;
+    bool learned = false;
     memset(inbox, 0, sizeof *inbox);
     diti_token_range_begin(transformer, denoise, patch, &token_range);
     rows = items * (token_range.text + token_range.rows);
     diti_axes_blocks(denoise->axes, traits->layers, &first, &end);
     for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
         uint32_t taker = traits->layers - 1 - i;
+        if (denoise->residual && i == denoise->residual->first) {
+            diti_decide_learn(transformer, graph, denoise);
+            learned = true;
+        }
         if (taker < first || taker >= end || diti_residual_skips(denoise, i)) continue;
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
@@ -515,6 +581,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
             1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
     diti_graph_scope(graph, NULL, 0);
+    if (!learned) diti_decide_learn(transformer, graph, denoise);
     diti_control_await(transformer, graph, denoise, patch);
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
     inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
@@ -628,22 +695,11 @@ static diti_tensor diti_evaluate_run(const diti_transformer *transformer, diti_g
     return x;
 }
 
-/* States for the rows of all branches, made when they are first wanted; out: the part of each for the rows of x. */
-static void diti_residual_room(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor *states,
-                               uint32_t count, const char *name, diti_tensor *out) {
-    uint32_t rows = diti_tensor_rows(graph, x), columns = diti_tensor_columns(graph, x), i,
-             all = rows / (denoise->branches - denoise->first_branch) * denoise->branches;
-    for (i = 0; i < count && !diti_graph_failed(graph); i++) {
-        if (!states[i]) states[i] = diti_tensor_state(graph, DITI_F32, all, columns, name);
-        out[i] = diti_tensor_view(graph, states[i], all - rows, rows, 0, columns);
-    }
-}
-
 static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
                                       uint32_t first, uint32_t end, diti_tensor x) {
     diti_residual *r = denoise->residual;
     diti_tensor slots[DITI_REUSE_SLOTS], y;
-    diti_residual_room(graph, denoise, x, r->kept, r->slots, "residual of blocks", slots);
+    diti_residual_room(graph, denoise, x, r->kept[denoise->patch], r->slots, "residual of blocks", slots);
     diti_residual_do(graph, DITI_RESIDUAL_PUT, x, slots, r->slots, r->row);
     y = diti_evaluate_run(transformer, graph, denoise, first, end, x);
     diti_residual_do(graph, DITI_RESIDUAL_TAKE, y, slots, r->slots, r->row);
@@ -653,42 +709,9 @@ static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_
 static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
     diti_residual *r = denoise->residual;
     diti_tensor slots[DITI_REUSE_SLOTS];
-    diti_residual_room(graph, denoise, x, r->kept, r->slots, "residual of blocks", slots);
+    diti_residual_room(graph, denoise, x, r->kept[denoise->patch], r->slots, "residual of blocks", slots);
     diti_residual_do(graph, DITI_RESIDUAL_ADD, x, slots, r->slots, r->row);
     return x;
-}
-
-static diti_decide_desc diti_decide_at(const diti_pass *p) {
-    const diti_residual *r = p->denoise->residual;
-    diti_decide_desc desc = DITI_ZERO;
-    memcpy(desc.sums, r->sums, sizeof desc.sums);
-    desc.state = r->state;
-    desc.row = r->row;
-    desc.gate = r->gate;
-    desc.items = p->items;
-    desc.text = p->text;
-    desc.image = p->image;
-    desc.first_branch = r->first_branch + p->denoise->first_branch;
-    desc.branches = p->denoise->branches - p->denoise->first_branch;
-    desc.group = &r->group;
-    return desc;
-}
-
-/* Measures how blocks [first, r->first) have changed before, or without such blocks how x has, and sets the gate of the
-   blocks behind them. Devices that have other blocks learn it from this one. */
-static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_tensor x, diti_tensor changes[2]) {
-    diti_residual *r = p->denoise->residual;
-    diti_decide_desc desc;
-    uint32_t i;
-    for (i = 0; i < 2 && !r->first; i++)
-        if (!r->sums[i]) r->sums[i] = diti_tensor_state(p->graph, DITI_F32, 1, 4, "change of outputs");
-    desc = diti_decide_at(p);
-    if (before) diti_residual_do(p->graph, DITI_RESIDUAL_TAKE, x, &before, 1, r->row);
-    if (x) diti_residual_room(p->graph, p->denoise, x, r->changes, 2, "change by first blocks", changes);
-    desc.change = before ? before : x;
-    memcpy(desc.changes, changes, sizeof desc.changes);
-    desc.next = r->next = diti_guard_late(p->graph, r->state, "steps reused");
-    if (!diti_graph_failed(p->graph)) diti_decide(p->graph, &desc);
 }
 
 /* Tells the next step how the last block's rows y differ from those that were computed before, and keeps them. The
@@ -709,18 +732,28 @@ static void diti_evaluate_measure(const diti_pass *p, diti_tensor y) {
     diti_residual_do(p->graph, DITI_RESIDUAL_PUT, y, places, 2, r->next);
 }
 
-/* Before rows come from an earlier stage: its first blocks decide, and tell this before. */
-static void diti_evaluate_learn(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_group *stages = diti_axes_stages(denoise->axes);
-    const diti_residual *r = denoise->residual;
-    diti_pass p = diti_pass_at(transformer, graph, denoise);
-    diti_tensor changes[2] = {0, 0};
-    if (!r || r->use != DITI_REUSE_DECIDES || !stages || !stages->index) return;
-    if (r->first > diti_group_first(stages, 1, transformer->traits.layers) || transformer->traits.skips)
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "cache: the first blocks, which decide, must be on the first device of split layers, and of no "
-                        "model whose blocks hand results to mirrored ones; choose another split, or delta or taylor");
-    diti_evaluate_decide(&p, 0, 0, changes);
+/* Nets in front of a range that is reused, whose blocks run with those of the range. */
+typedef struct diti_control_place {
+    diti_tensor x;
+    uint32_t done;
+} diti_control_place;
+
+/* Where blocks behind the range need a net, its blocks run without those of the range, too. */
+static void diti_evaluate_nets(const diti_transformer *transformer, diti_graph *graph, const diti_denoise *denoise,
+                               const diti_control_place *places) {
+    uint32_t i;
+    for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++) {
+        diti_control_use *use = &denoise->controls[i];
+        uint32_t wanted = use->done;
+        diti_tensor x = use->x;
+        if (!diti_control_goes_on(transformer, denoise, use, denoise->residual->end)) continue;
+        use->done = places[i].done;
+        use->x = places[i].x;
+        diti_control_run(graph, use, wanted);
+        if (use->x != x) diti_copy(graph, use->x, x, "control stream");
+        use->x = x;
+        use->made = 0; /* only one of both ways made what it adds */
+    }
 }
 
 /* Both ways are emitted; the gate lets one of them run. */
@@ -729,12 +762,18 @@ static diti_tensor diti_evaluate_either(const diti_transformer *transformer, dit
     diti_residual *r = denoise->residual;
     diti_pass p = diti_pass_at(transformer, graph, denoise);
     diti_tensor before = 0, changes[2] = {0, 0}, y;
+    diti_control_place places[DITI_MOST_CONTROLS];
+    uint32_t i;
     if (first < from) {
         before = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), "before");
         diti_copy(graph, x, before, "before");
         x = diti_evaluate_run(transformer, graph, denoise, first, from, x);
     }
     if (!first) diti_evaluate_decide(&p, before, x, changes);
+    for (i = 0; i < denoise->control_count; i++) {
+        places[i].x = denoise->controls[i].x;
+        places[i].done = denoise->controls[i].done;
+    }
     graph->gate = r->gate;
     if (!first) diti_residual_do(graph, DITI_RESIDUAL_PUT, before ? before : x, changes, 2, r->next);
     y = from < to ? diti_evaluate_keep(transformer, graph, denoise, from, to, x) : x;
@@ -742,6 +781,8 @@ static diti_tensor diti_evaluate_either(const diti_transformer *transformer, dit
     if (y != x) diti_copy(graph, y, x, "after blocks");
     graph->gate_else = true;
     if (from < to) diti_evaluate_add(graph, denoise, x);
+    diti_evaluate_nets(transformer, graph, denoise, places);
+    diti_graph_scope(graph, NULL, 0);
     graph->gate_else = false;
     graph->gate = 0;
     return x;
@@ -777,7 +818,6 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     diti_transformer_begin(transformer, graph, denoise);
     for (i = 0; i < denoise->control_count && !diti_graph_failed(graph); i++)
         diti_control_begin(graph, denoise, &denoise->controls[i]);
-    diti_evaluate_learn(transformer, graph, denoise);
     x = diti_stage_begin(transformer, graph, denoise);
     diti_control_embed(transformer, graph, denoise);
     diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end);

@@ -207,12 +207,14 @@ typedef enum diti_reuse_use {
     DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed; or, where
                           there are none, by how the range's input has (EasyCache) */
 } diti_reuse_use;
+#define DITI_MOST_PATCHES 64u /* patches of PipeFusion */
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
     uint32_t slots;
     diti_reuse_use use;
-    diti_tensor row;                     /* the step's diti_reuse_row */
-    diti_tensor kept[DITI_REUSE_SLOTS];  /* states F32 [branches * batch * rows at hand, D] */
+    diti_tensor row;                                       /* the step's diti_reuse_row */
+    diti_tensor kept[DITI_MOST_PATCHES][DITI_REUSE_SLOTS]; /* by patch, states F32 [branches * batch * rows at hand, D];
+                                                              of the picture as a whole, the first */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
     diti_tensor next;                    /* state behind the step */
     diti_tensor outputs[2], sums[2];     /* EasyCache: outputs of the range where the device has the last blocks */

@@ -417,6 +417,26 @@ static void test_net_strength(dit_model *model) {
     dit_job_destroy(job);
 }
 
+/* Blocks behind those that are reused need blocks of the net, which run whatever the device decides: in the third step,
+   where it must reuse, what a fixed schedule gives that reuses there; with a threshold of 0 nothing is lost. */
+static void test_net_cached(dit_context *on, const dit_model *model, const char *split) {
+    float fixed[LATENTS], bare[LATENTS];
+    asked a;
+    ask_net(&a, model);
+    a.desc.steps = 3;
+    a.desc.split = split;
+    run(on, &a.desc, bare);
+    a.desc.cache = "delta:first=1,blocks=1,from=2";
+    run(on, &a.desc, fixed);
+    a.desc.cache = "fbcache:threshold=1000,front=1,back=1,warmup=2";
+    run(on, &a.desc, other);
+    CHECK_MESSAGE(off(other, fixed) <= 1e-6 && off(fixed, bare) > 1e-3, "reused blocks beside a net: %.3g away, %.3g",
+                  off(other, fixed), off(fixed, bare));
+    a.desc.cache = "fbcache:threshold=0,front=1,back=1";
+    run(on, &a.desc, other);
+    CHECK_MESSAGE(off(other, bare) <= 1e-6, "nothing reused beside a net: %.3g away", off(other, bare));
+}
+
 /* Two nets add up. */
 static void test_two_nets(void) {
     dit_component parts[2] = DITI_ZERO;
@@ -539,6 +559,7 @@ static void test_net(void) {
     run(context, &a.desc, one);
     test_net_strength(model);
     test_net_steps(model);
+    test_net_cached(context, model, NULL);
     dit_model_destroy(model);
     test_two_nets();
     if (sweeps) test_union();
@@ -555,6 +576,10 @@ static void test_net(void) {
     a.adapter.last = 0.8f;
     run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
     if (sweeps) run_exact(&a.desc, "layers2", NULL);
+    a.desc.cache = "delta:first=1,blocks=1,from=2";
+    if (sweeps) run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
+    if (sweeps) test_net_cached(pair, model, "layers2");
+    if (sweeps) test_net_cached(pair, model, "ulysses2");
     dit_model_destroy(model);
 }
 

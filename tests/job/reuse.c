@@ -2,10 +2,11 @@
    operations counted against their prediction; divided among devices; with streamed weights, in step mode, restarted;
    refusals. build/tests/golden compares diffusers' caches.
    make test runs some; DIT_TEST_ALL=1 all.
-   test-runs: lavapipe, in test-all sanitize */
+   test-runs: lavapipe, in test-all sanitize swiftshader */
 #include "library.h"
 #include "model/evaluate.c"
 #include "split/split_job.h"
+#include "split/stale_model.h"
 #include "vulkan_test.h"
 
 static const generated_model flux = {"flux5", "flux", 2, 32, 5, 2, 0, true};
@@ -394,7 +395,8 @@ static void test_splits(bool sweeps) {
     static const asked few = {2, 2, 1, 5, 0, 0, 0, NULL, false, 0, NULL},
                        gated = {2, 2, 1, 6, 0, 0, 0.5f, NULL, false, 0, NULL};
     static const asked guided = {2, 2, 1, 8, 0, 0, 0, NULL, false, 0, NULL};
-    static const char *const splits[] = {"layers2", "ulysses2", "cfg2", "ring2", "tensor2", "cfg2,layers2"};
+    static const char *const splits[] = {"layers2", "ulysses2", "cfg2", "ring2", "tensor2", "cfg2,layers2"},
+                             *const deeper[] = {"layers3", "layers4"};
     uint32_t count = sweeps ? DITI_COUNT(splits) : 1;
     if (!open_model(&small)) return;
     test_split(&few, splits, count, "fbcache:threshold=1.5");
@@ -405,7 +407,77 @@ static void test_splits(bool sweeps) {
     test_split(&gated, splits, count, "fbcache:threshold=1.5,front=1,back=1");
     if (!open_model(&hunyuan)) return;
     test_split(&few, splits, 5, "taylor:first=1,blocks=6,order=2,from=2");
-    test_split(&few, splits + 1, 4, "fbcache:threshold=1.5");
+    test_split(&few, splits, count, "fbcache:threshold=1.5");
+    test_split(&few, deeper, 2, "fbcache:threshold=1.5,front=2");
+    test_split(&guided, deeper, 2, EASY);
+}
+
+/* ---- patches of PipeFusion, each with residuals of its own ---- */
+
+/* The latent in doubles of steps that reuse blocks [1, 3) of the small model. */
+static void check_emulated(const asked *a, const bool *reuses, const outcome *got) {
+    static float start[MOST_LATENTS];
+    stale_model model;
+    stale_request r = DITI_ZERO;
+    generated_inputs inputs;
+    dit_job *job = NULL;
+    double *latent, error = 0, norm = 0;
+    size_t i;
+    generated_texts(&inputs, at.model, GENERATED_TOKENS2, true);
+    stale_load(&model, &small);
+    if (CHECK_MESSAGE(make_cached(a, "pipefusion1:m2w1", &job) == DIT_OK, "%s", err.message)) {
+        r.columns = a->columns;
+        r.rows = a->rows;
+        r.steps = a->steps;
+        r.patches = 2;
+        r.warmup = r.range = 1;
+        r.range_end = 3;
+        r.reuses = reuses;
+        r.scale = 3;
+        r.schedule = job->request.schedule.steps;
+        r.inputs = &inputs;
+        for (i = 0; i < got->count; i++) start[i] = job->request.noise[i];
+        r.start = start;
+        latent = stale_picture(&model, &r);
+        for (i = 0; i < got->count; i++) {
+            error += (got->latent[i] - latent[i]) * (got->latent[i] - latent[i]);
+            norm += latent[i] * latent[i];
+        }
+        CHECK_MESSAGE(sqrt(error / norm) <= 1e-5, "%s: off by %.3g from doubles", cache, sqrt(error / norm));
+        free(latent);
+    }
+    dit_job_destroy(job);
+    stale_free(&model);
+    generated_free_inputs(&inputs);
+}
+
+/* The first step is evaluated whole, the second one computes the patches' first residuals. */
+static void test_patches(bool sweeps) {
+    static const asked few = {4, 4, 1, 7, 0, 0, 0, "euler", false, 0, NULL},
+                       apart = {4, 5, 2, 8, 3, 0.2f, 0.8f, "dpm++2m", false, 0, NULL};
+    static const bool reuses[] = {false, false, true, false, true, false, false};
+    static const char *const named[] = {"delta:first=1,blocks=2,from=2,to=5", "taylor:first=1,blocks=2,order=2,from=2",
+                                        "spectrum:first=1,blocks=2,warmup=3", "delta:first=1,blocks=2,from=2+gate:4",
+                                        "mag:ratios=1/1.01/0.99"};
+    static const char *const splits[] = {"pipefusion2:m2w1", "cfg2,pipefusion2:m2w1", "pipefusion2,ulysses2:m2w1"};
+    outcome *one = (outcome *)calloc(3, sizeof *one), *other = one + 1, *all = one + 2;
+    size_t i, k;
+    cache = NULL;
+    run_cached(&few, "pipefusion1:m2w1", all);
+    for (i = 0; i < (sweeps ? DITI_COUNT(named) : 1); i++) {
+        cache = named[i];
+        if (!run_cached(&few, "pipefusion1:m2w1", one)) continue;
+        CHECK_MESSAGE(reused > 1 && reused < 6 && difference(one, all) > 1e-4,
+                      "%s: %u steps reused, %.3g from no cache", cache, reused, difference(one, all));
+        if (!i) check_emulated(&few, reuses, one);
+        for (k = 0; k < (sweeps ? 2 : 1); k++)
+            if (run_cached(&few, splits[k], other))
+                CHECK_MESSAGE(difference(other, one) <= 1e-5, "%s, %s: off by %.3g", cache, splits[k],
+                              difference(other, one));
+        if (sweeps && run_cached(&apart, "pipefusion1:m5w2", one) && run_cached(&apart, "pipefusion2:m5w2", other))
+            CHECK_MESSAGE(difference(other, one) <= 1e-4, "%s, m5w2: off by %.3g", cache, difference(other, one));
+    }
+    free(one);
 }
 
 /* Step by step with a small budget, and once more, gives the same bytes; how many steps reused blocks is told. */
@@ -515,7 +587,7 @@ static void test_refusals(void) {
     refused(NULL, NULL, "delta:first=1,blocks=4", "mirrored");
     refused(NULL, NULL, "fbcache:front=1,back=2", "mirrored");
     refused(NULL, NULL, "fbcache:front=0", "none before");
-    refused(NULL, "pipefusion2", "delta", "PipeFusion");
+    refused(NULL, "pipefusion2", "fbcache", "stages see a patch at a time");
     refused(NULL, NULL, "references", "references");
 }
 
@@ -528,7 +600,8 @@ int main(void) {
         test_easy();
         test_operations();
         test_splits(sweeps);
-        if (open_model(&small)) test_steps("fbcache:threshold=1.5");
+        if (open_model(&small)) test_patches(sweeps);
+        test_steps("fbcache:threshold=1.5");
         if (sweeps) test_steps("taylor:order=1,from=2");
         if (sweeps) test_steps("easycache:threshold=1.25,from=2,to=5");
         if (sweeps) test_streamed();

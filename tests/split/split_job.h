@@ -27,14 +27,21 @@ typedef struct maker {
 
 /* limit: of each device's memory; 0: none. */
 static inline dit_result open_devices(maker *m, uint32_t count, const char *overrides, VkDeviceSize limit) {
-    char list[DITI_MAX_DEVICES * sizeof ",llvmpipe"] = "";
+    static const char *const names[] = {"llvmpipe", "0"}; /* lavapipe, or where it is not there the first device */
+    char list[DITI_MAX_DEVICES * sizeof ",llvmpipe"];
     dit_context_desc desc = DITI_ZERO;
-    uint32_t i;
-    for (i = 0; i < count; i++) strcat(list, i ? ",llvmpipe" : "llvmpipe");
-    desc.devices = list;
-    desc.overrides = overrides;
-    desc.device_memory_limit = limit;
-    return dit_context_create(&desc, &m->context, &err);
+    dit_result result = DIT_OK;
+    uint32_t i, name;
+    for (name = 0; name < 2 && !m->context; name++) {
+        list[0] = 0;
+        for (i = 0; i < count; i++) strcat(strcat(list, i ? "," : ""), names[name]);
+        desc.devices = list;
+        desc.overrides = overrides;
+        desc.device_memory_limit = limit;
+        result = dit_context_create(&desc, &m->context, &err);
+        if (result < 0 && !strstr(err.message, "llvmpipe")) break;
+    }
+    return result;
 }
 
 /* All of a pipeline. */

@@ -5,6 +5,8 @@
    step before. The text's rows of SD3 are computed once per step, with the first patch. (docs/models.md 3.2, 3.3;
    docs/parallel.md 1.1)
 
+   Steps may reuse what a range of blocks added to the same patch when it was computed last (docs/models.md 7.16).
+
    With one patch, or where all steps are warm-up, this is the exact result.
 
    Include it after generated_model.h. */
@@ -44,6 +46,8 @@ typedef struct stale_request {
     const diti_step *schedule;
     const generated_inputs *inputs;
     const float *start; /* planar [C, h, w], as the first step sees it */
+    uint32_t range, range_end;
+    const bool *reuses; /* [steps]: blocks [range, range_end) are reused; NULL: in none */
 } stale_request;
 
 /* ---- weights ---- */
@@ -229,6 +233,7 @@ typedef struct stale_branch {
     stale_keys keys[STALE_BLOCKS][STALE_STREAMS]; /* the image's are kept from step to step */
     double *pooled;                               /* SD3: what is added to the time */
     double *text, *x;                             /* rows of the text before the blocks; of both streams */
+    double *added;                                /* by a range of blocks, like x */
     uint64_t text_rows;
 } stale_branch;
 
@@ -279,6 +284,7 @@ static inline void stale_begin_text(const stale_model *m, const stale_request *r
         }
     }
     branch->x = stale_new(((uint64_t)r->columns * r->rows + branch->text_rows) * m->width);
+    branch->added = stale_new(((uint64_t)r->columns * r->rows + branch->text_rows) * m->width);
     free(h);
 }
 
@@ -289,6 +295,7 @@ static inline void stale_free_branch(stale_branch *branch) {
     free(branch->pooled);
     free(branch->text);
     free(branch->x);
+    free(branch->added);
 }
 
 /* Shifts, scales, gates of a block, by stream [6, D]: shift, scale, gate of the attention, then of the feed-forward. */
@@ -447,12 +454,37 @@ static inline void stale_solve(const diti_step *step, const double *prediction, 
     }
 }
 
+/* added += sign * x in rows [first, end) of the image and in those of the text; into x where `back` says so. */
+static inline void stale_add(const stale_model *m, const stale_request *r, stale_branch *branch, uint64_t first,
+                             uint64_t end, bool text, double sign, bool back) {
+    uint64_t all = (uint64_t)r->columns * r->rows, i;
+    for (i = first * m->width; i < end * m->width; i++)
+        if (back)
+            branch->x[i] += branch->added[i];
+        else
+            branch->added[i] = (sign > 0 ? branch->added[i] : 0) + sign * branch->x[i];
+    if (text && first < all) stale_add(m, r, branch, all, all + branch->text_rows, false, sign, back);
+}
+
+static inline void stale_run_blocks(const stale_model *m, const stale_request *r, uint32_t step, stale_branch *branch,
+                                    const double *time, uint64_t first, uint64_t end, bool text) {
+    bool reuses = r->reuses && r->reuses[step];
+    uint32_t k;
+    for (k = 0; k < m->shape->layers; k++) {
+        if (r->reuses && k == r->range) stale_add(m, r, branch, first, end, text && m->joint, -1, reuses);
+        if (!reuses || k < r->range || k >= r->range_end)
+            stale_run_block(m, branch, time, k, first, end, text && m->joint);
+        if (r->reuses && k + 1 == r->range_end && !reuses)
+            stale_add(m, r, branch, first, end, text && m->joint, 1, false);
+    }
+}
+
 /* The latent behind all steps; freed with free. */
 static inline double *stale_picture(const stale_model *m, const stale_request *r) {
     const uint64_t rows = (uint64_t)r->columns * r->rows, values = m->channels * 4 * rows;
     double *latent = stale_new(values), *predictions[2], *time;
     stale_branch *branches = (stale_branch *)calloc(2, sizeof *branches);
-    uint32_t step, patch, patches, b, k;
+    uint32_t step, patch, patches, b;
     uint64_t i;
     for (i = 0; i < values; i++) latent[i] = r->start[i];
     for (b = 0; b < 2; b++) {
@@ -467,8 +499,7 @@ static inline double *stale_picture(const stale_model *m, const stale_request *r
                      end = (uint64_t)r->rows * (patch + 1) / patches * r->columns;
             for (b = 0; b < 2; b++) {
                 stale_embed(m, r, latent, r->schedule[step].input, &branches[b], first, end, patch == 0);
-                for (k = 0; k < m->shape->layers; k++)
-                    stale_run_block(m, &branches[b], time, k, first, end, patch == 0 && m->joint);
+                stale_run_blocks(m, r, step, &branches[b], time, first, end, patch == 0);
                 stale_finish(m, r, time, &branches[b], first, end, predictions[b]);
             }
         }

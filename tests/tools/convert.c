@@ -6,8 +6,11 @@
 #include "test.h"
 #include "files.h"
 #include "model_files.h"
+#include "real_shapes.h"
 #ifndef _WIN32
 #include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
 #endif
 
 static const char *const folder_path = "tests/fixtures/pipe_pixart_sigma";
@@ -534,6 +537,64 @@ static void test_errors(void) {
     bytes_free(&file);
 }
 
+/* ---- a file that is larger than memory ---- */
+
+#if defined __linux__ && !defined __SANITIZE_ADDRESS__ /* the same program runs in both ways */
+#define LARGE
+/* FLUX.1's names and width, 16 double and 32 single blocks, BF16: 20 GB, all zeros, of which the disk holds the header
+   alone. */
+static uint64_t write_sparse(const char *path) {
+    real_file file = {0};
+    FILE *out = fopen(path, "wb");
+    uint64_t size;
+    file.container = REAL_SAFETENSORS;
+    file.type = DIT_TYPE_BF16;
+    real_flux(&file, 3072, 16, 32, true);
+    real_safetensors_header(&file);
+    size = file.header.size + file.data;
+    if (CHECK(out)) {
+        CHECK(fwrite(file.header.data, 1, file.header.size, out) == file.header.size);
+        CHECK(fclose(out) == 0 && truncate(path, (off_t)size) == 0);
+    }
+    real_free(&file);
+    return size;
+}
+
+/* dit-convert with 2 GB of addresses; its exit code, and the most memory that it had. */
+static int convert_within(const char *from, const char *to, uint64_t *most) {
+    struct rusage used = {0};
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+        if (setrlimit(RLIMIT_AS, &limit) == 0)
+            execl("build/dit-convert", "dit-convert", "--type", "q4_0", from, to, (char *)NULL);
+        _exit(99);
+    }
+    CHECK(child > 0 && wait4(child, &status, 0, &used) == child);
+    *most = (uint64_t)used.ru_maxrss << 10;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+static void test_large(void) {
+    static const char from[] = "build/convert_large.safetensors", to[] = "build/convert_large.gguf";
+    const uint64_t needed = (uint64_t)8 << 30; /* 4.5 bits of each weight, and room */
+    struct statvfs disk;
+    uint64_t size, most;
+    if (statvfs("build", &disk) != 0 || (uint64_t)disk.f_bavail * disk.f_frsize < needed) {
+        printf("skipped: the 20 GB checkpoint; 8 GB of disk must be free\n");
+        return;
+    }
+    size = write_sparse(from);
+    CHECK_MESSAGE(size > 20000000000u, "%.1f GB", (double)size / 1e9);
+    CHECK(convert_within(from, to, &most) == EXIT_GOOD);
+    printf("%.1f GB converted with %.1f MB of memory, 2 GB of addresses allowed\n", (double)size / 1e9,
+           (double)most / 1e6);
+    CHECK(most < 100000000u && size_of(to) > size / 4 && size_of(to) < size / 3);
+    remove(from), remove(to);
+}
+#endif
+
 int main(void) {
     diti_env env = test_env(NULL);
     test_as_ggml(&env);
@@ -555,5 +616,8 @@ int main(void) {
     test_output();
 #endif
     test_errors();
+#ifdef LARGE
+    if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_large();
+#endif
     return TEST_END("convert");
 }
