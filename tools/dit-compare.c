@@ -14,7 +14,7 @@ static const char compare_help[] = "usage: dit-compare --a \"FLAGS\" --b \"FLAGS
                                    "       dit-compare sheet --column \"NAME: FLAGS\" ... --row PROMPT ... [FLAGS]\n"
                                    "\n"
                                    "FLAGS are those of `dit`: -p, -m, -W, -H, --class, --seed, --steps, --type,\n"
-                                   "--cache, --split, --device, --weight-budget, ...; and\n"
+                                   "--cache, --split, --device, --device-memory, --weight-budget, ...; and\n"
                                    "      --rung R            base fp16 half coop coop2, for this configuration alone\n"
                                    "      --override K=V      as in dit_context_desc.overrides; may be repeated\n"
                                    "\n"

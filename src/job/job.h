@@ -757,14 +757,15 @@ DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uin
 /* Whether model->low evaluates the step. */
 /* Puts the given first frame into a latent of all clips. */
 DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
+/* PipeFusion evaluates steps patch by patch. */
+DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
+/* The step is evaluated all at once, in a run that begins with step `begins`. */
+DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
 DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
-/* The step is evaluated all at once, in a run that begins with step `begins`. */
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
 DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);

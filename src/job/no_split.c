@@ -55,16 +55,6 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 
 /* --- patches.c --- */
 
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
-    (void)shape;
-    return false;
-}
-
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
-    (void)request, (void)begins, (void)step;
-    return true;
-}
-
 DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form) {
     return form == DITI_FORM_WHOLE && (share->job->request.shape.variants >> variant & 1u);
 }

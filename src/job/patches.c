@@ -3,20 +3,6 @@
    while the patches behind it are still on their way. A segment so does the solver's part of the step before it. */
 #include "job/job.h"
 
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
-    const uint32_t *degree = shape->split.degree;
-    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
-}
-
-/* Steps that need keys and values which the step before has not kept: those of a branch or of a control net that it
-   left out, or of a run that goes on here. */
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
-    if (!diti_patches_used(&request->shape) || step < begins + request->shape.warmup) return true;
-    if (diti_control_working(request, step) & ~diti_control_working(request, step - 1)) return true;
-    return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
-           diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
-}
-
 /* More than one stage: what a step predicts is worked on in the segment after it. */
 static bool diti_patches_piped(const diti_share *share) {
     return diti_group_count(&share->assignment.axes.pipefusion) > 1;

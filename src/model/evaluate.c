@@ -534,8 +534,7 @@ static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_te
     if (!diti_graph_failed(p->graph)) diti_decide(p->graph, &desc);
 }
 
-/* What the first blocks of an earlier stage decide: it tells this behind their skips and before those of later blocks.
- */
+/* An earlier stage tells what its first blocks decide, behind their skips and before those of later blocks. */
 static void diti_decide_learn(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_residual *r = denoise->residual;

@@ -347,7 +347,7 @@ static dit_result diti_ltx_vae_finish(diti_vae *vae, const diti_json *config, di
         vae->traits.factor *= own->decoder.present ? 2 : half->levels[i].side_step;
         vae->frame_factor *= own->decoder.present ? 2 : half->levels[i].time_step;
     }
-    vae->tiles_clip = !diti_ltx_vae_noise_plane(vae, &one, 0); /* its planes are of the whole clip */
+    vae->tiles_clip = !diti_ltx_vae_noise_plane(vae, &one, 0); /* noise is drawn for the whole clip */
     return DIT_OK;
 }
 
