@@ -677,7 +677,7 @@ static bool add_op(const dit_op_info *op, void *user) {
 }
 
 /* The largest tile that helps, as `dit` finds it. */
-static uint32_t tile_of(const model *m) { return m->frames ? 256 : 512; }
+static uint32_t tile_of(const model *m) { return m->vae == vae_open_sora_plan ? 128 : m->frames ? 256 : 512; }
 
 /* Memory of a job with a budget for weights, 0: all of them. */
 static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *memory, work *w) {

@@ -463,7 +463,9 @@ static int check_frames(app *a) {
     int code = check_clip_options(a);
     if (code) return code;
     a->r.frames = a->info.default_frames;
-    if (o->vae_tiling && !o->vae_tile && a->r.frames) a->r.vae_tile = 256; /* their frames are smaller than pictures */
+    /* Frames are smaller than pictures; Open-Sora-Plan's autoencoder takes 65 of them at a time. */
+    if (o->vae_tiling && !o->vae_tile && a->r.frames)
+        a->r.vae_tile = strncmp(a->info.variant, "open-sora-plan", 14) == 0 ? 128 : 256;
     a->r.fps = o->fps ? strtod(o->fps, NULL) : (double)a->info.default_fps;
     if (!o->frames) return EXIT_GOOD;
     code = take_count("--frames", o->frames, 1, CLIP_MOST_FRAMES, a->r.frames ? a->r.frames : 1, "", &a->r.frames);

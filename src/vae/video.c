@@ -243,7 +243,7 @@ static void diti_video_pass_tile(diti_vae_clip *clip, diti_video_tile *tile, uin
     const diti_group *group = &clip->group;
     diti_graph *graph = clip->graph;
     uint32_t rows = tile->size.frames * tile->size.height * tile->size.width,
-             columns = clip->encode ? 2 * clip->vae->traits.latent_channels : 3;
+             columns = clip->encode ? 2 * clip->vae->traits.latent_channels : clip->vae->traits.colors;
     if (!member || diti_graph_failed(graph)) return;
     if (group->index == member) {
         diti_send(graph, diti_tensor_padded(graph, tile->x), group->devices[0]);
@@ -315,8 +315,9 @@ DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, 
                                clip->tile, clip->latent.height, clip->latent.width);
     all = count * ((size.height + step - 1) / step);
     if (!self)
-        move.out = diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
-                                   clip->encode ? 2 * clip->vae->traits.latent_channels : 3, "tiles");
+        move.out =
+            diti_tensor_new(graph, DITI_F32, out_size.frames * out_size.height * out_size.width,
+                            clip->encode ? 2 * clip->vae->traits.latent_channels : clip->vae->traits.colors, "tiles");
     move.to = out_size;
     move.first = dropped;
     for (i = 0; i * step < size.height; i++)
