@@ -233,7 +233,7 @@ static const char help_text[] =
 
 static const char more_help_text[] =
     "\nRarer options:\n"
-    "      --vae-tiling            decode in tiles of 512 pixels (clips: 256): less memory\n"
+    "      --vae-tiling            decode in tiles of 512 pixels (clips: 256)\n"
     "      --quality N             of .jpg and .webp, 1 to 100 (default: 95); a .webp\n"
     "                              of 100 loses nothing\n"
     "      --grid FILE             all pictures of a run on one sheet, too\n"

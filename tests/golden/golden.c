@@ -168,6 +168,7 @@ static const char *const model_folders[] = {
     "tests/fixtures/pipe_dit",
     "tests/fixtures/pipe_pixart_sigma",
     "tests/fixtures/vae_wan",
+    "tests/fixtures/vae_hunyuanvideo",
     "tests/fixtures/pipe_cogvideox_2b",
     "tests/fixtures/wan",
     "tests/fixtures/wan21_i2v",
@@ -192,10 +193,10 @@ static const char *const model_folders[] = {
 
 /* The other pipelines of clips, in full sweeps. */
 static const char *const sweep_folders[] = {
-    "tests/fixtures/cache_policies",  "tests/fixtures/pipe_anima",          "tests/fixtures/lora_flux2_klein",
-    "tests/fixtures/lora_chroma",     "tests/fixtures/lora_flux3",          "tests/fixtures/pipe_latte",
-    "tests/fixtures/pipe_osp11",      "tests/fixtures/pipe_cogvideox_5b",   "tests/fixtures/pipe_opensora12",
-    "tests/fixtures/pipe_opensora11", "tests/fixtures/pipe_wan22_i2v_a14b",
+    "tests/fixtures/vae_cogvideox_tiles", "tests/fixtures/cache_policies",  "tests/fixtures/pipe_anima",
+    "tests/fixtures/lora_flux2_klein",    "tests/fixtures/lora_chroma",     "tests/fixtures/lora_flux3",
+    "tests/fixtures/pipe_latte",          "tests/fixtures/pipe_osp11",      "tests/fixtures/pipe_cogvideox_5b",
+    "tests/fixtures/pipe_opensora12",     "tests/fixtures/pipe_opensora11", "tests/fixtures/pipe_wan22_i2v_a14b",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
