@@ -5,13 +5,14 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-#define OP_SUMS                                                                                                        \
-    0u // out[r] = (sum of |x - before|, sum of |before|) of row r of the image, a workgroup each
-       // FORECASTS: (sum of |x - before|, sum of |x|)
-#define OP_TOTAL                                                                                                       \
-    1u               // out[2b], out[2b + 1] = the sums of those rows that are branch b's; x is the result of OP_SUMS.
-                     // FORECASTS: before's four sums of the output follow
-#define OP_DECIDE 2u // x [devices, 4 or 8] is the result of OP_TOTAL on all devices; one workgroup
+// out[r] = (sum of |x - before|, sum of |before|) of row r of the image, a workgroup each. FORECASTS: the second is the
+// sum of |x|.
+#define OP_SUMS 0u
+// out[2b], out[2b + 1] = the sums of those rows that are branch b's; x is the result of OP_SUMS. FORECASTS: before's
+// four sums of the output follow.
+#define OP_TOTAL 1u
+// x [devices, 4 or 8] is the result of OP_TOTAL on all devices; one workgroup.
+#define OP_DECIDE 2u
 
 layout(constant_id = 1) const uint OP = OP_SUMS;
 layout(constant_id = 2) const uint FORECASTS = 0u;
@@ -98,9 +99,9 @@ bool expects_little(vec4 inputs, vec4 outputs, float threshold, bool computed, o
 }
 
 void decide() {
-    vec4 all = vec4(0.0), outputs = vec4(0.0),
-         words =
-             vec4(state[state_offset], state[state_offset + 1u], state[state_offset + 2u], state[state_offset + 3u]);
+    vec4 words =
+        vec4(state[state_offset], state[state_offset + 1u], state[state_offset + 2u], state[state_offset + 3u]);
+    vec4 all = vec4(0.0), outputs = vec4(0.0);
     for (uint r = 0u; r < rows; r++) {
         all += x_load4(x_offset + r * x_pitch);
         if (FORECASTS != 0u) outputs += x_load4(x_offset + r * x_pitch + 4u);

@@ -233,31 +233,6 @@ static void diti_chroma_prepare(diti_pass *p) {
     state->text = diti_text_order_rows(p, &state->order, text);
 }
 
-/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x). */
-static dit_result diti_chroma_write_rotations(const diti_chroma *model, diti_plan *plan, const diti_denoise *denoise,
-                                              const diti_chroma_state *state, dit_error *err) {
-    uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
-    size_t count = (size_t)tokens * half;
-    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
-          *sines = cosines + count;
-    dit_result result;
-    if (!cosines) return diti_fail_memory(err, "the rotations");
-    for (token = 0; token < tokens; token++) {
-        int32_t position[DITI_CHROMA_AXES] = {0, 0, 0};
-        if (token >= texts) {
-            position[1] = (int32_t)((token - texts) / columns);
-            position[2] = (int32_t)((token - texts) % columns);
-        }
-        diti_rotate_axes(model->config.axes, DITI_CHROMA_AXES, 10000, position, cosines + (size_t)token * half,
-                         sines + (size_t)token * half);
-    }
-    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
-    diti_free(&model->base.component.env, cosines);
-    return result;
-}
-
 /* For each vector the sinusoids of the timestep, those of a guidance of 0, and those of a thousand times its number, in
    a quarter, a quarter and a half of the columns. */
 static dit_result diti_chroma_write_sinusoids(const diti_chroma *model, diti_plan *plan, const diti_denoise *denoise,
@@ -288,7 +263,7 @@ static dit_result diti_chroma_write_inputs(const diti_transformer *transformer, 
     const diti_chroma_state *state = (const diti_chroma_state *)denoise->family;
     DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
                                    denoise->height / 2 * (denoise->width / 2), err));
-    DITI_TRY(diti_chroma_write_rotations(model, plan, denoise, state, err));
+    DITI_TRY(diti_write_image_rotations(plan, denoise, model->config.axes, state->cosines, state->sines, err));
     return diti_chroma_write_sinusoids(model, plan, denoise, state, timesteps, err);
 }
 

@@ -317,43 +317,13 @@ static void diti_flux_prepare(diti_pass *p) {
     diti_reference_lead(p, &model->patch);
 }
 
-/* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 +
-   i, y, x). */
-static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *plan, const diti_denoise *denoise,
-                                            const diti_flux_state *state, dit_error *err) {
-    uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
-    uint32_t tokens = plan->tensors[state->cosines].rows, texts = denoise->text_tokens;
-    size_t count = (size_t)tokens * half;
-    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
-          *sines = cosines + count;
-    dit_result result;
-    if (!cosines) return diti_fail_memory(err, "the rotations");
-    for (token = 0; token < tokens; token++) {
-        int32_t position[DITI_FLUX_AXES] = {0, 0, 0};
-        uint32_t y = 0, x = 0;
-        if (token >= texts && token < texts + denoise->lead) {
-            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
-        } else if (token >= texts) {
-            y = (token - texts - denoise->lead) / columns;
-            x = (token - texts - denoise->lead) % columns;
-        }
-        position[1] = (int32_t)y;
-        position[2] = (int32_t)x;
-        diti_rotate_axes(model->config.axes, DITI_FLUX_AXES, 10000, position, cosines + (size_t)token * half,
-                         sines + (size_t)token * half);
-    }
-    result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
-    diti_free(&model->base.component.env, cosines);
-    return result;
-}
-
 static dit_result diti_flux_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_flux *model = diti_flux_of(transformer);
     const diti_flux_state *state = (const diti_flux_state *)denoise->family;
     float guidance = denoise->guidance * 1000.0f;
-    dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
+    dit_result result =
+        diti_write_image_rotations(plan, denoise, model->config.axes, state->cosines, state->sines, err);
     if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     if (result == DIT_OK && state->mode)
         result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);

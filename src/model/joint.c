@@ -324,6 +324,35 @@ DIT_INTERNAL diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor 
                              "block_modulation");
 }
 
+DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_denoise *denoise, const uint32_t axes[3],
+                                                   diti_tensor cosines, diti_tensor sines, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t half = plan->tensors[cosines].columns, tokens = plan->tensors[cosines].rows, columns = denoise->width / 2;
+    uint32_t texts = denoise->text_tokens, token;
+    size_t count = (size_t)tokens * half;
+    float *values = (float *)diti_alloc_array(env, count, 2 * sizeof *values);
+    dit_result result;
+    if (!values) return diti_fail_memory(err, "the rotations");
+    for (token = 0; token < tokens; token++) {
+        int32_t position[3] = {0, 0, 0};
+        uint32_t y = 0, x = 0;
+        if (token >= texts && token < texts + denoise->lead) {
+            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        } else if (token >= texts) {
+            y = (token - texts - denoise->lead) / columns;
+            x = (token - texts - denoise->lead) % columns;
+        }
+        position[1] = (int32_t)y;
+        position[2] = (int32_t)x;
+        diti_rotate_axes(axes, 3, 10000, position, values + (size_t)token * half,
+                         values + count + (size_t)token * half);
+    }
+    result = diti_plan_write(plan, cosines, values, count * sizeof *values, err);
+    if (result == DIT_OK) result = diti_plan_write(plan, sines, values + count, count * sizeof *values, err);
+    diti_free(env, values);
+    return result;
+}
+
 /* DoubleStreamBlock.forward, docs/models.md 3.4 step 4. */
 static void diti_double_block_run(const diti_pass *p, const diti_double_block *w, diti_tensor x) {
     diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);

@@ -859,6 +859,12 @@ DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *den
 DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
                                                           const diti_text_order *order, const diti_env *env,
                                                           uint32_t unit, uint32_t image, dit_error *err);
+/* Rotations of FLUX.1's tokens (docs/models.md 3.4), cosines and sines F32 [tokens, half of a head], inputs: text
+   stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 + i,
+   y, x). axes: channels of a head that rotate with each coordinate. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_image_rotations(diti_plan *plan, const diti_denoise *denoise,
+                                                               const uint32_t axes[3], diti_tensor cosines,
+                                                               diti_tensor sines, dit_error *err);
 /* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]. */
 typedef void diti_place_rows(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
                              float *cosines, float *sines);

@@ -212,7 +212,7 @@ static void test_low_rank(const generated_model *shape, const char *overrides, d
         dit_model_get_info(m.model, &all);
         CHECK(all.lora_count == 0);
         if (CHECK_RUN(run_with(&m, NULL, "tensor2", &other, NULL)))
-            near("low rank, tensor2", difference(&other, &wanted), diti_equal(overrides, "rung=base") ? 1e-4 : 2e-2);
+            near("low rank, tensor2", difference(&other, &wanted), 1e-4);
         if (CHECK_RUN(load_combined(&m, shape, type, all.weight_bytes / 2, 3)) &&
             CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
             CHECK(difference(&other, &wanted) == 0);
