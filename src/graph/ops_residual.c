@@ -32,7 +32,8 @@ DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_
     dispatch.constant_count = 3;
     dispatch.push[DITI_RESIDUAL_QUADS] = (uint32_t)quads;
     dispatch.push[DITI_RESIDUAL_WEIGHTS] = (uint32_t)(offsetof(diti_reuse_row, weights) / sizeof(float));
-    diti_op_bind(graph, &dispatch, 0, x, DITI_RESIDUAL_X, true, op == DITI_RESIDUAL_ADD);
+    /* validation layers take a binding that some pipeline of the module writes for one that all write */
+    diti_op_bind(graph, &dispatch, 0, x, DITI_RESIDUAL_X, true, op == DITI_RESIDUAL_ADD || graph->device->validated);
     diti_op_bind(graph, &dispatch, 1, row, DITI_RESIDUAL_ROW, true, false);
     for (i = 0; i < count; i++)
         diti_op_bind(graph, &dispatch, 2 + i, slots[i], (uint8_t)(DITI_RESIDUAL_SLOT + i), op != DITI_RESIDUAL_PUT,
