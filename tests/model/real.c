@@ -364,7 +364,7 @@ typedef struct run {
     void (*make)(real_file *file);
     bool always;       /* small enough for every run of the tests */
     bool original;     /* names */
-    uint32_t side;     /* of the picture; of latents that stand for 16 pixels half, as the decoder's are 8 */
+    uint32_t side;     /* of the picture; less of latents that stand for 16 or 32 pixels, as the decoder's are 8 */
     uint32_t channels; /* of the latent */
     bool classes;      /* DiT's labels in place of inputs */
     input inputs[4];
@@ -439,6 +439,38 @@ static const run runs[] = {
      64,
      false,
      {{"prompt_embeds", 40, 4096, 0}, {"prompt_attention_mask", 40, 0, 40}}},
+    {"Krea-2",
+     published_krea2,
+     false,
+     true,
+     SIDE,
+     16,
+     false,
+     {{"prompt_embeds", 40, 30720, 0}, {"prompt_attention_mask", 40, 0, 40}}},
+    {"Anima",
+     published_anima,
+     false,
+     true,
+     SIDE,
+     16,
+     false,
+     {{"prompt_embeds", 512, 1024, 0}}},
+    {"Lumina-Image 2",
+     published_lumina2,
+     false,
+     true,
+     SIDE,
+     16,
+     false,
+     {{"prompt_embeds", 40, 2304, 0}, {"prompt_attention_mask", 40, 0, 40}}},
+    {"Sana 1.6B",
+     published_sana_1600m,
+     false,
+     true,
+     SIDE / 2,
+     32,
+     false,
+     {{"prompt_embeds", 300, 2304, 0}, {"prompt_attention_mask", 300, 0, 40}}},
     {"HunyuanDiT",
      published_hunyuandit_v12,
      false,
