@@ -845,13 +845,17 @@ DIT_INTERNAL uint32_t diti_share_runs(const diti_share *share, uint32_t segment,
 /* Steps of a run that is over, or a new one; all of a run. */
 DIT_INTERNAL double diti_share_steps_us(const diti_share *share, uint32_t steps);
 DIT_INTERNAL double diti_share_predict_us(const diti_share *share);
-/* In record mode: whether segments that have run must run again. */
 /* The bytes of streamed weights that one call may read: as many as a processor copies in about the time that the caller
    gives the GPU. */
 DIT_INTERNAL uint64_t diti_job_load_bytes(uint32_t budget_us);
+/* In record mode: whether segments that have run must run again. */
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
-/* run.c: the same, going back to it, or an error where that does not help. */
+/* run.c: whether segments must run again, going back to the first of them, or an error where that does not help. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* Ends the job with this error, and returns its result. */
+DIT_INTERNAL dit_result diti_run_fail(dit_job *job, const dit_error *why);
+/* A last look at the latent and the picture, of which every share has made some. */
+DIT_INTERNAL dit_result diti_run_check_health(dit_job *job);
 /* assign.c */
 /* Whether every device has two stages: a first and its mirrored one. */
 DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context);
