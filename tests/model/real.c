@@ -1,7 +1,7 @@
 /* Models of published sizes, whose weights are made while they are read (real_shapes.h): how many parameters a dry run
    counts and which family it sees, in both namings, from headers alone; one step of a small one; and, with
-   DIT_TEST_ALL=1 or with names as arguments, one step of each whole architecture at 256 pixels, streamed through 1.5
-   GB. test-runs: sanitize, in test-all plain */
+   DIT_TEST_ALL=1 or with names as arguments, one step of each whole architecture at 256 or 128 pixels, streamed through
+   1.5 GB. test-runs: sanitize, in test-all plain */
 #include "library.h"
 #include "long_clips.h"
 #include "real_shapes.h"
@@ -351,7 +351,7 @@ static void test_generator(void) {
 
 #define BUDGET ((uint64_t)1280 << 20)  /* device memory for weights, of 1.5 GB in all */
 #define HOST_LIMIT ((uint64_t)3 << 30) /* the limit of the whole process, the driver's device memory included */
-enum { SIDE = 256, SMALL_SIDE = 64 };  /* pixels */
+enum { SIDE = 256, SMALL_SIDE = 64 };  /* pixels; the largest models make pictures of half the side */
 
 typedef struct input { /* an input of a job: unit normal numbers, or a mask */
     const char *name;
@@ -398,13 +398,13 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 333, 4096, 0}, {"pooled_prompt_embeds", 0, 2048, 0}}},
     {"FLUX.1-dev",
-     published_flux_dev_3_6,
+     published_flux_dev,
      false,
      true,
-     SIDE,
+     SIDE / 2,
      16,
      false,
-     {{"prompt_embeds", 512, 4096, 0}, {"pooled_prompt_embeds", 0, 768, 0}}},
+     {{"prompt_embeds", 128, 4096, 0}, {"pooled_prompt_embeds", 0, 768, 0}}},
     {"Chroma1",
      published_chroma,
      false,
@@ -422,12 +422,13 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 40, 2560, 0}, {"prompt_attention_mask", 40, 0, 40}}},
     {"FLUX.2-klein-4B", published_klein_4b, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 512, 7680, 0}}},
+    {"FLUX.2-klein-9B", published_klein_9b, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 80, 12288, 0}}},
     {"FLUX.3-klein", published_flux3_klein, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 80, 20480, 0}}},
     {"Qwen-Image",
      published_qwenimage,
      false,
      true,
-     SIDE,
+     SIDE / 2,
      16,
      false,
      {{"prompt_embeds", 40, 3584, 0}, {"prompt_attention_mask", 40, 0, 40}}},
@@ -443,7 +444,7 @@ static const run runs[] = {
      published_krea2,
      false,
      true,
-     SIDE,
+     SIDE / 2,
      16,
      false,
      {{"prompt_embeds", 40, 30720, 0}, {"prompt_attention_mask", 40, 0, 40}}},

@@ -1402,7 +1402,6 @@ static inline void published_sd35_large(real_file *file) { real_sd3(file, 38, 19
 static inline void published_flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
 static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
 static inline void published_chroma(real_file *file) { real_chroma(file, 3072, 19, 38, 5120); }
-static inline void published_flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
 static inline void published_zimage(real_file *file) { real_zimage(file, 3840, 2, 30); }
 static inline void published_klein_4b(real_file *file) { real_flux2(file, 3072, 5, 20, 7680, false); }
 static inline void published_klein_9b(real_file *file) { real_flux2(file, 4096, 8, 24, 12288, false); }
