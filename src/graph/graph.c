@@ -1,3 +1,5 @@
+/* The graph under construction: its tensors, segments and dispatches. The first failure is kept, and later calls do
+   nothing, so that ops need not be checked one by one. */
 #include "graph/ops_internal.h"
 
 DIT_INTERNAL uint32_t diti_element_size(diti_element element) {

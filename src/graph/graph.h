@@ -109,9 +109,9 @@ typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
     uint32_t segment;
-    bool sends;   /* else the exchange receives */
+    bool sends;   /* false: the exchange receives */
     bool ended;   /* by an end of its own; else it ends with its segment */
-    bool carried; /* else only a join ends it, or its next begin, or the end of the run */
+    bool carried; /* false: only a join ends it, or its next begin, or the end of the run */
 } diti_exchange;
 typedef enum diti_exchange_event_kind {
     DITI_EXCHANGE_BEGINS,

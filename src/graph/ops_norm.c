@@ -380,7 +380,7 @@ static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_g
                         plan->name, info.name, info.rows, info.columns, plan->batch, desc->groups);
         return false;
     }
-    plan->x = x; /* with or without an exponent: the norm of a multiple is the same */
+    plan->x = x; /* an exponent changes nothing: the norm of a multiple is the same */
     plan->pixels = info.rows / plan->batch;
     plan->parts = desc->moments ? 0 : desc->parts; /* x may be more than these were taken of */
     if (plan->parts && plan->pixels % plan->parts) {

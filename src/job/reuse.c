@@ -363,7 +363,8 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
 }
 
 DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step) {
-    return job->request.reuses && job->request.reuses[step] && !job->begins_at; /* else nothing was kept here */
+    return job->request.reuses && job->request.reuses[step] &&
+           !job->begins_at; /* a run that begins later kept nothing */
 }
 
 DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {

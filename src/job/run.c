@@ -69,7 +69,7 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (flight->preview) job->status.preview_id++;
     if (flight->frames > job->status.frame && !share->run.health.blocked) job->status.frame = flight->frames;
     if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
-    if (fraction > 1) fraction = 1; /* there was more to do than planned */
+    if (fraction > 1) fraction = 1; /* more was to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }

@@ -248,7 +248,7 @@ DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells 
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
 DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
-DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* a whole list; NULL is fine */
 
 /* plans: one for each member. places: index of the context's device that each is on, number of the first one among the
    members of all processes, and how many members a process has; NULL: member i is on device i. */

@@ -1,3 +1,5 @@
+/* Unicode as far as tokenizers need it: classes of characters, normal forms, lower case, and the cleaning of prompts.
+ */
 #include "text/tokenizer.h"
 #include "text/unicode_tables.h"
 

@@ -1,3 +1,4 @@
+/* Opening a device: its limits, its features, its queues, and what is left out because of a known fault. */
 #include "vk/vk.h"
 
 #define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* vulkan_beta.h has the macro */

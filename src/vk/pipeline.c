@@ -1,3 +1,4 @@
+/* Pipelines: one layout for all kernels, and the table of those that were made. */
 #include "vk/vk.h"
 
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {

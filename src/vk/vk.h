@@ -141,7 +141,7 @@ typedef struct diti_portions {
     uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
-    /* with matrices */
+    /* These are for kernels on matrices. */
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
     uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
                                  without matrices where that is 0 */
