@@ -44,6 +44,8 @@ static inline bool golden_cache_name(const golden_pipe *p, const char *model, co
     uint64_t count, i;
     float *ratios;
     if (!strcmp(policy, "none")) return diti_format(out, size, "taylor:from=12");
+    if (!strncmp(policy, "taylor_o", 8))
+        return diti_format(out, size, "taylor:order=%s,interval=3,from=3", policy + 8);
     if (!strncmp(policy, "fbc_", 4)) return diti_format(out, size, "fbcache:threshold=%s", policy + 4);
     if (strncmp(policy, "mag_", 4) || !strcmp(policy, "mag_calibrate")) return false;
     diti_format(name, sizeof name, "%s.mag_ratios", model);
@@ -69,7 +71,7 @@ static inline void golden_cache_run(golden_pipe *p, const char *model, const cha
         diti_format(name, sizeof name, "%s.%s.computed", model, policy);
         if (diti_equal(p->g->rung, "base")) golden_cache_computed(p, job, name);
         diti_format(name, sizeof name, "%s.%s.latents_last", model, policy);
-        if (strcmp(model, "klein")) /* whose recorded run had other latents without a cache, too */
+        if (strncmp(policy, "taylor_", 7))
             golden_pipe_latents(p, job, name, 0, 0, noise->shape[1] * noise->shape[2] * noise->shape[3]);
     }
     dit_job_destroy(job);
@@ -104,7 +106,8 @@ static inline float *golden_cache_noise(golden_pipe *p, const char *model, dit_t
 static inline void golden_cache_model(golden *g, const golden_folder *folder, const char *model, const char *base) {
     static const char *const policies[] = {"none",        "fbc_0.0",     "fbc_0.64934", "fbc_0.67334",
                                            "fbc_0.74601", "fbc_0.77423", "fbc_1.07539", "fbc_1.14424",
-                                           "mag_0.06",    "mag_0.3",     "mag_1"};
+                                           "mag_0.06",    "mag_0.3",     "mag_1",
+                                           "taylor_o1",   "taylor_o2"};
     dit_tensor inputs[5] = DITI_ZERO;
     dit_job_desc desc = DITI_ZERO;
     diti_checkpoint *golden;
@@ -123,6 +126,8 @@ static inline void golden_cache_model(golden *g, const golden_folder *folder, co
             golden_calls_crop(p.model, (uint32_t)p.texts[0].shape[1]);
         } else {
             desc.prompt = "a photo of an astronaut riding a horse on mars, highly detailed";
+            if (!strcmp(model, "klein")) /* whose padding is seen */
+                golden_calls_crop(p.model, (uint32_t)diti_checkpoint_find(golden, "t2i.prompt_embeds")->shape[1]);
             if (!strcmp(model, "qwen")) desc.negative_prompt = "blurry, low quality";
         }
         noise = golden_cache_noise(&p, model, &inputs[0]);
