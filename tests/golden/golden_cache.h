@@ -44,8 +44,7 @@ static inline bool golden_cache_name(const golden_pipe *p, const char *model, co
     uint64_t count, i;
     float *ratios;
     if (!strcmp(policy, "none")) return diti_format(out, size, "taylor:from=12");
-    if (!strncmp(policy, "taylor_o", 8))
-        return diti_format(out, size, "taylor:order=%s,interval=3,from=3", policy + 8);
+    if (!strncmp(policy, "taylor_o", 8)) return diti_format(out, size, "taylor:order=%s,interval=3,from=3", policy + 8);
     if (!strncmp(policy, "fbc_", 4)) return diti_format(out, size, "fbcache:threshold=%s", policy + 4);
     if (strncmp(policy, "mag_", 4) || !strcmp(policy, "mag_calibrate")) return false;
     diti_format(name, sizeof name, "%s.mag_ratios", model);
@@ -104,10 +103,9 @@ static inline float *golden_cache_noise(golden_pipe *p, const char *model, dit_t
 }
 
 static inline void golden_cache_model(golden *g, const golden_folder *folder, const char *model, const char *base) {
-    static const char *const policies[] = {"none",        "fbc_0.0",     "fbc_0.64934", "fbc_0.67334",
-                                           "fbc_0.74601", "fbc_0.77423", "fbc_1.07539", "fbc_1.14424",
-                                           "mag_0.06",    "mag_0.3",     "mag_1",
-                                           "taylor_o1",   "taylor_o2"};
+    static const char *const policies[] = {"none",        "fbc_0.0",     "fbc_0.64934", "fbc_0.67334", "fbc_0.74601",
+                                           "fbc_0.77423", "fbc_1.07539", "fbc_1.14424", "mag_0.06",    "mag_0.3",
+                                           "mag_1",       "taylor_o1",   "taylor_o2"};
     dit_tensor inputs[5] = DITI_ZERO;
     dit_job_desc desc = DITI_ZERO;
     diti_checkpoint *golden;

@@ -954,8 +954,8 @@ static void make_expected(dit_context *ctx, const dit_model *model) {
     dit_job_destroy(job);
 }
 
-/* A job that reuses blocks gives the same bytes in frames of the application's as dit_job_wait does, by a schedule of the
-   host's and where the device decides; nothing is allocated or compiled on the way, nor in a second run. */
+/* A job that reuses blocks gives the same bytes in frames of the application's as dit_job_wait does, by a schedule of
+   the host's and where the device decides; nothing is allocated or compiled on the way, nor in a second run. */
 static void test_cached(engine *e, dit_context *ctx, const dit_model *model) {
     static const char *const caches[] = {"delta:first=1,from=2,interval=2", "taylor:order=2,interval=2,from=3",
                                          "fbcache:threshold=1.5,most=1", "delta:first=1,from=2,interval=2+gate:4"};

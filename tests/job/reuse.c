@@ -364,7 +364,8 @@ static void check_steps(const dit_job *job, const char *named, const pattern *p)
 }
 
 static void test_pattern(const char *named, pattern *p) {
-    const asked a = {3, 2, 1, PATTERN_STEPS, 0, (float)p->begin / PATTERN_STEPS, p->begin ? 1.0f : 0, "euler", false, 0, NULL};
+    const asked a = {3,       2,     1, PATTERN_STEPS, 0, (float)p->begin / PATTERN_STEPS, p->begin ? 1.0f : 0,
+                     "euler", false, 0, NULL};
     static float latent[MOST_LATENTS];
     static outcome all;
     generated_inputs texts;
