@@ -421,6 +421,40 @@ static void test_gates(bool sweeps) {
     test_pattern("taylor:first=1,blocks=2,order=1,from=3,interval=2+gate:7", &taylor);
 }
 
+/* ---- presets ---- */
+
+/* What "auto" comes to: the policy, steps that the host knows to reuse blocks, and the step of the gate. */
+static void test_preset(const generated_model *shape, uint32_t steps, diti_reuse_policy policy, uint32_t reuses,
+                        uint32_t gate) {
+    const asked a = {2, 2, 1, steps, 0, 0, 0, NULL, false, 0, NULL};
+    dit_job *job = NULL;
+    uint32_t count = 0, step;
+    if (shape && !open_model(shape)) return;
+    cache = "auto";
+    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK, "%s", err.message)) {
+        const diti_reuse *reuse = &job->request.shape.reuse;
+        for (step = 0; job->request.reuses && step < steps; step++) count += job->request.reuses[step];
+        CHECK_MESSAGE(reuse->policy == policy && count == reuses && reuse->gate_step == gate,
+                      "auto, %u steps: policy %d instead of %d, %u steps reuse and not %u, gate at %u and not at %u",
+                      steps, (int)reuse->policy, (int)policy, count, reuses, reuse->gate_step, gate);
+    }
+    dit_job_destroy(job);
+}
+
+/* Few steps have nothing to spare; some have every second one. */
+static void test_presets(void) {
+    test_preset(&hunyuan, 4, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 7, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 8, DITI_REUSE_DELTA, 3, 0);
+    test_preset(NULL, 15, DITI_REUSE_DELTA, 6, 0);
+    test_preset(NULL, 16, DITI_REUSE_TAYLOR, 9, 0);
+    test_preset(NULL, 20, DITI_REUSE_TAYLOR, 11, 0);
+    test_preset(&flux, 7, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 8, DITI_REUSE_FIRST_BLOCK, 0, 0);
+    test_preset(&sd3, 7, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 28, DITI_REUSE_DELTA, 9, 20);
+}
+
 /* ---- operations ---- */
 
 /* Counts those of one run of a segment. */
@@ -699,6 +733,7 @@ int main(void) {
         test_refusals();
         test_patterns(sweeps);
         test_gates(sweeps);
+        test_presets();
         test_easy();
         test_operations();
         test_splits(sweeps);
