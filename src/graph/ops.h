@@ -75,7 +75,8 @@ typedef struct diti_norm_desc {
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
-/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+/* x * factors, both [rows, columns], factors F32; out, or a new tensor of x's format. An exponent of x becomes that of
+   the result, which fits because factors of such an x are at most 1. */
 DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
                                        const char *name);
 

@@ -1,5 +1,5 @@
 /* LoRAs of models and jobs: beside the weights, merged, with strengths that a restart changes, streamed weights, int8
-   rows, other devices under every split, and what is told about modules that fit nothing.
+   rows, other devices under every split, what is told about modules that fit nothing, and defaults that a LoRA changes.
 
    make test runs FLUX.1 on one device and on two; DIT_TEST_ALL=1 more families, int8 rows and every split.
    test-runs: lavapipe, in test-all sanitize swiftshader */
@@ -441,6 +441,65 @@ static void test_told(void) {
     close_maker(&m);
 }
 
+/* Steps and guidance of a job as it was made. */
+static void check_request(maker *m, uint32_t steps, float scale, uint32_t told_steps, float told_scale) {
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(m, &small, NULL, &inputs);
+    dit_job *job = NULL;
+    dit_status status;
+    desc.steps = steps;
+    desc.guidance.scale = scale;
+    if (CHECK_RUN(dit_job_create(m->context, &desc, &job, &err))) {
+        dit_job_status(job, &status, NULL);
+        CHECK_MESSAGE(status.step_count == told_steps && job->request.guidance.scale == told_scale,
+                      "steps %u and guidance %g asked for: %u and %g", steps, (double)scale, status.step_count,
+                      (double)job->request.guidance.scale);
+    }
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+}
+
+/* A LoRA that was distilled to few steps changes the model's defaults of steps and guidance, whether it comes with the
+   model or later; a job's own settings win. One that is taken away from the weights says nothing. */
+static void test_defaults(void) {
+    static const loading without = {false, false, DIT_TYPE_STORED, 0, false},
+                         with = {true, false, DIT_TYPE_STORED, 0, false};
+    static const char distilled[] = "\"dit.steps\":\"6\",\"dit.guidance\":\"2.5\"";
+    dit_component component = DITI_ZERO;
+    lora_file file = DITI_ZERO;
+    dit_model_info info, before;
+    dit_lora_info lora;
+    maker m = DITI_ZERO;
+    if (!CHECK_RUN(open_devices(&m, 1, "rung=base", 0)) || !CHECK_RUN(load(&m, &sd3, &without))) {
+        close_maker(&m);
+        return;
+    }
+    dit_model_get_info(m.model, &before);
+    check_request(&m, 0, 0, before.default_steps, before.default_guidance);
+    lora_file_pair(&file, "transformer_blocks.0.attn.to_q", 128, 128, 3, 0.1, 1);
+    snprintf(file.metadata, sizeof file.metadata, "%s", distilled);
+    component.source = lora_file_source(&file);
+    component.weight = -1;
+    CHECK_RUN(dit_model_add_lora(m.model, &component, NULL, &err));
+    dit_model_get_info(m.model, &info);
+    CHECK(info.default_steps == before.default_steps && info.default_guidance == before.default_guidance);
+    component.weight = 0.5f;
+    CHECK_RUN(dit_model_add_lora(m.model, &component, NULL, &err));
+    CHECK(dit_model_lora(m.model, 1, &lora) == DIT_OK && lora.steps == 6 && lora.guidance == 2.5f);
+    dit_model_get_info(m.model, &info);
+    CHECK_MESSAGE(before.default_steps != 6 && info.default_steps == 6 && info.default_guidance == 2.5f,
+                  "%u steps, guidance %g", info.default_steps, (double)info.default_guidance);
+    check_request(&m, 0, 0, 6, 2.5f);
+    check_request(&m, 3, 0, 3, 2.5f);
+    check_request(&m, 0, 4, 6, 4);
+    check_request(&m, 9, 1.5f, 9, 1.5f);
+    make_files(&sd3, false);
+    snprintf(files[0].metadata, sizeof files[0].metadata, "%s", distilled);
+    if (CHECK_RUN(load(&m, &sd3, &with))) check_request(&m, 0, 0, 6, 2.5f);
+    lora_file_free(&file);
+    close_maker(&m);
+}
+
 int main(void) {
     const generated_model *const shapes[] = {&flux, &pixart, &sd3, &hunyuan};
     size_t i, count = whole_sweep() ? DITI_COUNT(shapes) : 1, k;
@@ -456,6 +515,7 @@ int main(void) {
     test_low_rank(&pixart, "rung=base", DIT_TYPE_I8_ROW);
     if (whole_sweep()) test_low_rank(&flux, "rung=fp16", DIT_TYPE_STORED);
     test_told();
+    test_defaults();
     for (k = 0; k < LORAS; k++) lora_file_free(&files[k]);
     test_vulkan_end();
     return TEST_END("job_lora");
