@@ -13,8 +13,9 @@ static const char usage_text[] = "usage: dit-convert [options] INPUT OUTPUT.gguf
                                  "INPUT       diffusers folder, a component's folder, or one safetensors, GGUF or\n"
                                  "            PyTorch file\n"
                                  "--type T    of the matrices: f32 f16 bf16 q8_0 (the default) q6_k q5_k q4_k q5_1\n"
-                                 "            q5_0 q4_1 q4_0; i4_group: 4 bit per 128 columns; i8r, i8r+rot: int8\n"
-                                 "            rows, plain or rotated, for which activations become int8 too\n"
+                                 "            q5_0 q4_1 q4_0; i4_group: 4 bit per 128 columns; i8r, i8r+rot,\n"
+                                 "            i4r+rot: rows of int8 or int4, plain or rotated, for which\n"
+                                 "            activations become int8 too\n"
                                  "--tensor-type-rules GLOB=T,...  for tensors whose COMPONENT.NAME a glob matches,\n"
                                  "            first of all: \"vae.*=f16,transformer.*ff.net.*=i8r+rot\"\n"
                                  "--fit SIZE  a type for each matrix, so that the file is no larger (6GiB, 900MB)\n"
@@ -145,8 +146,14 @@ static bool same_letters(const char *a, const char *b) {
 
 /* In capitals or small letters: "q8_0". */
 static bool type_from_name(const char *name, dit_type *out) {
-    *out = same_letters(name, "i8r") ? DIT_TYPE_I8_ROW : DIT_TYPE_I8_ROW_ROTATED;
-    if (same_letters(name, "i8r") || same_letters(name, "i8r+rot")) return true;
+    static const struct {
+        const char *name;
+        dit_type type;
+    } rows[] = {{"i8r", DIT_TYPE_I8_ROW}, {"i8r+rot", DIT_TYPE_I8_ROW_ROTATED}, {"i4r+rot", DIT_TYPE_I4_ROW_ROTATED}};
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        *out = rows[i].type;
+        if (same_letters(name, rows[i].name)) return true;
+    }
     for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I64; type++) {
         *out = (dit_type)type;
         if (same_letters(name, diti_type_name(*out))) return true;
