@@ -260,16 +260,18 @@ static unsigned char *device_rows(const diti_env *env, const diti_checkpoint *fi
     diti_i8_source source = {env, file, tensor, type, (uint32_t)tensor->shape[1], NULL};
     dit_error err = {0};
     unsigned char *rows;
-    *size = (size_t)tensor->shape[0] * diti_i8_pitch(source.columns);
+    uint64_t bytes = 0;
+    CHECK(diti_weight_bytes(type, tensor->shape[0], source.columns, &bytes));
+    *size = (size_t)bytes;
     rows = malloc(*size);
     CHECK_MESSAGE(diti_i8_rows(&source, 0, (uint32_t)tensor->shape[0], rows, &err) == DIT_OK, "%s", err.message);
     return rows;
 }
 
-/* Every I8 tensor of a converted component, bit for bit what loading the original as int8 makes. Returns their number;
- * *rotated: how many of them are. */
+/* Every I8 or I4 tensor of a converted component, bit for bit what loading the original as int8 makes. Returns their
+ * number; *rotated: how many of them are, *four: how many have 4 bits. */
 static size_t check_rows(const diti_env *env, const char *from_path, const char *to_path, const char *component,
-                         size_t *rotated) {
+                         size_t *rotated, size_t *four) {
     diti_package *from = open_package(env, from_path), *to = open_package(env, to_path);
     const diti_checkpoint *a = NULL, *b = NULL;
     const char *own, *prefix;
@@ -290,7 +292,7 @@ static size_t check_rows(const diti_env *env, const char *from_path, const char 
         made = device_rows(env, a, x, type, &made_size), kept = device_rows(env, b, y, type, &kept_size);
         CHECK_MESSAGE(made_size == kept_size && !memcmp(made, kept, made_size), "%s", name);
         free(made), free(kept);
-        count++, *rotated += type == DIT_TYPE_I8_ROW_ROTATED;
+        count++, *rotated += diti_type_is_rotated(type), *four += type == DIT_TYPE_I4_ROW_ROTATED;
     }
     diti_package_close(from), diti_package_close(to);
     return count;
@@ -315,24 +317,51 @@ static void check_damaged_rows(const char *from, const char *to, size_t length, 
     free(data);
 }
 
+/* What loads of the file with 4 bits is I4_ROW_ROTATED as a whole. */
+static void check_four_model(void) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.path = output;
+    desc.dry_run = true;
+    CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    dit_model_destroy(model);
+}
+
+/* Text streams and modulation keep 8 bits, rows that groups do not fill become I8. */
+static void test_four_classes(void) {
+    diti_stored_tensor tensor = {0};
+    tensor.type = DIT_TYPE_F16, tensor.rank = 2, tensor.shape[0] = 8, tensor.shape[1] = 512;
+    tensor.name = "transformer_blocks.0.attn.to_q.weight";
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_I4_ROW_ROTATED);
+    tensor.name = "transformer_blocks.0.attn.add_q_proj.weight";
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_I8_ROW_ROTATED);
+    tensor.name = "transformer_blocks.0.norm1.linear.weight";
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_Q8_0);
+    tensor.name = "transformer_blocks.0.attn.to_q.weight", tensor.shape[1] = 640;
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_I8_ROW);
+    tensor.name = "decoder.up_blocks.0.attentions.0.to_q.weight", tensor.shape[1] = 512;
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "vae", &tensor) == DIT_TYPE_Q8_0);
+}
+
 static void test_rows(const diti_env *env) {
     static const char again[] = "build/convert_again.gguf";
-    size_t rotated = 0, first_size, second_size;
+    size_t rotated = 0, four = 0, first_size, second_size;
     char *first, *second;
     char *ruled[] = {
         "dit-convert",       "--type",       "f16", "--tensor-type-rules", "text_encoder.*wo.*=q8_0,text_encoder.*=i8r",
         (char *)folder_path, (char *)output, NULL};
     CHECK(run("i8r", folder_path, output) == 0);
-    CHECK(check_rows(env, folder_path, output, "transformer", &rotated) >= 18 && rotated == 0);
-    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated) == 0);
-    CHECK(check_rows(env, folder_path, output, "vae", &rotated) == 0);
+    CHECK(check_rows(env, folder_path, output, "transformer", &rotated, &four) >= 18 && rotated == 0);
+    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated, &four) == 0);
+    CHECK(check_rows(env, folder_path, output, "vae", &rotated, &four) == 0);
     CHECK(run("i8r", output, again) == 0); /* int8 stays as it is */
     first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
     CHECK(first_size == second_size && !memcmp(first, second, first_size));
     free(first), free(second);
     CHECK(run("q8_0", output, again) == EXIT_INPUT); /* int8 becomes nothing else */
     CHECK(run("I8R+ROT", "models/emoji-q8_0.gguf", output) == 0);
-    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated) == 100 && rotated == 100);
+    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated, &four) == 100 && rotated == 100);
     CHECK(run("i8r", output, again) == EXIT_INPUT);
     check_damaged_rows("ff.net.2.weight_scale", "ff.net.2.weight_scalf", 21, "ff.net.2.weight_scale'");
     check_damaged_rows("to_k.weight\4\0\0\0\0\1", "to_k.weight\4\0\0\0\200\0", 17, "groups of 128");
@@ -340,10 +369,22 @@ static void test_rows(const diti_env *env) {
     first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
     CHECK(first_size == second_size && !memcmp(first, second, first_size));
     free(first), free(second);
+    CHECK(four == 0 && run("i4r+rot", "models/emoji-q8_0.gguf", output) == 0);
+    rotated = 0;
+    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated, &four) == 100 && rotated == 100 &&
+          four == 100);
+    CHECK(run("i8r+rot", output, again) == EXIT_INPUT);
+    check_damaged_rows("ff.net.2.weight_scale", "ff.net.2.weight_scalf", 21, "ff.net.2.weight_scale'");
+    check_damaged_rows("i4_row_rotated", "i4_row_rotatex", 14, "holds blocks of 'i4_row_rotatex'");
+    CHECK(run("i4r+rot", output, again) == 0); /* int4 stays as it is */
+    first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
+    CHECK(first_size == second_size && !memcmp(first, second, first_size));
+    free(first), free(second);
+    check_four_model();
     rotated = 0;
     CHECK(convert_main(7, ruled) == 0);
-    CHECK(check_rows(env, folder_path, output, "transformer", &rotated) == 0);
-    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated) >= 6 && rotated == 0);
+    CHECK(check_rows(env, folder_path, output, "transformer", &rotated, &four) == 0);
+    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated, &four) >= 6 && rotated == 0);
     remove(output), remove(again);
 }
 
@@ -615,6 +656,7 @@ int main(void) {
     test_exact_blocks();
     test_classes();
     test_row_classes();
+    test_four_classes();
     test_rows(&env);
     test_folder(&env, "q8_0", 0.01);
     test_folder(&env, "q4_0", 0.15);
