@@ -507,6 +507,97 @@ static void test_damaged_input(void) {
     bytes_free(&archive);
 }
 
+/* A transformer alone with its original names says what it is, as ComfyUI-GGUF wants it; all others are dit.h's. */
+static void test_architecture(const diti_env *env) {
+    static const struct {
+        const char *input, *wanted;
+    } rows[] = {{"tests/fixtures/gguf_flux_sdcpp/model.gguf", "flux"},
+                {"build/convert_test.safetensors", "sd3"},
+                {"tests/fixtures/pipe_flux/transformer", "dit"},
+                {"tests/fixtures/pipe_flux", "dit"}};
+    bytes file =
+        safetensors_bytes("{\"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight\":{\"dtype\":\"F32\","
+                          "\"shape\":[1,2],\"data_offsets\":[0,8]}}",
+                          8);
+    write_text(rows[1].input, (const char *)file.data, file.size);
+    bytes_free(&file);
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        const diti_checkpoint *converted = NULL;
+        const char *prefix;
+        dit_error err = {0};
+        diti_package *package;
+        if (!CHECK_MESSAGE(run("q8_0", rows[i].input, output) == 0, "%s", rows[i].input)) continue;
+        package = open_package(env, output);
+        CHECK(diti_package_component(package, "", &converted, &prefix, &err) == DIT_OK && converted);
+        if (converted)
+            CHECK_MESSAGE(diti_equal(diti_checkpoint_text(converted, "general.architecture"), rows[i].wanted), "%s",
+                          rows[i].input);
+        diti_package_close(package);
+    }
+    remove(rows[1].input), remove(output);
+}
+
+#ifndef _WIN32
+/* PyPI's reader of GGUF, which other programs share, finds every tensor and makes the same values of it. */
+static void check_read(const diti_env *env) {
+    static const char values_path[] = "build/convert_values";
+    diti_package *package = open_package(env, output);
+    const diti_checkpoint *file = NULL;
+    const char *prefix;
+    dit_error err = {0};
+    size_t size = 0, at = 0, count = 0;
+    char *data = test_read_file(values_path, &size);
+    CHECK(diti_package_component(package, "", &file, &prefix, &err) == DIT_OK && file);
+    while (data && file && at + 12 < size) {
+        const diti_stored_tensor *tensor;
+        uint32_t length;
+        uint64_t elements;
+        float *own;
+        char name[256];
+        memcpy(&length, data + at, 4), memcpy(&elements, data + at + 4, 8);
+        if (!CHECK(length < sizeof name && at + 12 + length + 4 * elements <= size)) break;
+        snprintf(name, sizeof name, "%.*s", (int)length, data + at + 12);
+        at += 12 + length;
+        tensor = diti_checkpoint_find(file, name);
+        own = malloc(4 * (size_t)elements + 4);
+        if (CHECK_MESSAGE(own && tensor && diti_stored_tensor_elements(tensor) == elements, "%s", name)) {
+            CHECK(diti_checkpoint_read_float(file, tensor, own, elements, &err) == DIT_OK);
+            CHECK_MESSAGE(memcmp(own, data + at, 4 * (size_t)elements) == 0, "%s: %s has other values", output, name);
+        }
+        free(own);
+        at += 4 * (size_t)elements, count++;
+    }
+    CHECK_MESSAGE(at == size && file && count == diti_checkpoint_count(file), "%zu tensors were read", count);
+    free(data);
+    diti_package_close(package);
+    remove(values_path);
+}
+
+static void test_other_reader(const diti_env *env) {
+    static const char script[] =
+        "import sys, struct, numpy, gguf\n"
+        "with open(sys.argv[2], 'wb') as out:\n"
+        "    for t in gguf.GGUFReader(sys.argv[1]).tensors:\n"
+        "        values = gguf.quants.dequantize(t.data, t.tensor_type).astype(numpy.float32)\n"
+        "        out.write(struct.pack('<IQ', len(t.name.encode()), values.size) + t.name.encode() + values.tobytes())\n";
+    static const char *const types[] = {"q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "q5_1", "bf16"};
+    if (system("{ test -x build/gguf/bin/python || python3 -m venv build/gguf; } >/dev/null 2>&1 && "
+               "{ build/gguf/bin/python -c 'import gguf' || build/gguf/bin/pip install -q gguf; } >/dev/null 2>&1") !=
+        0) {
+        printf("skipped: files in another program's reader: PyPI's gguf cannot be installed (build/gguf)\n");
+        return;
+    }
+    write_text("build/convert_read.py", script, strlen(script));
+    for (size_t i = 0; i < DITI_COUNT(types); i++) {
+        char line[256];
+        snprintf(line, sizeof line, "build/gguf/bin/python build/convert_read.py %s build/convert_values", output);
+        CHECK(run(types[i], "models/emoji-q8_0.gguf", output) == 0);
+        if (CHECK_MESSAGE(system(line) == 0, "%s: %s", types[i], line)) check_read(env);
+    }
+    remove("build/convert_read.py"), remove(output);
+}
+#endif
+
 static bool is_half_written(const char *path) {
     char part[PATH_SIZE];
     struct stat info;
@@ -667,10 +758,14 @@ int main(void) {
     test_component_folder(&env);
     test_bundled_model(&env);
     test_damaged_input();
+    test_architecture(&env);
 #ifndef _WIN32
     test_output();
 #endif
     test_errors();
+#ifndef _WIN32
+    if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_other_reader(&env);
+#endif
 #ifdef LARGE
     if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_large();
 #endif

@@ -61,9 +61,25 @@ static const char *blocks_of(const converter *convert, const out_tensor *tensor)
     return type == DIT_TYPE_I4_GROUP ? "i4_group" : type == DIT_TYPE_I4_ROW_ROTATED ? "i4_row_rotated" : NULL;
 }
 
+/* Other programs choose a model by this word. They know it for a transformer alone that has its original names, which
+   stay as the input has them; all other files are dit.h's own. */
+static const char *architecture_of(const converter *convert) {
+    static const char prefix[] = "model.diffusion_model.";
+    static const struct {
+        const char *tensor, *name;
+    } known[] = {{"double_blocks.0.img_attn.proj.weight", "flux"}, {"joint_blocks.0.x_block.attn.qkv.weight", "sd3"}};
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        const char *name = convert->tensors[i].name;
+        if (diti_starts_with(name, prefix)) name += sizeof prefix - 1;
+        for (size_t k = 0; k < DITI_COUNT(known); k++)
+            if (strcmp(name, known[k].tensor) == 0) return known[k].name;
+    }
+    return "dit";
+}
+
 static dit_result put_metadata(converter *convert) {
     dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
-    if (result >= 0) result = put_text(convert, "dit");
+    if (result >= 0) result = put_text(convert, architecture_of(convert));
     if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
     if (result >= 0) result = put_text(convert, convert->name);
     if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
