@@ -26,7 +26,7 @@ static out_tensor *new_tensor(converter *convert, const char *component, const c
     return tensor;
 }
 
-/* int8 rows stay what they are: their scales come along as a tensor of its own. */
+/* Rows of int8 and int4 stay what they are: their scales come along as a tensor of its own. */
 static dit_result keep_rows(converter *convert, out_tensor *tensor, dit_type wanted) {
     const diti_stored_tensor *stored = tensor->stored;
     uint64_t rows = stored->rank == 2 ? stored->shape[0] : 0;
@@ -100,6 +100,7 @@ static dit_result add_tensor(converter *convert, const char *component, const di
     tensor->type = ruled_type(convert, component, tensor->name, stored);
     if (diti_type_is_i8(stored->type)) return keep_rows(convert, tensor, tensor->type);
     tensor->size = diti_stored_tensor_elements(stored);
+    if (tensor->type == DIT_TYPE_I4_ROW_ROTATED) tensor->size /= 2;
     if (diti_type_is_i8(tensor->type)) return add_companions(convert, component, rest);
     tensor->flat = stored->rank > 4 || (stored->rank > 2 && diti_type_block(tensor->type) > 1);
     tensor->method = choose_method(convert, component, rest, tensor);
