@@ -89,44 +89,23 @@ static void vae_flux2(real_file *file) {
     for (i = 0; i < 2; i++) real_vector(file, 128, 1, names[i], names[i], 0, "");
 }
 
-/* Wan's decoder (docs/models.md 4.5), as diffusers names it. */
-static void volume(real_file *file, uint64_t out, uint64_t in, uint64_t frames, uint64_t side, const char *name) {
-    const uint64_t shape[5] = {out, in, frames, side, side};
-    real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
-    real_vector(file, out, 0, name, name, 0, ".bias");
-}
-static void gamma_of(real_file *file, uint64_t channels, uint32_t rank, const char *name) {
-    const uint64_t shape[4] = {channels, 1, 1, 1};
-    real_tensor_of(file, shape, rank, 1, 0.02, name, name, 0, ".gamma");
-}
-static void wan_resnet(real_file *file, uint64_t out, uint64_t in, const char *name) {
-    static const char *const parts[] = {"%s.norm1", "%s.conv1", "%s.norm2", "%s.conv2", "%s.conv_shortcut"};
-    char full[112];
-    uint32_t i;
-    for (i = 0; i < (out == in ? 4u : 5u); i++) {
-        diti_format(full, sizeof full, parts[i], name);
-        if (i == 0 || i == 2)
-            gamma_of(file, i ? out : in, 4, full);
-        else
-            volume(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, i < 4 ? 3 : 1, full);
-    }
-}
+/* Wan 2.1's decoder (docs/models.md 4.5), as diffusers names it. */
 static void vae_wan(real_file *file) {
     static const uint64_t channels[] = {384, 384, 192, 96}, first[] = {384, 192, 192, 96};
     char name[112];
     uint32_t i, k;
-    volume(file, 384, 16, 3, 3, "decoder.conv_in");
+    real_volume(file, 384, 16, 3, 3, "decoder.conv_in");
     for (i = 0; i < 2; i++) {
         diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
-        wan_resnet(file, 384, 384, name);
+        real_wan_resnet(file, 384, 384, name);
     }
-    gamma_of(file, 384, 3, "decoder.mid_block.attentions.0.norm");
+    real_gamma(file, 384, 3, "decoder.mid_block.attentions.0.norm");
     real_convolution(file, 3 * 384, 384, 1, "decoder.mid_block.attentions.0.to_qkv");
     real_convolution(file, 384, 384, 1, "decoder.mid_block.attentions.0.proj");
     for (i = 0; i < 4; i++) {
         for (k = 0; k < 3; k++) {
             diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
-            wan_resnet(file, channels[i], k ? channels[i] : first[i], name);
+            real_wan_resnet(file, channels[i], k ? channels[i] : first[i], name);
         }
         diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.resample.1", i);
         if (i < 3) real_convolution(file, channels[i] / 2, channels[i], 3, name);
@@ -137,9 +116,9 @@ static void vae_wan(real_file *file) {
             real_vector(file, 2 * channels[i], 0, name, name, 0, ".bias");
         }
     }
-    gamma_of(file, 96, 4, "decoder.norm_out");
-    volume(file, 3, 96, 3, 3, "decoder.conv_out");
-    volume(file, 16, 16, 1, 1, "post_quant_conv");
+    real_gamma(file, 96, 4, "decoder.norm_out");
+    real_volume(file, 3, 96, 3, 3, "decoder.conv_out");
+    real_volume(file, 16, 16, 1, 1, "post_quant_conv");
 }
 
 /* Qwen-Image-2.1's decoder (docs/models.md 4.5.1), and Wan's resnets with convolutions of pictures. */
@@ -150,7 +129,7 @@ static void flat_resnet(real_file *file, uint64_t out, uint64_t in, const char *
     for (i = 0; i < (out == in ? 4u : 5u); i++) {
         diti_format(full, sizeof full, parts[i], name);
         if (i == 0 || i == 2)
-            gamma_of(file, i ? out : in, 4, full);
+            real_gamma(file, i ? out : in, 4, full);
         else
             real_convolution(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, full);
     }
@@ -164,7 +143,7 @@ static void vae_qwenimage21(real_file *file) {
         diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
         flat_resnet(file, 1152, 1152, name);
     }
-    gamma_of(file, 1152, 3, "decoder.mid_block.attentions.0.norm");
+    real_gamma(file, 1152, 3, "decoder.mid_block.attentions.0.norm");
     real_convolution(file, 3 * 1152, 1152, 1, "decoder.mid_block.attentions.0.to_qkv");
     real_convolution(file, 1152, 1152, 1, "decoder.mid_block.attentions.0.proj");
     for (i = 0; i < 5; i++) {
@@ -177,7 +156,7 @@ static void vae_qwenimage21(real_file *file) {
         diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.time_conv", i);
         if (i < 3) real_convolution(file, 2 * channels[i + 1], channels[i + 1], 1, name);
     }
-    gamma_of(file, 144, 4, "decoder.norm_out");
+    real_gamma(file, 144, 4, "decoder.norm_out");
     real_convolution(file, 4, 144, 3, "decoder.conv_out");
     real_convolution(file, 64, 64, 1, "post_quant_conv");
 }
@@ -186,7 +165,7 @@ static void vae_qwenimage21(real_file *file) {
 static void causal(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *block, const char *part) {
     char name[112];
     diti_format(name, sizeof name, "%s%s", block, part);
-    volume(file, out, in, kernel, kernel, name);
+    real_volume(file, out, in, kernel, kernel, name);
 }
 static void norm_of(real_file *file, uint64_t channels, const char *block, const char *part) {
     char name[112];
@@ -321,7 +300,7 @@ static void vae_open_sora_plan(real_file *file) {
             plan_resnet(file, channels[i], channels[k ? i : i + 1], name);
         }
         diti_format(name, sizeof name, "decoder.up.%u.upsample.conv.conv", i);
-        if (i > 0) volume(file, channels[i], channels[i], 1, 3, name);
+        if (i > 0) real_volume(file, channels[i], channels[i], 1, 3, name);
         diti_format(name, sizeof name, "decoder.up.%u.time_upsample", i);
         diti_format(mix, sizeof mix, "%s.mix_factor", name);
         if (i < 2) continue;

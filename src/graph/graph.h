@@ -99,6 +99,7 @@ typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
     uint32_t first, count; /* dispatches */
     bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
+    bool late; /* runs between the repeated segments that follow it: what it reads stays alive to the end of these */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 48u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may

@@ -21,7 +21,7 @@ static bool diti_run_is_chunk(const diti_share *share, uint32_t segment) {
 }
 
 static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
-    if (segment < share->program.step_segment) return DIT_STAGE_ENCODE;
+    if (segment < share->program.step_segment && segment != share->program.low_prepare) return DIT_STAGE_ENCODE;
     return segment < share->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 

@@ -190,8 +190,13 @@ static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize by
     return block;
 }
 
+/* Where the matrix at hand goes that is not resident. */
+static diti_streamed *diti_loader_row(const diti_loader *loader) {
+    return loader->streaming ? loader->weights.streamed : loader->weights.expert;
+}
+
 static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *upload) {
-    diti_streamed *streamed = upload->block ? NULL : loader->weights.streamed;
+    diti_streamed *streamed = upload->block ? NULL : diti_loader_row(loader);
     void *array = streamed ? streamed->uploads : loader->uploads;
     if (!diti_grow(loader->env, &array, streamed ? &streamed->capacity : &loader->upload_capacity,
                    streamed ? streamed->count : loader->upload_count, sizeof *upload)) {
@@ -205,20 +210,39 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 
 /* --- what is streamed --- */
 
-/* The list of streamed parts is made for the first matrix, since a loader that ends before has nothing to free. */
-static bool diti_loader_begin_stream(diti_loader *loader) {
-    diti_streamed *streamed;
-    if (loader->weights.streamed) return true;
-    if (!loader->stream && !loader->sizes && !loader->by_need) return false;
-    streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
+static diti_streamed *diti_loader_new_row(diti_loader *loader) {
+    diti_streamed *streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
     if (!streamed) {
         diti_loader_fail_memory(loader);
-        return false;
+        return NULL;
     }
     streamed->stream = loader->stream;
     streamed->env = loader->env;
     streamed->checkpoint = loader->checkpoint;
-    loader->weights.streamed = streamed;
+    return streamed;
+}
+
+/* The list of streamed parts is made for the first matrix, since a loader that ends before has nothing to free. */
+static bool diti_loader_begin_stream(diti_loader *loader) {
+    if (loader->weights.streamed) return true;
+    if (!loader->stream && !loader->sizes && !loader->by_need) return false;
+    if (loader->expert && !loader->weights.expert) {
+        loader->weights.expert = diti_loader_new_row(loader);
+        if (!loader->weights.expert) return false;
+        loader->weights.expert->slot_bytes = loader->stream->sizes.expert;
+    }
+    loader->weights.streamed = diti_loader_new_row(loader);
+    return loader->weights.streamed != NULL;
+}
+
+/* Whether the slots for the expert at work have room for matrices that lie side by side, in one of them; what is left
+   of the slot before stays empty. */
+static bool diti_loader_expert_room(const diti_loader *loader, uint64_t bytes) {
+    diti_streamed *expert = loader->weights.expert;
+    uint64_t slot = expert->slot_bytes, at = expert->bytes;
+    if (at % slot + bytes > slot) at += slot - at % slot;
+    if (bytes > slot || at + bytes > slot * loader->stream->sizes.experts) return false;
+    expert->bytes = at;
     return true;
 }
 
@@ -227,21 +251,24 @@ static bool diti_loader_begin_stream(diti_loader *loader) {
 static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     uint64_t all = bytes * (loader->join ? loader->join : 1u);
     double share;
+    bool first = !loader->join || !loader->chosen;
     if (!diti_loader_begin_stream(loader)) return;
     bytes = diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
     if (loader->by_need)
         loader->streaming = true;
-    else if (!loader->join || !loader->chosen)
+    else if (first)
         loader->streaming = (double)(loader->kept + all) > (double)loader->keep * share;
+    if (first && !loader->streaming && loader->weights.expert)
+        loader->streaming = !diti_loader_expert_room(loader, bytes * (loader->join ? loader->join : 1u));
     loader->chosen = true;
     loader->seen += bytes;
     if (!loader->streaming) loader->kept += bytes;
 }
 
 /* A place in the row of what is streamed. */
-static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
-    diti_streamed *streamed = loader->weights.streamed;
+static uint64_t diti_loader_place_streamed(const diti_loader *loader, uint64_t bytes) {
+    diti_streamed *streamed = diti_loader_row(loader);
     uint64_t place = streamed->bytes;
     streamed->bytes += diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     return place;
@@ -371,9 +398,9 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
-    if (loader->streaming) {
+    if (diti_loader_row(loader)) {
         upload.target = diti_loader_place_streamed(loader, upload.size);
-        part->streamed = loader->weights.streamed;
+        part->streamed = diti_loader_row(loader);
     } else {
         upload.block = diti_loader_place(loader, upload.size, &upload.target);
         if (!upload.block) return;
@@ -401,7 +428,7 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
 
 /* BF16 has F16's size and fewer bits of its own: in range nothing is lost but bits below 2^-24. */
 static bool diti_loader_halves(const diti_loader *loader) {
-    return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
+    return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !diti_loader_row(loader);
 }
 
 /* The type of a matrix with adapters in it: nothing packs it here, and BF16 would round most of them away. */
@@ -477,6 +504,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->sizes = options->sizes;
     loader->matrices = options->matrices;
     loader->keep = options->keep;
+    loader->expert = options->expert;
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;

@@ -106,6 +106,8 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
     struct diti_stream *stream; /* NULL: weights come to a device when a plan needs them, and stay (replica.c) */
+    VkDeviceSize slot_bytes; /* of an expert's slots, each of which has so many bytes of the row; 0: they pass through
+                                the two slots that all weights share */
     struct diti_replicas *replicas;
     const diti_env *env;
     const diti_checkpoint *checkpoint;
@@ -143,6 +145,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     uint64_t staged;            /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
+    diti_streamed *expert;          /* what is in an expert's slots while it is at work; NULL: nothing is */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
     diti_target *targets;           /* noted for parts that adapters may be for */
     size_t target_count, target_capacity;
@@ -225,6 +228,7 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
+    bool expert;                /* these are in the stream's slots for the expert at work, while it is this one */
     bool int8_attention;        /* dit_model_desc.int8_attention */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
@@ -257,6 +261,7 @@ typedef struct diti_loader {
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
     uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
+    bool expert;                  /* diti_load_options.expert */
     uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
     uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
     uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
@@ -389,8 +394,13 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
    its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
    slice's batch is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
    pinned buffers. Plans share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
-   and its former user fills it again. --- */
+   and its former user fills it again.
+
+   Of a model with two experts, of which one works at a time, the slots behind the first two are those of the expert at
+   work: what is read into them stays as long as its steps last, and the other one's weights then take its place. Each
+   has a stretch of what is loaded of either expert, in its order. --- */
 #define DITI_STREAM_SLOTS 2u
+#define DITI_EXPERT_SLOTS 30u /* at most */
 #define DITI_NO_BATCH UINT32_MAX
 typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
@@ -429,26 +439,33 @@ typedef struct diti_stream_slot {
     VkSemaphore reader;
     uint64_t reader_value; /* value of reader when the last slice that reads the slot is finished */
     diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
-    bool mirrored;         /* the slot's content is only in the mirror so far */
+    bool mirrored;         /* the slot's content is only in its mirror so far */
     const diti_buffer *marks;
     uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
 } diti_stream_slot;
+typedef struct diti_stream_sizes {
+    VkDeviceSize slot, piece; /* slot: enough for the largest matrix; piece: least that can be read at once */
+    VkDeviceSize expert;      /* bytes of each slot for the expert at work, at least those of a slot */
+    uint32_t experts;         /* how many such slots there are */
+} diti_stream_sizes;
 typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
+    diti_stream_sizes sizes;
     VkDeviceSize slot_bytes;
-    VkDeviceSize piece;
     bool keeps; /* weights that were read stay in host memory */
-    diti_stream_slot slots[DITI_STREAM_SLOTS];
-    diti_stage *stage;        /* NULL: the slots are mapped */
-    struct diti_stream *home; /* stream of the device that the model was loaded on; itself there */
-    struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
-    int lock;                 /* home's guards busy, and the list */
-    bool busy;                /* home's is for all devices: one thread at a time reads files and the host's copy */
+    diti_stream_slot slots[DITI_STREAM_SLOTS + DITI_EXPERT_SLOTS];
+    diti_buffer expert_mirror;    /* the slots for the expert have one mirror together */
+    diti_stream_slot *mirror_for; /* the slot that had it last; NULL: none */
+    diti_stage *stage;            /* NULL: the slots are mapped */
+    struct diti_stream *home;     /* stream of the device that the model was loaded on; itself there */
+    struct diti_stream *next;     /* behind home: those of other devices, which have slots of their own */
+    int lock;                     /* home's guards busy, and the list */
+    bool busy;                    /* home's is for all devices: one thread at a time reads files and the host's copy */
 } diti_stream;
-/* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
-DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-                                           VkDeviceSize piece, diti_stream **out, dit_error *err);
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, const diti_stream_sizes *sizes,
+                                           diti_stream **out, dit_error *err);
+DIT_INTERNAL uint64_t diti_stream_bytes(const diti_stream *stream); /* bytes of all slots; 0 for NULL */
 /* Destroys the streams of all devices, after the plans that use them; NULL is fine. */
 DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
 /* The stream of a device, which is made for its first plan. */
