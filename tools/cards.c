@@ -380,6 +380,12 @@ static void llama3_8b(real_file *file) {
     real_decoder(file, &shape);
 }
 
+/* Mistral-Small-3's text path. */
+static void mistral_24b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 131072, 5120, 32768, 40, 32, 8, 128, false, false, false};
+    real_decoder(file, &shape);
+}
+
 typedef void (*maker)(real_file *file);
 typedef struct model {
     const char *name, *title; /* of the comments; of README's table */
@@ -493,6 +499,7 @@ static const model models[] = {
      NULL},
     {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
     {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
+    {"flux2-dev", "FLUX.2-dev", published_flux2_dev, {mistral_24b}, vae_flux2, 1024, 1024, 0, 28, 1, false, NULL},
     {"flux3-klein", "FLUX.3 klein", published_flux3_klein, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 16, 1, false, NULL},
     {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true, NULL},
     {"qwen-image-21",
@@ -709,6 +716,7 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
         result = dit_job_inspect(NULL, &job, &inspector, &err);
     }
     /* A refusal is an answer where it is asked whether a model has such a preview, or runs with such a budget. */
+    if (getenv("CARDS_DEBUG") && result != DIT_OK) fprintf(stderr, "DBG %s: %s\n", m->name, err.message);
     if (result != DIT_OK && (how == WAY_TILES || how == WAY_TURNS) && !f->preview)
         fprintf(stderr, "cards: %s: %s\n", m->name, err.message);
     dit_model_destroy(loaded);

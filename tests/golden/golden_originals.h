@@ -54,7 +54,7 @@ static const char *const golden_sana_other[][2] = {
     {"scale_shift_table", "final_layer.scale_shift_table"},
     {"proj_out", "final_layer.linear"},
 };
-static const golden_table golden_sana_tables[] = {
+static const golden_table golden_sana_names[] = {
     GOLDEN_TABLE("transformer_blocks.", "blocks.", golden_sana_block, golden_sana_joins),
     GOLDEN_PLAIN_TABLE("", "", golden_sana_other)};
 
@@ -79,7 +79,7 @@ static const char *const golden_lumina2_other[][2] = {
     {"norm_out.linear_1", "final_layer.adaLN_modulation.1"},
     {"norm_out.linear_2", "final_layer.linear"},
 };
-static const golden_table golden_lumina2_tables[] = {
+static const golden_table golden_lumina2_names[] = {
     GOLDEN_TABLE("layers.", "layers.", golden_lumina2_block, golden_lumina2_joins),
     GOLDEN_TABLE("noise_refiner.", "noise_refiner.", golden_lumina2_block, golden_lumina2_joins),
     GOLDEN_TABLE("context_refiner.", "context_refiner.", golden_lumina2_block, golden_lumina2_joins),
@@ -110,7 +110,7 @@ static const char *const golden_anima_other[][2] = {
     {"time_embed.norm", "t_embedding_norm"},   {"norm_out.linear_", "final_layer.adaln_modulation."},
     {"proj_out", "final_layer.linear"},
 };
-static const golden_table golden_anima_tables[] = {
+static const golden_table golden_anima_names[] = {
     GOLDEN_PLAIN_TABLE("transformer_blocks.", "blocks.", golden_anima_block),
     GOLDEN_PLAIN_TABLE("", "", golden_anima_other)};
 
@@ -140,7 +140,7 @@ static const char *const golden_guidance_norm[][2] = {{"weight", "scale"}};
 static const char *const golden_chroma_other[][2] = {
     {"x_embedder", "img_in"}, {"context_embedder", "txt_in"}, {"proj_out", "final_layer.linear"}};
 static const char *const golden_chroma_ends[][2] = {{"in_proj", "in_proj"}};
-static const golden_table golden_chroma_tables[] = {
+static const golden_table golden_chroma_names[] = {
     GOLDEN_TABLE("transformer_blocks.", "double_blocks.", golden_double_block, golden_double_joins),
     GOLDEN_TABLE("single_transformer_blocks.", "single_blocks.", golden_single_block, golden_single_joins),
     GOLDEN_PLAIN_TABLE("distilled_guidance_layer.layers.", "distilled_guidance_layer.layers.", golden_guidance_layer),
@@ -170,7 +170,7 @@ static const char *const golden_flux3_other[][2] = {
     {".linear.weight", ".lin.weight"},
     {"final_layer.image.lin.", "final_layer.image.linear."},
 };
-static const golden_table golden_flux3_tables[] = {
+static const golden_table golden_flux3_names[] = {
     GOLDEN_PLAIN_TABLE("mode_blocks.", "content_mode_blocks.", golden_flux3_block),
     GOLDEN_PLAIN_TABLE("txt_mode_blocks.", "txt_mode_blocks.", golden_flux3_block),
     GOLDEN_PLAIN_TABLE("single_transformer_blocks.", "single_blocks.", golden_flux3_block),
@@ -178,12 +178,12 @@ static const golden_table golden_flux3_tables[] = {
 
 /* --- Qwen-Image-2.1: single files have the repository's names behind a prefix --- */
 static const char *const golden_same[][2] = {{"proj_out", "proj_out"}};
-static const golden_table golden_same_tables[] = {GOLDEN_PLAIN_TABLE("", "", golden_same)};
+static const golden_table golden_same_names[] = {GOLDEN_PLAIN_TABLE("", "", golden_same)};
 
 /* --- LTX-Video --- */
 static const char *const golden_ltx_block[][2] = {{"norm_q", "q_norm"}, {"norm_k", "k_norm"}};
 static const char *const golden_ltx_other[][2] = {{"proj_in", "patchify_proj"}, {"time_embed", "adaln_single"}};
-static const golden_table golden_ltx_tables[] = {
+static const golden_table golden_ltx_names[] = {
     GOLDEN_PLAIN_TABLE("transformer_blocks.", "transformer_blocks.", golden_ltx_block),
     GOLDEN_PLAIN_TABLE("", "", golden_ltx_other)};
 
@@ -224,7 +224,7 @@ static const char *const golden_hunyuan_other[][2] = {
     {"norm_out.linear", "final_layer.adaLN_modulation.1"},
     {"proj_out", "final_layer.linear"},
 };
-static const golden_table golden_hunyuan_tables[] = {
+static const golden_table golden_hunyuan_names[] = {
     GOLDEN_TABLE("context_embedder.token_refiner.refiner_blocks.", "txt_in.individual_token_refiner.blocks.",
                  golden_hunyuan_refiner, golden_hunyuan_refiner_joins),
     GOLDEN_TABLE("single_transformer_blocks.", "single_blocks.", golden_hunyuan_single, golden_single_joins),
@@ -232,15 +232,15 @@ static const golden_table golden_hunyuan_tables[] = {
     GOLDEN_PLAIN_TABLE("", "", golden_hunyuan_other)};
 
 static const golden_original golden_originals[] = {
-    {"sana", "", golden_sana_tables, DITI_COUNT(golden_sana_tables), NULL},
-    {"sana_sprint", "", golden_sana_tables, DITI_COUNT(golden_sana_tables), NULL},
-    {"lumina2", "model.diffusion_model.", golden_lumina2_tables, DITI_COUNT(golden_lumina2_tables), NULL},
-    {"pipe_anima", "net.", golden_anima_tables, DITI_COUNT(golden_anima_tables), NULL},
-    {"pipe_chroma", "", golden_chroma_tables, DITI_COUNT(golden_chroma_tables), NULL},
-    {"pipe_flux3", "", golden_flux3_tables, DITI_COUNT(golden_flux3_tables), "norm_out.linear."},
-    {"qwenimage21", "model.diffusion_model.", golden_same_tables, DITI_COUNT(golden_same_tables), NULL},
-    {"ltx", "model.diffusion_model.", golden_ltx_tables, DITI_COUNT(golden_ltx_tables), NULL},
-    {"hunyuanvideo", "", golden_hunyuan_tables, DITI_COUNT(golden_hunyuan_tables), "norm_out.linear."},
+    {"sana", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL},
+    {"sana_sprint", "", golden_sana_names, DITI_COUNT(golden_sana_names), NULL},
+    {"lumina2", "model.diffusion_model.", golden_lumina2_names, DITI_COUNT(golden_lumina2_names), NULL},
+    {"pipe_anima", "net.", golden_anima_names, DITI_COUNT(golden_anima_names), NULL},
+    {"pipe_chroma", "", golden_chroma_names, DITI_COUNT(golden_chroma_names), NULL},
+    {"pipe_flux3", "", golden_flux3_names, DITI_COUNT(golden_flux3_names), "norm_out.linear."},
+    {"qwenimage21", "model.diffusion_model.", golden_same_names, DITI_COUNT(golden_same_names), NULL},
+    {"ltx", "model.diffusion_model.", golden_ltx_names, DITI_COUNT(golden_ltx_names), NULL},
+    {"hunyuanvideo", "", golden_hunyuan_names, DITI_COUNT(golden_hunyuan_names), "norm_out.linear."},
 };
 
 /* --- the file --- */
