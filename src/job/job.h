@@ -177,9 +177,9 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
 } diti_hold;
 
 /* A picture that a picture is made after, as it is encoded: pixels. */
-#define DITI_REFERENCE_PIXELS (2048u * 2048u)
-#define DITI_REFERENCE_SIDE 16384u /* where it is scaled */
-#define DITI_REFERENCE_WORDS 8u    /* most tokens of text around one in a prompt */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u) /* most of them that are encoded */
+#define DITI_REFERENCE_SIDE 16384u            /* of the picture that is given */
+#define DITI_REFERENCE_WORDS 8u               /* most tokens of text around one in a prompt */
 typedef struct diti_reference_shape {
     uint32_t width, height;
     diti_vision_grid shown; /* tokens that it is to the language model; 0: it is not shown to one */
@@ -670,6 +670,9 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
+/* Sides to which one of so many references is scaled before it is cut to whole tokens. */
+DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const dit_image *image, uint32_t count,
+                                        uint32_t *width, uint32_t *height);
 /* Tokens of all references in a prompt, with the text around them; 0: none is shown. */
 DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape);
 /* resize.c: RGBA of one size as RGBA of another one, which the caller frees with diti_free. */

@@ -86,9 +86,13 @@ typedef struct diti_model_traits {
     bool keeps_references;   /* jobs keep references without being asked, since the model's pipeline does */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
-                                cut to whole tokens as they are */
-    uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
-                                none */
+                                cut to whole tokens */
+    uint32_t reference_most, reference_most_alone; /* before that, one of more pixels is scaled down to so many: each
+                                                      of several, and one by itself; 0: it is not */
+    const uint16_t (*reference_sizes)[2];          /* or each is scaled to the size of the nearest proportions among
+                                                      these, width and height, a 0 behind them; NULL: it is not */
+    uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
+                            none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */

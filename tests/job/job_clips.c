@@ -6,7 +6,7 @@
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
-#include "real_shapes.h"
+#include "real_vaes.h"
 
 #define COGVIDEOX "tests/fixtures/pipe_cogvideox_2b"
 #define OPEN_SORA "tests/fixtures/pipe_opensora11"

@@ -16,7 +16,7 @@ static const generated_model hunyuan = {"hunyuan8", "hunyuandit", 8, 16, 4, 0, 0
 enum { LORAS = 2 };
 static lora_file files[LORAS];
 static const float strengths[LORAS] = {0.8f, -0.5f};
-static char warnings[2000];
+static char warnings[2000], told[8000]; /* what was heard at level 1, and at level 2 */
 
 /* --- files for a generated model: pairs for all its layers, by diffusers' names and, if `kohya`, those of FLUX --- */
 
@@ -388,9 +388,37 @@ static void test_divisions(const generated_model *shape, uint32_t devices, const
 /* --- what is told --- */
 
 static void hear(int level, const char *message, void *user) {
-    size_t length = strlen(warnings);
+    size_t length = strlen(warnings), more = strlen(told);
     (void)user;
     if (level == DITI_LOG_WARNING) snprintf(warnings + length, sizeof warnings - length, "%s\n", message);
+    if (level == DITI_LOG_INFO) snprintf(told + more, sizeof told - more, "%s\n", message);
+}
+
+/* A warning counts what fits nothing and says where all of it is named. */
+static void test_named(maker *m, dit_component *component) {
+    lora_file file = DITI_ZERO;
+    char name[80];
+    uint32_t i;
+    warnings[0] = told[0] = 0;
+    lora_file_pair(&file, "transformer_blocks.0.attn.to_q", 128, 128, 3, 0.1, 1);
+    for (i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "transformer_blocks.0.attn.nothing_%u", (unsigned)i);
+        lora_file_pair(&file, name, 128, 128, 3, 0.1, 1);
+        snprintf(name, sizeof name, "something.strange_%u", (unsigned)i);
+        lora_file_matrix(&file, name, 8, 2, 0.1, 1);
+    }
+    component->source = lora_file_source(&file);
+    CHECK_RUN(dit_model_add_lora(m->model, component, NULL, &err));
+    CHECK_MESSAGE(strstr(warnings, "5 of 6 modules fit nothing") && !strstr(warnings, "nothing_4") &&
+                      strstr(warnings, "5 tensors are no adapter's") && strstr(warnings, "names all at level 2"),
+                  "%s", warnings);
+    for (i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "left out: module transformer_blocks.0.attn.nothing_%u\n", (unsigned)i);
+        CHECK_MESSAGE(strstr(told, name) != NULL, "%s is not named in: %s", name, told);
+        snprintf(name, sizeof name, "left out: tensor something.strange_%u\n", (unsigned)i);
+        CHECK_MESSAGE(strstr(told, name) != NULL, "%s is not named in: %s", name, told);
+    }
+    lora_file_free(&file);
 }
 
 static void test_told(void) {
@@ -405,7 +433,7 @@ static void test_told(void) {
     dit_job *job = NULL;
     float bad = NAN;
     cd.logger.func = hear;
-    cd.logger.max_level = DITI_LOG_WARNING;
+    cd.logger.max_level = DITI_LOG_INFO;
     cd.overrides = "rung=base";
     warnings[0] = 0;
     if (!CHECK_RUN(dit_context_create(&cd, &m.context, &err)) || !CHECK_RUN(load(&m, &flux, &without))) {
@@ -438,6 +466,7 @@ static void test_told(void) {
     desc.lora_weight_count = 2;
     CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "1 LoRAs"));
     generated_free_inputs(&inputs);
+    test_named(&m, &component);
     close_maker(&m);
 }
 

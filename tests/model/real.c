@@ -5,6 +5,7 @@
 #include "library.h"
 #include "long_clips.h"
 #include "real_shapes.h"
+#include "real_vaes.h"
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +122,49 @@ static void test_headers(void) {
         CHECK(count_parameters(a, &prefixed, "names of an all-in-one file") == count);
         CHECK(count_parameters(a, &gguf, "GGUF") == count);
         CHECK(count_parameters(a, &pytorch, "PyTorch") == count);
+    }
+}
+
+/* ---- autoencoders of clips: parameters as counted from the original classes, of both halves or of the decoder ---- */
+
+static void test_autoencoders(void) {
+    static const struct {
+        const char *name;
+        void (*transformer)(real_file *file);
+        void (*makers[2])(real_file *file);
+        double millions;
+    } cases[] = {{"Wan 2.1", published_wan_1_3b, {vae_wan, vae_wan_encoder}, 126.9},
+                 {"Wan 2.2", published_wan_ti2v_5b, {vae_wan22, NULL}, 704.7},
+                 {"HunyuanVideo", published_hunyuanvideo, {vae_hunyuanvideo, vae_hunyuanvideo_encoder}, 246.5},
+                 {"LTX-Video 0.9.0", published_ltx_2b, {vae_ltx, vae_ltx_encoder}, 419.2},
+                 {"Open-Sora-Plan 1.1's decoder", published_lattet2v, {vae_open_sora_plan, NULL}, 149.5},
+                 {"Open-Sora 1.2's decoders", published_stdit_3, {vae_open_sora, NULL}, 165.3 + 83.7}};
+    size_t i, k;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        real_file transformer = {0}, file = {0};
+        dit_component component = {{0}, DIT_ROLE_VAE, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model_info info = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        double counted;
+        transformer.type = file.type = DIT_TYPE_BF16;
+        cases[i].transformer(&transformer);
+        for (k = 0; k < 2 && cases[i].makers[k]; k++) cases[i].makers[k](&file);
+        desc.source = real_source(&transformer);
+        component.source = real_source(&file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].name, err.message)) {
+            dit_model_get_info(model, &info);
+            counted = (double)info.parameters[DIT_ROLE_VAE] / 1e6;
+            CHECK_MESSAGE(fabs(counted - cases[i].millions) <= 0.1, "%s: %.2f million parameters, not %.1f",
+                          cases[i].name, counted, cases[i].millions);
+        }
+        dit_model_destroy(model);
+        real_free(&transformer);
+        real_free(&file);
     }
 }
 
@@ -807,6 +851,7 @@ int main(int argc, char **argv) {
     size_t i, k;
     test_generator();
     test_headers();
+    test_autoencoders();
     test_pipelines();
     test_named_clip();
     test_decoder_memory();

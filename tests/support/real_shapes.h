@@ -1389,65 +1389,6 @@ static inline void real_taesd(real_file *file, uint64_t channels) {
     real_taesd_conv(file, 3, 64, true, "%u", 19);
 }
 
-/* ---- Wan's decoders (docs/models.md 4.5), as diffusers names them ---- */
-
-static inline void real_volume(real_file *file, uint64_t out, uint64_t in, uint64_t frames, uint64_t side,
-                               const char *name) {
-    const uint64_t shape[5] = {out, in, frames, side, side};
-    real_tensor_of(file, shape, 5, 0, 1 / sqrt((double)(frames * side * side * in)), name, name, 0, ".weight");
-    real_vector(file, out, 0, name, name, 0, ".bias");
-}
-
-static inline void real_gamma(real_file *file, uint64_t channels, uint32_t rank, const char *name) {
-    const uint64_t shape[4] = {channels, 1, 1, 1};
-    real_tensor_of(file, shape, rank, 1, 0.02, name, name, 0, ".gamma");
-}
-
-static inline void real_wan_resnet(real_file *file, uint64_t out, uint64_t in, const char *name) {
-    static const char *const parts[] = {"%s.norm1", "%s.conv1", "%s.norm2", "%s.conv2", "%s.conv_shortcut"};
-    char full[112];
-    uint32_t i;
-    for (i = 0; i < (out == in ? 4u : 5u); i++) {
-        diti_format(full, sizeof full, parts[i], name);
-        if (i == 0 || i == 2)
-            real_gamma(file, i ? out : in, 4, full);
-        else
-            real_volume(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, i < 4 ? 3 : 1, full);
-    }
-}
-
-/* Wan 2.2 5B's: a level has a shortcut around it, and a pixel is a patch of 2 x 2. width: channels of the last level.
- */
-static inline void real_wan22_decoder(real_file *file, uint64_t width) {
-    const uint64_t channels[] = {4 * width, 4 * width, 4 * width, 2 * width, width};
-    char name[112];
-    uint32_t i, k;
-    real_volume(file, channels[0], 48, 3, 3, "decoder.conv_in");
-    for (i = 0; i < 2; i++) {
-        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
-        real_wan_resnet(file, channels[0], channels[0], name);
-    }
-    real_gamma(file, channels[0], 3, "decoder.mid_block.attentions.0.norm");
-    real_convolution(file, 3 * channels[0], channels[0], 1, "decoder.mid_block.attentions.0.to_qkv");
-    real_convolution(file, channels[0], channels[0], 1, "decoder.mid_block.attentions.0.proj");
-    for (i = 0; i < 4; i++) {
-        const uint64_t shape[5] = {2 * channels[i + 1], channels[i + 1], 3, 1, 1};
-        for (k = 0; k < 3; k++) {
-            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
-            real_wan_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
-        }
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.resample.1", i);
-        if (i < 3) real_convolution(file, channels[i + 1], channels[i + 1], 3, name);
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.time_conv", i);
-        if (i > 1) continue;
-        real_tensor_of(file, shape, 5, 0, 1 / sqrt(3 * (double)channels[i + 1]), name, name, 0, ".weight");
-        real_vector(file, shape[0], 0, name, name, 0, ".bias");
-    }
-    real_gamma(file, width, 4, "decoder.norm_out");
-    real_volume(file, 12, width, 3, 3, "decoder.conv_out");
-    real_volume(file, 48, 48, 1, 1, "post_quant_conv");
-}
-
 /* ---- published models ---- */
 
 static inline void published_dit_xl_2(real_file *file) { real_dit(file, 1152, 28, 16); }
@@ -1501,7 +1442,6 @@ static inline void published_mt5_xl(real_file *file) { real_t5(file, 250112, 204
 static inline void published_bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
 static inline void published_vae_sd(real_file *file) { real_vae(file, 4, true); }
 static inline void published_vae_16(real_file *file) { real_vae(file, 16, false); }
-static inline void published_wan22_decoder(real_file *file) { real_wan22_decoder(file, 256); }
 
 /* ---- headers ---- */
 
