@@ -156,7 +156,7 @@ DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *
 typedef enum diti_nunchaku_part {
     DITI_NUNCHAKU_VALUES,
     DITI_NUNCHAKU_SCALES,
-    DITI_NUNCHAKU_ZEROS, /* of modulation alone */
+    DITI_NUNCHAKU_ZEROS, /* layers of modulation alone have them */
     DITI_NUNCHAKU_BIAS,
     DITI_NUNCHAKU_SMOOTH,
     DITI_NUNCHAKU_DOWN,
@@ -165,7 +165,7 @@ typedef enum diti_nunchaku_part {
 } diti_nunchaku_part;
 typedef struct diti_nunchaku_layer {
     const diti_stored_tensor *parts[DITI_NUNCHAKU_PARTS]; /* in the file; NULL: absent */
-    uint32_t rows, columns, tile_rows, tile_columns;      /* of the matrix, and with what fills up its tiles */
+    uint32_t rows, columns, tile_rows, tile_columns;      /* sizes of the matrix, and of its tiles */
     uint32_t splits; /* not 0: the layer modulates, and row r of the file is row r / splits of what is number r % splits
                         of so many (shifts, scales, gates) */
     bool shifted;    /* x is what GELU makes, and nunchaku adds a constant to it, which the bias takes away again */
@@ -173,7 +173,7 @@ typedef struct diti_nunchaku_layer {
 typedef struct diti_nunchaku_tensor {
     diti_nunchaku_part part;
     const diti_nunchaku_layer *layers[2]; /* columns of the second one, if any, follow those of the first */
-    uint32_t first;                       /* its first row is this one of the layers */
+    uint32_t first;                       /* row of the layers that is its first */
 } diti_nunchaku_tensor;
 /* Puts tensors as diffusers calls them in the place of nunchaku's; DIT_OK where there are none of those. */
 DIT_INTERNAL dit_result diti_checkpoint_name_nunchaku(diti_checkpoint *checkpoint, dit_error *err);

@@ -6,7 +6,7 @@
 typedef struct diti_nunchaku_rule {
     const char *stack, *module;
     const char *layers[3];  /* one behind the other in its rows; none: what stands before takes it as `beside` */
-    uint32_t rows, columns; /* of each of them, in widths of the model; 0: as many as the tiles hold */
+    uint32_t rows, columns; /* sizes of each of them, in widths of the model; 0: as many as the tiles hold */
     uint32_t splits;        /* diti_nunchaku_layer.splits */
     bool shifted;           /* diti_nunchaku_layer.shifted */
     const char *beside;     /* module whose columns follow those of this one in the same layer */
@@ -192,7 +192,7 @@ static dit_result diti_nunchaku_check_low_rank(const diti_nunchaku_file *file, c
     return DIT_OK;
 }
 
-/* What is unsigned in nunchaku's kernels, and their sums, need no more than that. */
+/* Sizes of tensors are counted in 32 bits. */
 #define DITI_NUNCHAKU_MOST (1u << 24)
 
 static dit_result diti_nunchaku_check_tiles(const diti_nunchaku_file *file, const char *base,

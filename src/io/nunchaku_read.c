@@ -2,7 +2,7 @@
    and get the order that other files have. */
 #include "io/io.h"
 
-#define DITI_NUNCHAKU_SHIFT 0.171875 /* what nunchaku's kernels add to GELU's results */
+#define DITI_NUNCHAKU_SHIFT 0.171875 /* nunchaku's kernels add it to GELU's results */
 #define DITI_TILE_BYTES 4096u        /* 128 rows of 64 columns */
 #define DITI_Q4_0_BYTES 18u
 #define DITI_Q4_1_BYTES 20u

@@ -54,6 +54,7 @@ DIT_INTERNAL const diti_weight *diti_loader_add_smooth(diti_loader *loader, cons
     made->file = smooth->file;
     made->offset = smooth->offset;
     diti_load_inverse(loader, &made->weight, smooth);
+    diti_loader_discount(loader, &made->weight, 0, made->weight.columns); /* no parameters of the model */
     return &made->weight;
 }
 

@@ -76,7 +76,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
-    const diti_stored_tensor *smooth;      /* what the columns are divided by first; NULL: nothing */
+    const diti_stored_tensor *smooth;      /* factors that the columns are divided by first; NULL: none */
     const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
@@ -103,7 +103,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    const diti_stored_tensor *smooth;      /* with i8 or merges, what columns are divided by first; NULL: nothing */
+    const diti_stored_tensor *smooth; /* with i8 or merges, factors that columns are divided by first; NULL: none */
     const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */

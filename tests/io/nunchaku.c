@@ -241,6 +241,76 @@ static void test_packer(void) {
     free(q);
 }
 
+/* A block of Qwen-Image: all its layers have their names, and what they mean. */
+static void test_qwenimage(void) {
+    static const nunchaku_names names = {".smooth_factor", ".proj_down", ".proj_up"};
+    static const struct {
+        const char *module, *parts[3];
+        uint32_t rows, columns, splits;
+        bool shifted;
+    } layers[] = {
+        {"img_mod.1", {"img_mod.1"}, 6, 1, 6, false},
+        {"txt_mod.1", {"txt_mod.1"}, 6, 1, 6, false},
+        {"attn.to_qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3, 1, 0, false},
+        {"attn.add_qkv_proj", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3, 1, 0, false},
+        {"attn.to_out.0", {"attn.to_out.0"}, 1, 1, 0, false},
+        {"attn.to_add_out", {"attn.to_add_out"}, 1, 1, 0, false},
+        {"img_mlp.net.0.proj", {"img_mlp.net.0.proj"}, 4, 1, 0, false},
+        {"img_mlp.net.2", {"img_mlp.net.2"}, 1, 4, 0, true},
+        {"txt_mlp.net.0.proj", {"txt_mlp.net.0.proj"}, 4, 1, 0, false},
+        {"txt_mlp.net.2", {"txt_mlp.net.2"}, 1, 4, 0, true},
+    };
+    enum { WIDTH = 64, RANK = 16 };
+    static float weight[DITI_COUNT(layers)][6 * WIDTH * WIDTH], bias[DITI_COUNT(layers)][6 * WIDTH];
+    lora_file file = {0};
+    diti_checkpoint *checkpoint = NULL;
+    dit_source source;
+    char name[200];
+    uint64_t i, k, r, count;
+    nunchaku_add(&file, "img_in", ".weight", "F32", WIDTH, 1, bias, WIDTH * 4);
+    for (uint32_t l = 0; l < DITI_COUNT(layers); l++) {
+        uint64_t rows = layers[l].rows * WIDTH, columns = layers[l].columns * WIDTH;
+        for (i = 0; i < rows * columns; i++) weight[l][i] = (float)nunchaku_random(layers[l].module, 7, i) - 0.5f;
+        for (i = 0; i < rows; i++) bias[l][i] = (float)nunchaku_random(layers[l].module, 8, i) - 0.5f;
+        snprintf(name, sizeof name, "transformer_blocks.3.%s", layers[l].module);
+        if (layers[l].splits)
+            nunchaku_modulation(&file, name, weight[l], bias[l], rows, columns, layers[l].splits);
+        else
+            nunchaku_layer(&file, name, &names, weight[l], bias[l], rows, columns, RANK, layers[l].shifted);
+    }
+    source = lora_file_source(&file);
+    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) return;
+    for (uint32_t l = 0; l < DITI_COUNT(layers); l++) {
+        uint64_t columns = layers[l].columns * WIDTH, at = 0;
+        double off = 0;
+        for (uint32_t p = 0; p < 3 && layers[l].parts[p]; p++) {
+            float *w, *b, *down = NULL, *up = NULL, *smooth = NULL;
+#define READ(ENDING)                                                                                                   \
+    (snprintf(name, sizeof name, "transformer_blocks.3.%s" ENDING, layers[l].parts[p]),                                \
+     read_floats(checkpoint, name, &count))
+            if (!layers[l].splits)
+                down = READ(".weight_lora_down"), up = READ(".weight_lora_up"), smooth = READ(".weight_smooth");
+            w = READ(".weight");
+            b = READ(".bias");
+            for (i = 0; i < count; i++) {
+                double away = fabs((double)b[i] - (double)bias[l][at + i]);
+                if (away > off) off = away;
+                for (k = 0; k < columns; k++) {
+                    double value = (double)w[i * columns + k] / (smooth ? (double)smooth[k] : 1);
+                    for (r = 0; up && r < RANK; r++) value += (double)up[i * RANK + r] * (double)down[r * columns + k];
+                    away = fabs(value - (double)weight[l][(at + i) * columns + k]);
+                    if (away > off) off = away;
+                }
+            }
+            at += count;
+            free(smooth), free(up), free(down), free(b), free(w);
+        }
+        CHECK_MESSAGE(at == layers[l].rows * WIDTH && off < 1e-6, "%s is off by %g", layers[l].module, off);
+    }
+    diti_checkpoint_close(checkpoint);
+    lora_file_free(&file);
+}
+
 /* --- what is refused --- */
 
 typedef struct damage {
@@ -373,6 +443,7 @@ int main(void) {
     }
     diti_checkpoint_close(packed);
     diti_checkpoint_close(plain);
+    test_qwenimage();
     test_refused();
     test_fp4();
     test_values_refused();

@@ -284,7 +284,7 @@ static void test_model(const generated_model *shape, const char *what, const cha
     close_maker(&m);
 }
 
-/* What else is done with weights: adapters beside them and in them, other types, and loading by need. */
+/* Other uses of weights: adapters beside them and in them, other types, and loading by need. */
 static void test_uses(void) {
     maker m = DITI_ZERO;
     make_files(&flux, false);
