@@ -10,6 +10,7 @@ layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const bool PERMUTE = false;
 layout(constant_id = 4) const bool GATHER = false;
 layout(constant_id = 5) const uint RUN = 1; // groups of four elements that an invocation makes, one after the other
+layout(constant_id = 6) const bool SMOOTH = false; // columns are multiplied with factors
 layout(push_constant) uniform Push {
     uint first_group;
     uint rows, row_bytes;
@@ -20,10 +21,12 @@ layout(push_constant) uniform Push {
     uint block_bytes;
     uint ids_offset, table_first, table_rows,
         last_part; // GATHER: the table rows of this part; the last part also answers wrong ids, with 0
+    uint factors_offset;
 };
 layout(binding = 0) readonly buffer Source { uint source[]; };
 WRITABLE(1, dst)
 layout(binding = 2) readonly buffer Ids { uint ids[]; };
+layout(binding = 3) readonly buffer Factors { float factors[]; };
 
 #define SOURCE(I) source[source_offset + (I)]
 #include "decode.glsl"
@@ -72,7 +75,9 @@ void main() {
     }
     uint tap = PERMUTE ? 4u * first / channel_pitch : 0u, c = 4u * first - tap * channel_pitch;
     for (uint quad = first; quad < min(first + RUN, quads); quad++) {
-        vec4 v = absent ? vec4(0.0) : elements(stored * row_bytes, c, tap, min(channels - c, 4u));
+        uint count = min(channels - c, 4u);
+        vec4 v = absent ? vec4(0.0) : elements(stored * row_bytes, c, tap, count);
+        for (uint i = 0u; SMOOTH && i < count; i++) v[i] *= factors[factors_offset + c + i];
         dst_store4(OUT_FORMAT, out_offset + row * out_pitch + 4u * quad, v);
         c += 4u;
         if (PERMUTE && c == channel_pitch) {

@@ -50,7 +50,7 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
 static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                 const diti_rows *which) {
     uint32_t across;
-    if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
+    if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image || weight->smooth ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
          weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
         return false;

@@ -20,6 +20,7 @@ enum {
     DITI_EXPAND_TABLE_FIRST,
     DITI_EXPAND_TABLE_ROWS,
     DITI_EXPAND_LAST_PART,
+    DITI_EXPAND_FACTORS,
     DITI_EXPAND_PUSH_WORDS
 };
 
@@ -33,8 +34,8 @@ static uint32_t diti_expand_pitch(const diti_weight *weight) {
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
     if (diti_type_is_i8(weight->type)) return true;
-    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && diti_weight_taps(weight) == 1 &&
-           weight->columns % 4 == 0;
+    return !weight->smooth && (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) &&
+           diti_weight_taps(weight) == 1 && weight->columns % 4 == 0;
 }
 
 DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
@@ -59,7 +60,8 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
     dispatch->constants[3] = diti_weight_taps(weight) > 1;
     dispatch->constants[4] = gather;
     dispatch->constants[5] = run;
-    dispatch->constant_count = 6;
+    dispatch->constants[6] = weight->smooth != NULL;
+    dispatch->constant_count = 7;
 }
 
 /* Push words that describe the stored rows; false for a type that no kernel reads. */
@@ -113,6 +115,11 @@ DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight
     if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
     out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
     if (!out) return 0;
+    if (weight->smooth) {
+        diti_tensor factors = diti_op_vector_weight(graph, weight->smooth, weight->columns, name);
+        if (!factors) return 0;
+        diti_op_bind(graph, &dispatch, 3, factors, DITI_EXPAND_FACTORS, true, false);
+    }
     dispatch.early = !graph->device->is_cpu && !diti_part_streams(&weight->parts[part]);
     diti_expand_emit(graph, &dispatch, source, out, rows);
     return out;

@@ -44,7 +44,7 @@ static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weigh
                                uint32_t first) {
     diti_gemm gemm = *like;
     uint32_t i;
-    if (!graph->device->coop_float8 || first % 4 ||
+    if (!graph->device->coop_float8 || first % 4 || weight->smooth ||
         (weight->type != DIT_TYPE_F8_E4M3 && weight->type != DIT_TYPE_F8_E5M2) || diti_weight_taps(weight) > 1 ||
         weight->columns % 16 || weight->rows % 4)
         return false;

@@ -172,6 +172,8 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    for (i = 0; i < weights->smooth_count; i++) diti_free(env, weights->smooths[i]);
+    diti_free(env, weights->smooths);
     for (i = 0; i < weights->target_count; i++) diti_free(env, weights->targets[i].module);
     diti_free(env, weights->targets);
     diti_streamed_free(env, weights->streamed);

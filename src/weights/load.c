@@ -394,6 +394,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
         upload.merges = loader->merges;
         upload.merged = out->type;
     }
+    if (upload.i8 || upload.merges) upload.smooth = loader->smooth;
     upload.halves = !upload.merges && out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
@@ -575,6 +576,7 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
 static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t all,
                                   uint32_t columns, const char *name) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    const diti_weight *smooth = NULL;
     uint64_t stored_bytes;
     dit_type type;
     memset(out, 0, sizeof *out);
@@ -585,8 +587,13 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
         return;
     }
     diti_loader_use_low_rank(loader, tensor);
+    loader->smooth = diti_loader_find_smooth(loader, tensor, columns);
+    if (loader->smooth && type == tensor->type && !diti_lora_merges_has(loader->merges, tensor))
+        smooth = diti_loader_add_smooth(loader, loader->smooth);
     loader->skip = first;
-    diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    if (!loader->error.result) diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    out->smooth = smooth;
+    loader->smooth = NULL;
     diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
@@ -596,13 +603,11 @@ DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32
     diti_load_linear_rows(loader, out, 0, rows, rows, columns, name);
 }
 
-DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   const char *name) {
-    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+/* A whole tensor as F32 [rows, columns]. */
+static void diti_loader_add_floats(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                   uint32_t rows, uint32_t columns, bool inverse) {
     diti_upload upload = DITI_ZERO;
     uint64_t count = (uint64_t)rows * columns;
-    memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
     if (count > diti_loader_part_limit(loader) / sizeof(float)) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "%s: tensor %.200s is larger than this device's storage buffer limit",
@@ -613,12 +618,26 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     upload.tensor = tensor;
     upload.size = tensor->size;
     upload.floats = (uint32_t)count;
+    upload.inverse = inverse;
     upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
     out->parts[0].block = upload.block;
     out->parts[0].offset = upload.target;
     out->parts[0].rows = rows;
     out->part_count = 1;
+}
+
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    memset(out, 0, sizeof *out);
+    if (tensor && diti_check_vector(loader, tensor, rows, columns))
+        diti_loader_add_floats(loader, out, tensor, rows, columns, false);
+}
+
+DIT_INTERNAL void diti_load_inverse(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor) {
+    memset(out, 0, sizeof *out);
+    diti_loader_add_floats(loader, out, tensor, 1, (uint32_t)tensor->shape[0], true);
 }
 
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
@@ -686,7 +705,7 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
 
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
     uint32_t i = 0;
-    if (!out->part_count || !more->part_count || out->type != more->type ||
+    if (!out->part_count || !more->part_count || out->type != more->type || out->smooth != more->smooth ||
         diti_weight_taps(out) != diti_weight_taps(more))
         return false;
     if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);

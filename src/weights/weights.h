@@ -26,10 +26,12 @@ typedef struct diti_weight {
     const char *name; /* for messages; owned by the model */
     dit_type type;    /* vectors and small tables are always F32 on the device */
     uint32_t rows, columns;
-    uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
-    uint32_t frames;     /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
-                            1: it reads one */
-    uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
+    uint32_t kernel; /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t frames; /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
+                        1: it reads one */
+    const struct diti_weight *smooth; /* F32 [1, columns] that the columns are multiplied with when they are expanded:
+                                         the file's matrix is for x divided by a factor for each; NULL: there is none */
+    uint32_t part_count;              /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 /* Values of a row that belong to one input channel: 1 for linear layers. */
@@ -74,6 +76,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
+    const diti_stored_tensor *smooth;      /* factors that the columns are divided by first; NULL: none */
     const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
@@ -94,11 +97,13 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
     float added;           /* floats: to each */
+    bool inverse;          /* floats: 1 / value; they must be finite, and not 0 */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
+    const diti_stored_tensor *smooth; /* with i8 or merges, factors that columns are divided by first; NULL: none */
     const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
@@ -136,13 +141,20 @@ typedef struct diti_target {
     const diti_stored_tensor *tensor; /* stored tensor that has them, from tensor_row on */
     uint32_t tensor_row;
 } diti_target;
+typedef struct diti_smooth { /* factors of one matrix, or of several on one x */
+    uint32_t file;           /* the place of the stored ones tells whether they are the same */
+    uint64_t offset;
+    diti_weight weight;
+} diti_smooth;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
     char **names; /* storage of every diti_weight.name */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
-    uint64_t staged;            /* bytes of staging buffers that loading took besides */
+    diti_smooth **smooths;      /* storage of every diti_weight.smooth */
+    size_t smooth_count, smooth_capacity;
+    uint64_t staged; /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     diti_streamed *expert;          /* what is in an expert's slots while it is at work; NULL: nothing is */
@@ -260,10 +272,11 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
-    bool expert;                  /* diti_load_options.expert */
-    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint64_t matrices, keep;          /* diti_load_options.matrices and keep */
+    bool expert;                      /* diti_load_options.expert */
+    uint64_t seen, kept;              /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                    /* rows of a matrix in the file before the rows that are asked for */
+    const diti_stored_tensor *smooth; /* smoothing factors of the matrix at hand; NULL: it has none */
     uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
     bool chosen;                  /* streaming is decided for all of those matrices */
     bool streaming;               /* the matrix at hand is streamed */
@@ -365,6 +378,8 @@ DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t 
 /* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
                                        uint32_t all, uint32_t columns, const char *name);
+/* 1 / value of a vector that is found already. */
+DIT_INTERNAL void diti_load_inverse(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor);
 /* Vectors of equal length as one table: F32 [count, columns]. */
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
                                     uint32_t columns);
@@ -378,12 +393,20 @@ typedef struct diti_fused_linear {
 } diti_fused_linear;
 DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
                                          uint32_t count, uint32_t rows, uint32_t columns, bool biased);
-/* A matrix NAME may have a low-rank part beside it (low_rank.c): y = x NAME^T + (x NAME_lora_down^T) NAME_lora_up^T. */
-#define DITI_LOW_RANK_DOWN "_lora_down"
-#define DITI_LOW_RANK_UP "_lora_up"
-#define DITI_LOW_RANK_SMOOTH "_smooth"
-/* Its tensors are not left over; smoothing factors are refused. */
+/* The tensors of a low-rank part beside a matrix are not left over (docs/quantized.md). */
 DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor);
+/* The smoothing factors of a matrix, checked; NULL: it has none, or the loader failed (smooth.c). */
+DIT_INTERNAL const diti_stored_tensor *diti_loader_find_smooth(diti_loader *loader, const diti_stored_tensor *tensor,
+                                                               uint32_t columns);
+/* Them on the device, for diti_weight.smooth. */
+DIT_INTERNAL const diti_weight *diti_loader_add_smooth(diti_loader *loader, const diti_stored_tensor *smooth);
+/* Their inverses, freed with diti_free; *out stays NULL where smooth is. */
+DIT_INTERNAL dit_result diti_smooth_read(const diti_env *env, const diti_checkpoint *checkpoint,
+                                         const diti_stored_tensor *smooth, float **out, dit_error *err);
+/* The inverse of each; false where one is 0 or not finite, which the other one tells. */
+DIT_INTERNAL bool diti_smooth_invert(float *factors, uint64_t count);
+DIT_INTERNAL dit_result diti_smooth_fail(const diti_checkpoint *checkpoint, const diti_stored_tensor *smooth,
+                                         dit_error *err);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,

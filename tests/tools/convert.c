@@ -257,7 +257,7 @@ static void test_row_classes(void) {
 /* The rows of a tensor as the device gets them. */
 static unsigned char *device_rows(const diti_env *env, const diti_checkpoint *file, const diti_stored_tensor *tensor,
                                   dit_type type, size_t *size) {
-    diti_i8_source source = {env, file, tensor, type, (uint32_t)tensor->shape[1], NULL};
+    diti_i8_source source = {env, file, tensor, type, (uint32_t)tensor->shape[1], NULL, NULL};
     dit_error err = {0};
     unsigned char *rows;
     uint64_t bytes = 0;
