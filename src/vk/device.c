@@ -313,8 +313,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     DITI_TRY(diti_device_extensions(device, err));
     DITI_TRY(
         diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err));
-    if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
-    if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
+    diti_coop_override(&device->vk, device->physical, desc->overrides, &device->coop);
     diti_memory_init(device, desc->device_memory_limit);
     DITI_TRY(diti_device_rung(device, desc->overrides, err));
     diti_device_proof_key(device, desc->overrides);
