@@ -133,13 +133,15 @@ static bool diti_device_folds(const diti_identity *id, const char *overrides) {
    units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
     bool obeys = diti_override_number(overrides, "quirks", 1) != 0;
-    diti_identity id = DITI_ZERO;
+    diti_identity id = DITI_ZERO, sized;
     const char *why;
     uint32_t quirks;
     char wanted[32];
     int rung;
     diti_identify(&device->vk, device->physical, &id);
-    device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
+    sized = id;
+    if (id.vendor != 0x8086) sized.least_subgroup = device->coop.subgroup;
+    device->portions = diti_portions_of(&sized, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id, device->portions->team);
     device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
