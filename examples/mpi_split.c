@@ -60,6 +60,18 @@ static void write_picture(dit_job *job, uint32_t frame, int side, dit_error *err
     free(rgba);
 }
 
+/* Rank 0 tells how far the run is. */
+static void wait_for(dit_job *job, int rank, dit_error *err) {
+    dit_status status = {0};
+    uint32_t told = 0;
+    while (dit_job_wait(job, 200000000) == DIT_WORKING) {
+        dit_job_status(job, &status, NULL);
+        if (rank == 0 && status.step > told) fprintf(stderr, "step %u of %u\n", status.step, status.step_count);
+        told = status.step;
+    }
+    dit_job_status(job, NULL, err);
+}
+
 int main(int argc, char **argv) {
     dit_context_desc context_desc = {0};
     dit_model_desc model_desc = {0};
@@ -100,7 +112,7 @@ int main(int argc, char **argv) {
     job_desc.width = job_desc.height = (uint32_t)side;
     job_desc.steps = argc > 5 ? (uint32_t)atoi(argv[5]) : 0;
     if (model) dit_job_create(context, &job_desc, &job, &err);
-    if (job && dit_job_wait(job, UINT64_MAX) < 0) dit_job_status(job, NULL, &err);
+    if (job) wait_for(job, rank, &err);
     do {
         if (job && err.result == DIT_OK && rank == 0) write_picture(job, frame, side, &err);
     } while (++frame < (uint32_t)frames);

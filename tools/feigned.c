@@ -9,6 +9,7 @@
 #include "dit.h"
 #include "bench_core.h"
 #include "bench_shapes.h"
+#include "feigned_text.h"
 
 /* The seconds of one core that the pipelines of FLUX.1 may take, and the fewer seconds that RADV may take. */
 #define MOST_SECONDS 5.0
@@ -130,22 +131,93 @@ static void add_products(feigned *f, dit_type type) {
         }
 }
 
-static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys, bool int8) {
+/* What else an attention may have: members of diti_attention_desc that change its kernel. */
+typedef struct extra {
+    const char *name;
+    bool int8, items, packed, bias, lse, cap;
+    uint32_t share; /* heads of queries to one of keys; 0: 1 */
+} extra;
+
+static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys, const extra *with) {
     diti_attention_desc desc = DITI_ZERO;
+    uint32_t queries = with->packed ? 4093 : 4096, kv_heads = 16 / (with->share ? with->share : 1);
+    diti_graph *graph = &f->b.graph;
     diti_tensor q, k, v;
-    char text[32];
-    diti_format(text, sizeof text, "of %u, %u %skeys", head_dim, keys, int8 ? "int8 " : "");
+    char text[48];
+    diti_format(text, sizeof text, "of %u, %u keys%s", head_dim, keys, with->name);
     begin(f, "attention", text, DIT_TYPE_F16);
-    desc.batch = 1;
+    desc.batch = with->items ? 2 : 1;
     desc.heads = 16;
+    desc.kv_heads = kv_heads;
     desc.head_dim = head_dim;
     desc.scale = 0.1f;
-    desc.int8 = int8;
-    q = input(&f->b, 4096, 16 * head_dim, "q");
-    k = input(&f->b, keys, 16 * head_dim, "k");
-    v = input(&f->b, keys, 16 * head_dim, "v");
-    diti_attention(&f->b.graph, q, k, v, &desc);
+    desc.int8 = with->int8;
+    desc.packed = with->packed;
+    desc.most_keys = with->items ? keys / 2 : 0;
+    desc.cap = with->cap ? 50.0f : 0.0f;
+    if (with->items) desc.items = diti_tensor_input(graph, DITI_U32, desc.batch, DITI_ITEM_WORDS, "items");
+    if (with->bias) desc.bias = diti_tensor_input(graph, DITI_F32, 16, 2 * desc.most_keys - 1, "bias");
+    if (with->lse) desc.lse = diti_tensor_new(graph, DITI_F32, queries, 16, "lse");
+    q = input(&f->b, queries, 16 * head_dim, "q");
+    k = input(&f->b, keys, kv_heads * head_dim, "k");
+    v = input(&f->b, keys, kv_heads * head_dim, "v");
+    diti_attention(graph, q, k, v, &desc);
     end(f, NULL);
+}
+
+/* Long and short rows of keys; prompts that items name, each alone (cross attention) or packed; the sums that Ring
+   merges; what language models have. int8 is used only where a user asks for it. */
+static void add_attentions(feigned *f, uint32_t head_dim) {
+    static const extra plain = {"", false, false, false, false, false, false, 0},
+                       int8 = {" of int8", true, false, false, false, false, false, 0},
+                       more[] = {{", items", false, true, false, false, false, false, 0},
+                                 {", lse", false, false, false, false, true, false, 0},
+                                 {", items, lse", false, true, false, false, true, false, 0},
+                                 {", packed", false, true, true, false, false, false, 0},
+                                 {", masked", false, true, true, true, false, false, 2},
+                                 {", masked, cap", false, true, true, true, false, true, 2}};
+    uint32_t i;
+    add_attention(f, head_dim, 4096, &plain);
+    add_attention(f, head_dim, 300, &plain);
+    if (head_dim == 64 || head_dim == 128) add_attention(f, head_dim, 4096, &int8);
+    for (i = 0; i < DITI_COUNT(more); i++) {
+        if (more[i].bias && head_dim != 64 && head_dim != 128 && head_dim != 256) continue; /* those of text encoders */
+        add_attention(f, head_dim, 4096, &more[i]);
+        add_attention(f, head_dim, 600, &more[i]);
+    }
+}
+
+/* Encoders in prompts' usual lengths. */
+static void add_encoders(feigned *f, dit_type type) {
+    static const uint32_t tokens[] = {77, 512};
+    uint32_t i, k;
+    for (i = 0; i < DITI_COUNT(languages); i++)
+        for (k = 0; k < DITI_COUNT(tokens); k++) {
+            begin(f, languages[i].name, "", type);
+            emit_language(&f->b, &languages[i], tokens[k]);
+            end(f, NULL);
+        }
+    begin(f, "clip vision", "", type);
+    emit_clip_vision(&f->b);
+    end(f, NULL);
+    begin(f, "bert", "", type);
+    emit_bert(&f->b);
+    end(f, NULL);
+    begin(f, "conditioner", "", type);
+    emit_conditioner(&f->b);
+    end(f, NULL);
+}
+
+/* The thin products that a LoRA adds beside every layer. */
+static void add_lora_shapes(feigned *f) {
+    static const uint32_t ranks[] = {4, 16, 20, 64, 128};
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(ranks); i++) {
+        f->b.o.lora = ranks[i];
+        add_shape(f, find_shape("flux"), DIT_TYPE_Q8_0);
+        add_shape(f, find_shape("pixart-sigma-1024"), DIT_TYPE_F16);
+    }
+    f->b.o.lora = 0;
 }
 
 static void add_conv(feigned *f, uint32_t in, uint32_t out, uint32_t kernel_size, uint32_t stride, bool upsample,
@@ -408,11 +480,10 @@ static void add_all(feigned *f) {
     f->b.device->int4_activations = true;
     add_products(f, DIT_TYPE_I4_ROW_ROTATED);
     f->b.device->int4_activations = false;
-    for (i = 0; i < DITI_COUNT(heads); i++) {
-        add_attention(f, heads[i], 4096, false);
-        add_attention(f, heads[i], 300, false);
-        if (heads[i] == 64 || heads[i] == 128) add_attention(f, heads[i], 4096, true); /* dit uses this only if asked */
-    }
+    for (i = 0; i < DITI_COUNT(heads); i++) add_attentions(f, heads[i]);
+    add_encoders(f, DIT_TYPE_Q8_0);
+    add_encoders(f, DIT_TYPE_F16);
+    add_lora_shapes(f);
     for (i = 0; i < DITI_COUNT(convolved); i++) {
         add_vae(f, 64, convolved[i]);
         add_conv(f, 128, 128, 3, 2, false, convolved[i]);

@@ -9,34 +9,43 @@
 #   tools/feigned.sh run GPU PROGRAM...  runs a program on one; FEIGNED_STATISTICS=FILE appends what the driver says of each
 #                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip,
 #                                        which build/feigned sets, with those that FEIGNED_OVERRIDES adds
-#   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table; exits
-#                                        1 where one fails, spills to memory, or FLUX.1's take too long, and 77 without drivers
+#   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table of all
+#                                        GPUs or of these; exits 1 where one fails, spills to memory, or FLUX.1's take too long,
+#                                        and 77 without drivers
 #   tools/feigned.sh versus [GPU...]     dit.h's kernels beside ggml-vulkan's (tools/versus.sh), by what compilers say of both: a
 #                                        table; BENCHMARKS.md has it and tells what its columns are
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root shims=$cache/feigned
-usual='turing ampere vega10 navi21 vangogh navi31 gfx1150 tgl dg2 dg2-half bmg'
-compared='navi31 gfx1150 turing ampere dg2 bmg'
+compared='navi31 gfx1150 turing ampere dg2 dg2-half bmg navi21' # rows of the table in BENCHMARKS.md
 
 fail() {
     echo "feigned: $1" >&2
     exit 1
 }
 
-list() {
+list() { # one in a line, the name first
     cat <<'EOF'
-turing   NVIDIA TU102, RTX 20 and T4       ampere  NVIDIA GA102, RTX 30
-vega10   AMD Vega 56 and 64                navi10  AMD RDNA1, RX 5700
-navi21   AMD RDNA2, RX 6800                vangogh AMD RDNA2, Steam Deck
-navi31   AMD RDNA3, RX 7900                gfx1150 AMD RDNA3.5, Radeon 890M
-gfx1201  AMD RDNA4, RX 9070
+turing         NVIDIA TU102, RTX 20 and T4
+ampere         NVIDIA GA102, RTX 30
+vega10         AMD Vega 56 and 64
+navi10         AMD RDNA1, RX 5700
+navi21         AMD RDNA2, RX 6800
+navi21-mixed   the same with VK_VALVE_shader_mixed_float_dot_product (override unverified=1)
+vangogh        AMD RDNA2, Steam Deck
+navi31         AMD RDNA3, RX 7900
+navi31-wave32  the same with matrices in subgroups of 32 threads, not 64 (override subgroup=32)
+navi31-f16     the same as a GPU whose matrices hold halves and no int8 (overrides rung=coop,int8_matrices=0)
+gfx1150        AMD RDNA3.5, Radeon 890M
+gfx1201        AMD RDNA4, RX 9070
 gfx1201-float8 the same with F8 weights on matrices of 8-bit floats (override float8=1)
-tgl      Intel Xe-LP, Iris Xe              adl     Intel Xe-LP
-dg2      Intel Xe-HPG, Arc A770            mtl     Intel Xe-LPG
-arl-h    Intel Xe-LPG with matrix units, Arrow Lake H
-dg2-half the same where its matrices turned out not to be faster (diti_device_choose_matrices)
-bmg      Intel Xe2, Arc B580
+tgl            Intel Xe-LP, Iris Xe
+adl            Intel Xe-LP
+dg2            Intel Xe-HPG, Arc A770
+dg2-half       the same where its matrices turned out not to be faster (diti_device_choose_matrices)
+mtl            Intel Xe-LPG
+arl-h          Intel Xe-LPG with matrix units, Arrow Lake H
+bmg            Intel Xe2, Arc B580
 EOF
 }
 
@@ -49,6 +58,9 @@ describe() {
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
     vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
     gfx1201-float8) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=gfx1201 overrides=float8=1 ;;
+    navi21-mixed) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi21 overrides=unverified=1 ;;
+    navi31-wave32) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=subgroup=32 ;;
+    navi31-f16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=rung=coop,int8_matrices=0 ;;
     arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 ;;
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
@@ -189,7 +201,7 @@ run) [ $# -ge 3 ] || fail "run GPU PROGRAM..." && shift && run "$@" ;;
 gpus)
     shift
     # shellcheck disable=SC2086
-    [ $# -gt 0 ] && gpus "$@" || gpus $usual
+    [ $# -gt 0 ] && gpus "$@" || gpus $(list | sed 's/ .*//')
     ;;
 versus)
     shift

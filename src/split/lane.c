@@ -12,8 +12,24 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport) {
 
 static bool diti_lane_shares(const diti_lane *lane) { return lane->transport <= DITI_TRANSPORT_HOST; }
 
+DIT_INTERNAL bool diti_lane_pins(diti_transport transport) {
+    return transport == DITI_TRANSPORT_HOST || transport == DITI_TRANSPORT_STAGED ||
+           transport == DITI_TRANSPORT_APPLICATION;
+}
+
+DIT_INTERNAL void diti_lane_fit(diti_lane_desc *desc, uint64_t room) {
+    uint64_t bytes = room / DITI_LANE_SLOTS & ~(uint64_t)255;
+    desc->slots = DITI_LANE_SLOTS;
+    if (desc->transport == DITI_TRANSPORT_APPLICATION) {
+        while (desc->slots > 1 && room / desc->slots < desc->slot_bytes) desc->slots--;
+        return;
+    }
+    if (bytes < DITI_STAGING_LEAST) bytes = DITI_STAGING_LEAST;
+    if (bytes < desc->slot_bytes) desc->slot_bytes = bytes;
+}
+
 static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t chunk) {
-    diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+    diti_lane_slot *slot = &lane->slots[chunk % lane->slot_count];
     if (lane->transport == DITI_TRANSPORT_LOCAL) side = DITI_LANE_OUT;
     return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
@@ -40,7 +56,7 @@ static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit
     return result;
 }
 
-static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
+static dit_result diti_lane_make_side(diti_lane_side *side, uint32_t slots, dit_error *err) {
     diti_device *device = side->device;
     VkCommandPoolCreateInfo info = DITI_ZERO;
     VkCommandBufferAllocateInfo allocate = DITI_ZERO;
@@ -57,7 +73,7 @@ static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
     allocate.commandPool = side->pool;
     allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = DITI_LANE_SLOTS;
+    allocate.commandBufferCount = slots;
     vr = device->vk.AllocateCommandBuffers(device->device, &allocate, side->commands);
     if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
     return side->timeline ? DIT_OK : diti_timeline_create(device, &side->timeline, err);
@@ -86,6 +102,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     lane->from = desc->from;
     lane->to = desc->to;
     lane->slot_bytes = desc->slot_bytes;
+    lane->slot_count = desc->slots ? desc->slots : DITI_LANE_SLOTS;
     lane->tag = desc->tag;
     memcpy(lane->ranks, desc->ranks, sizeof lane->ranks);
     lane->limit_us = desc->limit_us;
@@ -96,8 +113,9 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
         if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
     }
     result = diti_lane_make_bridge(lane, desc, err);
-    for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
-    for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
+    for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++)
+        result = diti_lane_make_side(&lane->sides[i], lane->slot_count, err);
+    for (i = 0; i < lane->slot_count && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
     if (lane->transport == DITI_TRANSPORT_LOCAL) lane->bridge = lane->sides[DITI_LANE_OUT].timeline;
     if (result < 0)
         diti_lane_destroy(lane);
@@ -117,7 +135,7 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
     diti_destroy_Semaphore(device, side->timeline);
     if (index == DITI_LANE_IN && lane->transport != DITI_TRANSPORT_LOCAL) diti_destroy_Semaphore(device, lane->bridge);
     diti_destroy_CommandPool(device, side->pool);
-    for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
+    for (i = 0; i < lane->slot_count; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
 }
 
 DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
@@ -129,7 +147,7 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
     for (i = 0; i < DITI_LANE_SIDES; i++)
         if (lane->sides[i].device) diti_queue_rest(lane->sides[i].device);
     for (i = 0; i < DITI_LANE_SIDES; i++) diti_lane_free_side(lane, i);
-    for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
+    for (i = 0; i < lane->slot_count && diti_lane_shares(lane); i++)
         diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
                             &lane->slots[i].shared);
     diti_free(&env, lane);
@@ -293,7 +311,7 @@ static void diti_lane_advance(diti_lane *lane, uint32_t index) {
 
 static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
                                           dit_error *err) {
-    uint32_t slot = (uint32_t)(lane->sides[index].submitted % DITI_LANE_SLOTS);
+    uint32_t slot = (uint32_t)(lane->sides[index].submitted % lane->slot_count);
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_turn *turn = &side->turns[side->first];
     diti_submission submission = DITI_ZERO;
@@ -317,7 +335,7 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
                                                dit_error *err) {
     uint64_t number = lane->sides[index].submitted;
     uint64_t tag = (uint64_t)lane->tag << 14 | (lane->runs & 0xfu) << 10 | ((number - lane->base) & 0x3ffu);
-    diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
+    diti_lane_slot *slot = &lane->slots[number % lane->slot_count];
     const dit_transport *with = &lane->application;
     diti_buffer *buffer = &slot->buffers[1 - index];
     bool sends = index == DITI_LANE_IN;
@@ -348,7 +366,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_copy *copy = diti_lane_turn_copy(lane, index);
     const diti_lane_chunk *chunk = &diti_lane_here(lane, index)->chunks[copy->first + side->chunk];
-    diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
+    diti_lane_slot *slot = &lane->slots[side->submitted % lane->slot_count];
     dit_result result = DIT_OK;
     if (index == DITI_LANE_OUT) {
         slot->name = copy->name;
@@ -368,7 +386,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
 }
 
 static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *side, dit_error *err) {
-    diti_lane_slot *slot = &lane->slots[side->finished % DITI_LANE_SLOTS];
+    diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
     uint64_t now = diti_clock_us();
     int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
     if (done < 0)
@@ -404,13 +422,13 @@ static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err
         if (result >= 0 && done > side->finished) side->finished = done;
     }
     for (; index == DITI_LANE_IN && before < side->finished; before++)
-        diti_lane_trace(lane, &lane->slots[before % DITI_LANE_SLOTS]);
+        diti_lane_trace(lane, &lane->slots[before % lane->slot_count]);
     return result;
 }
 
 /* The next chunk is in its slot on one side: now it is on the other. */
 static void diti_lane_pass(diti_lane *lane) {
-    diti_lane_slot *slot = &lane->slots[lane->passed % DITI_LANE_SLOTS];
+    diti_lane_slot *slot = &lane->slots[lane->passed % lane->slot_count];
     size_t bytes = (size_t)slot->bytes;
     diti_device *from = lane->sides[DITI_LANE_OUT].device, *to = lane->sides[DITI_LANE_IN].device;
     if (lane->transport == DITI_TRANSPORT_STAGED) {
@@ -424,7 +442,7 @@ static void diti_lane_pass(diti_lane *lane) {
 /* The next chunk's slot, and its commands on both sides, are free. */
 static bool diti_lane_has_room(const diti_lane *lane) {
     const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
-    return out->submitted - in->finished < DITI_LANE_SLOTS && out->submitted - out->finished < DITI_LANE_SLOTS;
+    return out->submitted - in->finished < lane->slot_count && out->submitted - out->finished < lane->slot_count;
 }
 
 static void diti_lane_clock(diti_lane *lane) {
@@ -486,7 +504,7 @@ static void diti_lane_settle_application(diti_lane *lane, uint32_t index) {
     uint64_t begin = diti_clock_us();
     if (lane->owed) diti_lane_free_owed(&lane->env, lane->owed, false);
     for (; side->finished < side->submitted; side->finished++) {
-        diti_lane_slot *slot = &lane->slots[side->finished % DITI_LANE_SLOTS];
+        diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
         diti_lane_owed *owed = lane->owed ? (diti_lane_owed *)diti_alloc_zero(&lane->env, sizeof *owed) : NULL;
         uint64_t limit_us = owed && lane->limit_us > DITI_LANE_FAREWELL_US ? DITI_LANE_FAREWELL_US : lane->limit_us;
         int done = lane->application.poll(slot->request, lane->application.user);
@@ -544,7 +562,7 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
     uint32_t i;
     if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
     diti_lane_release(lane);
-    for (i = 0; i < DITI_LANE_SLOTS; i++) diti_lane_trace(lane, &lane->slots[i]);
+    for (i = 0; i < lane->slot_count; i++) diti_lane_trace(lane, &lane->slots[i]);
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)

@@ -92,28 +92,52 @@ static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, u
                      from, to, differs);
 }
 
+/* NULL: it is in another process. */
+static diti_device *diti_mesh_device(const diti_mesh *mesh, uint32_t number) {
+    return diti_mesh_is_local(mesh, number) ? mesh->members[number - mesh->first].device : NULL;
+}
+
+static diti_transport diti_mesh_transport(const diti_mesh_maker *maker, uint32_t from, uint32_t to) {
+    const diti_device *out = diti_mesh_device(maker->mesh, from), *in = diti_mesh_device(maker->mesh, to);
+    if (!out || !in) return DITI_TRANSPORT_APPLICATION;
+    return out == in ? DITI_TRANSPORT_LOCAL : maker->peers->transports[out->ordinal][in->ordinal];
+}
+
+/* Bytes of the host's memory for a lane's slots on this device: lanes that are not made yet have equal parts of what
+   there still is. */
+static uint64_t diti_mesh_room(const diti_mesh_maker *maker, diti_device *device) {
+    const diti_mesh *mesh = maker->mesh;
+    uint32_t from, to, lanes = 0;
+    if (!device) return UINT64_MAX;
+    for (from = 0; from < mesh->all; from++)
+        for (to = 0; to < mesh->all; to++)
+            lanes += maker->largest[from][to] && !maker->lanes[from][to] &&
+                     (diti_mesh_device(mesh, from) == device || diti_mesh_device(mesh, to) == device) &&
+                     diti_lane_pins(diti_mesh_transport(maker, from, to));
+    return lanes ? diti_memory_host_room(device) / lanes : UINT64_MAX;
+}
+
 static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint32_t to) {
     diti_mesh *mesh = maker->mesh;
     diti_peers *peers = maker->peers;
-    uint64_t largest = maker->largest[from][to];
+    uint64_t largest = maker->largest[from][to], rooms[DITI_LANE_SIDES];
     diti_lane_desc desc = DITI_ZERO;
     if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
         return diti_fail_memory(maker->err, "copies between devices");
     desc.from = from;
     desc.to = to;
-    if (diti_mesh_is_local(mesh, from)) desc.devices[DITI_LANE_OUT] = mesh->members[from - mesh->first].device;
-    if (diti_mesh_is_local(mesh, to)) desc.devices[DITI_LANE_IN] = mesh->members[to - mesh->first].device;
+    desc.devices[DITI_LANE_OUT] = diti_mesh_device(mesh, from);
+    desc.devices[DITI_LANE_IN] = diti_mesh_device(mesh, to);
+    desc.transport = diti_mesh_transport(maker, from, to);
     desc.slot_bytes = peers->chunk;
-    if (!desc.devices[0] || !desc.devices[1]) {
-        desc.transport = DITI_TRANSPORT_APPLICATION; /* both processes cut alike, whatever else each of them sends */
-    } else {
-        desc.transport = desc.devices[0] == desc.devices[1]
-                             ? DITI_TRANSPORT_LOCAL
-                             : peers->transports[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
+    if (desc.transport != DITI_TRANSPORT_APPLICATION) { /* its processes cut alike, whatever else each of them sends */
         desc.bridged = desc.transport != DITI_TRANSPORT_LOCAL &&
                        peers->bridges[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
     }
+    rooms[DITI_LANE_OUT] = diti_mesh_room(maker, desc.devices[DITI_LANE_OUT]);
+    rooms[DITI_LANE_IN] = diti_mesh_room(maker, desc.devices[DITI_LANE_IN]);
+    if (diti_lane_pins(desc.transport)) diti_lane_fit(&desc, rooms[0] < rooms[1] ? rooms[0] : rooms[1]);
     desc.application = &peers->application;
     desc.ranks[DITI_LANE_OUT] = mesh->ranks[from / mesh->each];
     desc.ranks[DITI_LANE_IN] = mesh->ranks[to / mesh->each];

@@ -30,7 +30,7 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
    Each side has copies of its own, which it opens in an order of its own: what is opened first on one side meets what
    is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
  */
-#define DITI_LANE_SLOTS 4u
+#define DITI_LANE_SLOTS 4u /* of a lane, where the host's memory has room for them */
 #define DITI_LANE_TAG_BITS                                                                                             \
     14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
@@ -89,6 +89,7 @@ typedef struct diti_lane {
     uint32_t from, to; /* devices, counted over all processes */
     VkDeviceSize slot_bytes;
     diti_lane_slot slots[DITI_LANE_SLOTS];
+    uint32_t slot_count;
     diti_lane_side sides[DITI_LANE_SIDES];
     uint64_t passed;    /* chunks that the host has brought from side to side, or seen to be there */
     uint64_t bytes;     /* bytes of chunks that were copied in, or handed to the application */
@@ -112,11 +113,17 @@ typedef struct diti_lane_desc {
     uint32_t ranks[DITI_LANE_SIDES]; /* processes of the devices */
     bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
+    uint32_t slots; /* 0: DITI_LANE_SLOTS */
     const dit_transport *application;
     diti_lane_owed **owed; /* where there is an application's transport */
     uint32_t tag;          /* tag of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
+/* Whether slots are pages of the host. */
+DIT_INTERNAL bool diti_lane_pins(diti_transport transport);
+/* Makes slots smaller where there is room for so many bytes on a side, as little as it pays to copy. Two processes cut
+   their copies alike, but each may have fewer slots. */
+DIT_INTERNAL void diti_lane_fit(diti_lane_desc *desc, uint64_t room);
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
                                          dit_error *err);
 DIT_INTERNAL void diti_lane_destroy(diti_lane *lane); /* settles; NULL is fine */

@@ -108,8 +108,20 @@ static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, d
     coop->workgroup_reserved = limits.bits[2];
 }
 
-DIT_INTERNAL void diti_coop_leave(diti_coop *coop, int type) {
+/* No matrices of that type, DITI_COOP_…. */
+static void diti_coop_leave(diti_coop *coop, int type) {
     coop->subgroup_shape[type].m = coop->flexible[type].m = coop->workgroup_shape[type].m = 0;
+}
+
+DIT_INTERNAL void diti_coop_override(const diti_vk_api *vk, VkPhysicalDevice physical, const char *overrides,
+                                     diti_coop *coop) {
+    uint64_t lanes = diti_override_number(overrides, "subgroup", coop->subgroup);
+    diti_identity id = DITI_ZERO;
+    if (!diti_override_number(overrides, "int8_matrices", 1)) diti_coop_leave(coop, DITI_COOP_S8);
+    if (!diti_override_number(overrides, "half_matrices", 1)) diti_coop_leave(coop, DITI_COOP_F16);
+    diti_identify(vk, physical, &id);
+    if (coop->chooses_subgroup && lanes >= id.least_subgroup && lanes <= id.most_subgroup && !(lanes & (lanes - 1)))
+        coop->subgroup = (uint32_t)lanes;
 }
 
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,

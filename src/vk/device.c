@@ -134,13 +134,15 @@ static bool diti_device_folds(const diti_identity *id, const char *overrides) {
    units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
     bool obeys = diti_override_number(overrides, "quirks", 1) != 0;
-    diti_identity id = DITI_ZERO;
+    diti_identity id = DITI_ZERO, sized;
     const char *why;
     uint32_t quirks;
     char wanted[32];
     int rung;
     diti_identify(&device->vk, device->physical, &id);
-    device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
+    sized = id;
+    if (id.vendor != 0x8086) sized.least_subgroup = device->coop.subgroup;
+    device->portions = diti_portions_of(&sized, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id, device->portions->team);
     device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
@@ -314,8 +316,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     DITI_TRY(diti_device_extensions(device, err));
     DITI_TRY(
         diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err));
-    if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
-    if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
+    diti_coop_override(&device->vk, device->physical, desc->overrides, &device->coop);
     diti_memory_init(device, desc->device_memory_limit);
     DITI_TRY(diti_device_rung(device, desc->overrides, err));
     diti_device_proof_key(device, desc->overrides);

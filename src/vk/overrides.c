@@ -26,6 +26,7 @@ static const char *const diti_override_keys[] = {
     "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
                  driver has such matrices; 2: the same with those of halves, for tests */
     "half_matrices",    /* 0: the same of halves: those of bfloat16 take their place */
+    "subgroup",         /* threads that share a matrix, of sizes that the device lets dit choose from */
     "layout",           /* coop_layout of a diti_device, in place of what the self-test finds */
     "rounding",         /* 0: as on a device that cannot be told how to round F16 */
     "fold",             /* 0 or 1: the driver, or dit itself (fold.c), makes constants of specialization constants */

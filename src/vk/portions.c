@@ -7,7 +7,7 @@
 enum { DITI_ANY_SUBGROUP = 0 };
 
 typedef struct diti_portions_line {
-    uint32_t vendor, least_subgroup; /* 0: any */
+    uint32_t vendor, least_subgroup; /* 0: any; of AMD's the size with matrices */
     diti_portions portions;
 } diti_portions_line;
 
@@ -32,14 +32,21 @@ static const diti_portions_line diti_portions_table[] = {
     /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
        heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. */
     {0x10de, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
+    /* AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
+       subgroup into memory. */
+    {0x1002, 32, {0, 0, 8, 8, 8, 8, 0, 0, 32, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* others, of which no compiler told */
     {0, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
 
+/* A line that names a size of subgroups goes before one of the vendor's that names none. */
 DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {
-    const diti_portions_line *line = diti_portions_table;
+    const diti_portions_line *line = diti_portions_table, *found = NULL;
     if (wanted < DITI_COUNT(diti_portions_table)) return &diti_portions_table[wanted].portions;
-    while (line->vendor &&
-           (line->vendor != id->vendor || (line->least_subgroup && line->least_subgroup != id->least_subgroup)))
-        line++;
-    return &line->portions;
+    for (;; line++) {
+        if (line->vendor == id->vendor && line->least_subgroup && line->least_subgroup == id->least_subgroup)
+            return &line->portions;
+        if (!found && (!line->vendor || line->vendor == id->vendor) && !line->least_subgroup) found = line;
+        if (!line->vendor) break;
+    }
+    return &found->portions;
 }

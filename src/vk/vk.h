@@ -516,7 +516,9 @@ DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical
    counts. */
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err);
-DIT_INTERNAL void diti_coop_leave(diti_coop *coop, int type); /* no matrices of that type, DITI_COOP_… */
+/* Leaves matrices out, or takes other subgroups for them, as overrides say. */
+DIT_INTERNAL void diti_coop_override(const diti_vk_api *vk, VkPhysicalDevice physical, const char *overrides,
+                                     diti_coop *coop);
 DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;

@@ -902,6 +902,16 @@ static void test_shared_heads(void) { /* heads of autoencoders, and heads that t
     diti_device_close(device);
 }
 
+static void test_halves_alone(void) { /* matrices hold no int8 */
+    diti_device *device = open_rung("rung=coop,layout=0,int8_matrices=0");
+    if (device) {
+        problem p = {.head_dim = 72, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1};
+        CHECK(!diti_attention_int8_head(device, p.head_dim));
+        check(device, p, "attention_coop");
+    }
+    diti_device_close(device);
+}
+
 static void test_loop(void) { /* products of queries with a tile of keys as a loop */
     diti_device *device = open_rung("rung=coop,cpu=0,portions=2");
     if (device) test_large(device, "attention_coop");
@@ -920,12 +930,22 @@ static const struct {
     const char *name;
     void (*test)(void);
     bool sweep; /* only with DIT_TEST_ALL=1 */
-} parts[] = {
-    {"base", test_base, false},           {"layouts", test_layouts, false}, {"half", test_half, false},
-    {"broadcast", test_broadcast, false}, {"dot", test_dot, false},         {"descent", test_vector_descent, true},
-    {"coop", test_coop, false},           {"mesa", test_mesa, false},       {"coop2", test_coop2, false},
-    {"int8", test_coop_int8, false},      {"choice", test_choice, true},    {"queries", test_shared_queries, false},
-    {"heads", test_shared_heads, false},  {"loop", test_loop, true},        {"tiles", test_gpu_tiles, true}};
+} parts[] = {{"base", test_base, false},
+             {"layouts", test_layouts, false},
+             {"half", test_half, false},
+             {"broadcast", test_broadcast, false},
+             {"dot", test_dot, false},
+             {"descent", test_vector_descent, true},
+             {"coop", test_coop, false},
+             {"mesa", test_mesa, false},
+             {"coop2", test_coop2, false},
+             {"int8", test_coop_int8, false},
+             {"choice", test_choice, true},
+             {"queries", test_shared_queries, false},
+             {"heads", test_shared_heads, false},
+             {"halves", test_halves_alone, false},
+             {"loop", test_loop, true},
+             {"tiles", test_gpu_tiles, true}};
 
 int main(int argc, char **argv) {
     dit_error err = {0};

@@ -2452,11 +2452,12 @@ static void test_wide_model(void) {
 
 /* --- packed weights that a product of few rows decodes itself: the bytes of an expansion and a product --- */
 
-static void test_decoded(const char *overrides, const char *module, bool few) {
+/* one: of one type, where compiling takes long. */
+static void test_decoded(const char *overrides, const char *module, bool few, bool one) {
     static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_K, DIT_TYPE_Q6_K, DIT_TYPE_I4_GROUP};
     static const uint32_t rows[] = {1, 3, 8, 9, 33, 300};
     diti_device *device = open_device(overrides, 0);
-    for (size_t t = 0; t < DITI_COUNT(types) && device; t += sweep ? 1 : 2)
+    for (size_t t = one ? 2 : 0; t < (one ? 3 : DITI_COUNT(types)) && device; t += sweep ? 1 : 2)
         for (size_t r = few ? 0 : 3; r < DITI_COUNT(rows); r++) {
             linear_case c = {.m = rows[r], .n = 72, .k = 512, .type = types[t], .parts = r % 2 ? 3 : 1, .bias = true};
             matrix got[2];
@@ -2486,6 +2487,17 @@ static void test_decoded(const char *overrides, const char *module, bool few) {
                               c.m);
             free(got[0].data), free(got[1].data);
         }
+    diti_device_close(device);
+}
+
+/* A device whose matrices hold halves and no int8 uses them. */
+static void test_halves_alone(void) {
+    diti_device *device = open_device("rung=coop,int8_matrices=0,subgroup=64", 0);
+    if (device) {
+        CHECK(device->coop.subgroup == device->limits.subgroup_size); /* the driver has no other size */
+        CHECK(device->rung == DITI_RUNG_COOP && !device->coop_i8 && !device->coop.subgroup_shape[DITI_COOP_S8].m);
+        test_unit_few(device, "gemm_coop", false);
+    }
     diti_device_close(device);
 }
 
@@ -2547,8 +2559,11 @@ int main(void) {
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     units = test_unit("coop", "gemm_coop");
     if (units && sweep) test_unit("coop2", "gemm_coop");
-    if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false);
+    if (units) test_decoded("rung=coop,cpu=0,portions=0", "gemm_coop", false, !sweep);
+    if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false, false);
+    if (units) test_halves_alone();
     if (!units || sweep) test_unit("half", "gemm_half");
+    if (sweep || (!units && test_first_driver())) test_decoded("rung=half,cpu=0", "gemm_half", false, !sweep);
     if (units) test_folded("rung=coop", false);
     if (units && sweep) test_folded("rung=coop2", false);
     if (units && !sweep) { /* all else has been seen on other drivers */
@@ -2572,8 +2587,8 @@ int main(void) {
     if (sweep || !test_first_driver()) test_device("cpu=1", DITI_RUNG_FP16); /* in make test SwiftShader has it */
     if (sweep) test_device("cpu=0", DITI_RUNG_BASE);
     test_device("cpu=0", DITI_RUNG_FP16);
-    if (sweep || test_first_driver()) test_decoded("rung=base,cpu=0", "gemm_gpu", true);
-    if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false);
+    if (sweep || test_first_driver()) test_decoded("rung=base,cpu=0", "gemm_gpu", true, false);
+    if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false, false);
     test_narrowed();
     test_wide_model();
     test_broadcast(test_first_driver() ? DITI_RUNG_FP16 : DITI_RUNG_BASE);

@@ -1,20 +1,26 @@
-/* examples/mpi_split.c: two processes that MPI connects make the picture of one, on rank 0, or the clip. */
-/* test-runs: lavapipe */
+/* examples/mpi_split.c: two processes that MPI connects make the picture of one, on rank 0, or the clip. One that is
+   killed ends the other, whether mpirun watches them or not. test-runs: lavapipe */
+#define _GNU_SOURCE
 #include "test.h"
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { SIDE = 32, BYTES = SIDE * SIDE * 3, MOST_FRAMES = 9 };
 #define MODEL "tests/fixtures/pipe_pixart_sigma"
+#define PATHS "PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin "
 
 /* Runs mpi_split with so many ranks and reads the picture or the frames that it writes; not 0: it failed. */
 static int run_model(const char *model, int ranks, const char *split, int frames, unsigned char *out) {
     char command[600];
     FILE *pipe;
     int side[2] = {0, 0}, frame = 0, wrong = 0;
-    snprintf(
-        command, sizeof command,
-        "PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin timeout 60 mpirun -n %d build/mpi_split %s 'a red fox' %s %d 2 %d "
-        "2>build/logs/mpi.txt",
-        ranks, model, split, SIDE, frames);
+    snprintf(command, sizeof command,
+             PATHS "timeout 60 mpirun -n %d build/mpi_split %s 'a red fox' %s %d 2 %d "
+                   "2>build/logs/mpi.txt",
+             ranks, model, split, SIDE, frames);
     pipe = popen(command, "r");
     if (!pipe) return 1;
     do {
@@ -59,7 +65,72 @@ static void check_clip(const char *model, const char *split, int frames) {
     CHECK(most <= 1 && colours > BYTES / 2);
 }
 
-int main(void) {
+/* ---- a rank that is killed ---- */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool says(const char *path, const char *wanted, char text[8000]) {
+    FILE *file = fopen(path, "r");
+    text[0] = 0;
+    if (file) text[fread(text, 1, 7999, file)] = 0;
+    if (file) fclose(file);
+    return strstr(text, wanted) != NULL;
+}
+
+/* Starts mpirun in a group of its own, with two ranks that leave their numbers in build/logs/mpi.RANK. */
+static pid_t start(const char *flags) {
+    char command[800];
+    pid_t child;
+    snprintf(command, sizeof command,
+             PATHS
+             "exec mpirun %s -n 2 sh -c 'echo $$ >build/logs/mpi.$OMPI_COMM_WORLD_RANK; exec build/mpi_split " MODEL
+             " fox cfg2 %d 400' >/dev/null 2>build/logs/mpi.txt",
+             flags, 4 * SIDE);
+    remove("build/logs/mpi.0"), remove("build/logs/mpi.1"), remove("build/logs/mpi.txt");
+    fflush(stdout);
+    child = fork();
+    if (child) return child;
+    setpgid(0, 0);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
+/* Kills a rank once steps are behind it. The message of mpirun, or with its recovery that of the other rank, names it;
+   all of it is over in less than 30 seconds. */
+static void check_killed(const char *flags, int rank, const char *wanted) {
+    char text[8000], path[32], number[8000];
+    pid_t child = start(flags);
+    double began = now(), killed;
+    int status = 0;
+    pid_t ended = 0;
+    snprintf(path, sizeof path, "build/logs/mpi.%d", rank);
+    while (!says("build/logs/mpi.txt", "step ", text) && now() - began < 60) usleep(20000);
+    CHECK_MESSAGE(strstr(text, "step "), "the run has not begun after 60 s: %s", text);
+    CHECK(says(path, "\n", number) && atoi(number) > 1 && kill((pid_t)atoi(number), SIGKILL) == 0);
+    killed = now();
+    while (ended == 0 && now() - killed < 40) {
+        ended = waitpid(child, &status, WNOHANG);
+        if (!ended) usleep(50000);
+    }
+    printf("mpirun %s: rank %d killed, the others ended after %.1f s\n", flags, rank, now() - killed);
+    if (!CHECK(ended == child && now() - killed < 30)) kill(-child, SIGKILL), waitpid(child, &status, 0);
+    if (!*flags) CHECK(!(WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    if (!CHECK_MESSAGE(says("build/logs/mpi.txt", wanted, text), "nothing says '%s'", wanted)) explain();
+}
+
+static void test_killed(bool all) {
+    char text[8000];
+    check_killed("", 1, "process rank 1");
+    if (all && system(PATHS "mpirun --version >build/logs/mpi.version 2>&1") == 0 &&
+        says("build/logs/mpi.version", "(Open MPI) 4.", text)) /* others have other words for it */
+        check_killed("--enable-recovery", 0, "mpi_split, rank 1: rank 0");
+}
+
+int main(int argc, char **argv) {
     static unsigned char one[BYTES], two[BYTES];
     static const char *const splits[] = {"cfg2", "ulysses2"};
     const char *all = getenv("DIT_TEST_ALL");
@@ -67,6 +138,10 @@ int main(void) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1); /* Open MPI: more ranks than processors, in a container */
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+    if (argc > 1 && !strcmp(argv[1], "killed")) { /* that alone */
+        test_killed(true);
+        return TEST_END("mpi");
+    }
     if (!CHECK(run(1, "none", one) == 0)) explain();
     for (k = 0; k < (unsigned)(all && *all == '1' ? 2 : 1); k++) {
         memset(two, 0, sizeof two);
@@ -86,5 +161,6 @@ int main(void) {
         check_clip("tests/fixtures/pipe_cogvideox_2b", "layers2", 9);
     }
     if (!CHECK(refuses("cfg2,ring2", "has 2"))) explain();
+    test_killed(all && *all == '1');
     return TEST_END("mpi");
 }

@@ -235,6 +235,76 @@ static void test_relay(const char *overrides, const uint32_t *places) {
     dit_context_destroy(context);
 }
 
+/* --- slots in the host's memory, of which little may be left --- */
+
+enum { WIDE_ROWS = 512, WIDE_COLUMNS = 1024 }; /* 2 MB */
+
+static void emit_wide(mesh *m, uint32_t self, diti_graph *graph) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    uint32_t sends;
+    diti_graph_segment(graph, "start", false);
+    m->x[self] = diti_tensor_state(graph, DITI_F32, WIDE_ROWS, WIDE_COLUMNS, "x");
+    m->y[self] = diti_tensor_state(graph, DITI_F32, WIDE_ROWS, WIDE_COLUMNS, "y");
+    desc.offset = (float)(self + 1);
+    desc.out = m->x[self];
+    desc.out_f32 = true;
+    desc.name = "start";
+    diti_elementwise(graph, m->x[self], &desc);
+    diti_graph_segment(graph, "step", true);
+    sends = diti_exchange_begin(graph, m->x[self], 1 - self, true);
+    diti_exchange_end(graph, diti_exchange_begin(graph, m->y[self], 1 - self, false));
+    diti_exchange_end(graph, sends);
+}
+
+/* Two lanes of 2 MB have 16 MB on a device, or share what there is. */
+static void test_host_budget(void) {
+    static const struct {
+        const char *overrides;
+        uint64_t least, most;
+    } cases[] = {{"transport=staged", 16u << 20, 17u << 20},
+                 {"transport=staged,host_budget=6M", 5u << 20, 6u << 20},
+                 {"transport=staged,host_budget=1", 2u << 20, 3u << 20}}; /* as little as it pays to copy */
+    static float got[WIDE_ROWS * WIDE_COLUMNS];
+    uint32_t i, k, c, wrong;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        mesh m = {0};
+        uint64_t before[2];
+        dit_context *context = open_context(pair, cases[i].overrides);
+        if (!context) return;
+        for (k = 0; k < 2; k++) before[k] = context->devices[k]->host_used;
+        if (CHECK_MESSAGE(make(&m, context, emit_wide, 2, NULL) == DIT_OK, "%s", err.message)) {
+            m.runs[0] = m.runs[1] = "0111";
+            CHECK_MESSAGE(run(&m) == DIT_OK, "%s", err.message);
+        }
+        for (k = 0; k < 2 && m.mesh; k++) {
+            uint64_t pinned = context->devices[k]->host_used - before[k];
+            CHECK_MESSAGE(pinned >= cases[i].least && pinned <= cases[i].most, "%s: %llu bytes on device %u",
+                          cases[i].overrides, (unsigned long long)pinned, k);
+            CHECK(diti_plan_read(m.plans[k], m.y[k], got, sizeof got, &err) == DIT_OK);
+            for (c = wrong = 0; c < WIDE_ROWS * WIDE_COLUMNS; c++) wrong += got[c] != (float)(2 - k);
+            CHECK_MESSAGE(wrong == 0, "%s: %u values are wrong", cases[i].overrides, wrong);
+        }
+        drop(&m);
+        dit_context_destroy(context);
+    }
+}
+
+/* Processes keep their chunks, and have fewer slots. */
+static void test_fewer_slots(void) {
+    static const struct {
+        uint64_t room;
+        uint32_t slots;
+    } cases[] = {{UINT64_MAX, DITI_LANE_SLOTS}, {32u << 20, 4}, {(32u << 20) - 1, 3}, {16u << 20, 2}, {0, 1}};
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        diti_lane_desc desc = DITI_ZERO;
+        desc.transport = DITI_TRANSPORT_APPLICATION;
+        desc.slot_bytes = 8u << 20;
+        diti_lane_fit(&desc, cases[i].room);
+        CHECK_MESSAGE(desc.slots == cases[i].slots && desc.slot_bytes == 8u << 20, "%u: %u slots", i, desc.slots);
+    }
+}
+
 /* --- int8 payloads: what rounding loses comes behind it --- */
 
 static diti_tensor pattern;
@@ -611,6 +681,8 @@ int main(void) {
     test_relay("chunk=512", NULL);
     test_relay(NULL, two);
     test_relay("chunk=512", one);
+    test_host_budget();
+    test_fewer_slots();
     test_mismatches();
     test_stuck();
     test_failures();

@@ -166,6 +166,22 @@ static void quirks(void) {
         CHECK(diti_quirk_table[i].why && strlen(diti_quirk_table[i].source) > 8 && diti_quirk_table[i].what);
 }
 
+/* Portions of the work: those of a size of subgroups before those of a vendor, and those for whom nobody knows. */
+static void portions(void) {
+    static const struct {
+        uint32_t vendor, subgroup, line;
+    } cases[] = {{0x8086, 8, 0},  {0x8086, 16, 1}, {0x1002, 64, 2}, {0x1002, 0, 2}, {0x10de, 32, 3},
+                 {0x1002, 32, 4}, {0x8086, 32, 5}, {0x5143, 64, 5}, {0, 0, 5}};
+    diti_identity id = {0};
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        id.vendor = cases[i].vendor;
+        id.least_subgroup = cases[i].subgroup;
+        CHECK_MESSAGE(diti_portions_of(&id, UINT64_MAX) == diti_portions_of(&id, cases[i].line),
+                      "portions of vendor %x, subgroups of %u", cases[i].vendor, cases[i].subgroup);
+    }
+    CHECK(diti_portions_of(&id, 4)->part_rows == 32 && diti_portions_of(&id, 2)->part_rows == 64);
+}
+
 /* The size of subgroups that matrices have; 0: it is not known, so there are no matrices. */
 static void subgroup_sizes(void) {
     diti_features features = {{false}};
@@ -1420,6 +1436,7 @@ int main(void) {
     choice();
     quirks();
     subgroup_sizes();
+    portions();
     spirv_text();
     spirv_modules();
     list_devices();
