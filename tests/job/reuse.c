@@ -423,7 +423,7 @@ static void test_gates(bool sweeps) {
 
 /* ---- presets ---- */
 
-/* What "auto" comes to: the policy, steps that the host knows to reuse blocks, and the step of the gate. */
+/* Policy of "auto", steps that the host knows to reuse blocks, and the step of the gate. */
 static void test_preset(const generated_model *shape, uint32_t steps, diti_reuse_policy policy, uint32_t reuses,
                         uint32_t gate) {
     const asked a = {2, 2, 1, steps, 0, 0, 0, NULL, false, 0, NULL};
