@@ -423,7 +423,7 @@ static void test_gates(bool sweeps) {
 
 /* ---- presets ---- */
 
-/* What "auto" comes to: the policy, steps that the host knows to reuse blocks, and the step of the gate. */
+/* Policy of "auto", steps that the host knows to reuse blocks, and the step of the gate. */
 static void test_preset(const generated_model *shape, uint32_t steps, diti_reuse_policy policy, uint32_t reuses,
                         uint32_t gate) {
     const asked a = {2, 2, 1, steps, 0, 0, 0, NULL, false, 0, NULL};
@@ -444,14 +444,14 @@ static void test_preset(const generated_model *shape, uint32_t steps, diti_reuse
 /* Few steps have nothing to spare; some have every second one. */
 static void test_presets(void) {
     test_preset(&hunyuan, 4, DITI_REUSE_NONE, 0, 0);
-    test_preset(NULL, 7, DITI_REUSE_NONE, 0, 0);
-    test_preset(NULL, 8, DITI_REUSE_DELTA, 3, 0);
+    test_preset(NULL, 9, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 10, DITI_REUSE_DELTA, 4, 0);
     test_preset(NULL, 15, DITI_REUSE_DELTA, 6, 0);
     test_preset(NULL, 16, DITI_REUSE_TAYLOR, 9, 0);
     test_preset(NULL, 20, DITI_REUSE_TAYLOR, 11, 0);
-    test_preset(&flux, 7, DITI_REUSE_NONE, 0, 0);
-    test_preset(NULL, 8, DITI_REUSE_FIRST_BLOCK, 0, 0);
-    test_preset(&sd3, 7, DITI_REUSE_NONE, 0, 0);
+    test_preset(&flux, 9, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 10, DITI_REUSE_FIRST_BLOCK, 0, 0);
+    test_preset(&sd3, 9, DITI_REUSE_NONE, 0, 0);
     test_preset(NULL, 28, DITI_REUSE_DELTA, 9, 20);
 }
 
