@@ -669,8 +669,16 @@ static void test_page(void) {
                 "--virtual-time-budget=5000 --dump-dom \"file://$WORK/page.html#search=attn1.to_q\" >$WORK/dom "
                 "2>$WORK/browser.log") == 0);
     CHECK(says("dom", ">20 of ")); /* ten blocks have an expansion and a product */
-    CHECK(says("dom", "<canvas") && says("dom", "first past 0.001: "));
+    CHECK(says("dom", "<canvas") && says("dom", "first past 0.001: ") && says("dom", "id=\"held\" hidden"));
+    CHECK(
+        says("dom", "numbers of A and of B, by their size in root mean squares")); /* of the first op past the limit */
     CHECK(shell("[ \"$(grep -o 'class=\"op[^\"]*\" hidden' $WORK/dom | wc -l)\" -gt 100 ]") == 0);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --type i8r --against $WORK/statistics.safetensors -o $WORK/page.html "
+                ">$WORK/said") == 10);
+    CHECK(shell("timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=$WORK/profile "
+                "--virtual-time-budget=5000 --dump-dom \"file://$WORK/page.html\" >$WORK/dom 2>$WORK/browser.log") ==
+          0);
+    CHECK(says("dom", "<p id=\"held\">Held against statistics") && says("dom", "numbers of A and of B"));
 }
 
 /* A word chooses rows of faults, for use by hand: DIT_TEST_ALL=1 build/tests/compare chroma */
