@@ -177,8 +177,8 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
 } diti_hold;
 
 /* A picture that a picture is made after, as it is encoded: pixels. */
-#define DITI_REFERENCE_PIXELS (2048u * 2048u) /* most of them that are encoded */
-#define DITI_REFERENCE_SIDE 16384u            /* of the picture that is given */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u) /* most that are encoded */
+#define DITI_REFERENCE_SIDE 16384u            /* pixels of a side of what is given */
 #define DITI_REFERENCE_WORDS 8u               /* most tokens of text around one in a prompt */
 typedef struct diti_reference_shape {
     uint32_t width, height;

@@ -89,8 +89,8 @@ typedef struct diti_model_traits {
                                 cut to whole tokens */
     uint32_t reference_most, reference_most_alone; /* before that, one of more pixels is scaled down to so many: each
                                                       of several, and one by itself; 0: it is not */
-    const uint16_t (*reference_sizes)[2];          /* or each is scaled to the size of the nearest proportions among
-                                                      these, width and height, a 0 behind them; NULL: it is not */
+    const uint16_t (*reference_sizes)[2]; /* widths and heights, a 0 behind them: each is scaled to the one of the
+                                             nearest proportions instead; NULL: it is not */
     uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
                             none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */

@@ -259,7 +259,7 @@ static inline const golden_table *golden_table_of(const golden_original *to, con
     return &to->tables[i];
 }
 
-/* What a tensor's rows are joined in, and the number of its own among these; NULL: it stands alone. */
+/* The matrix that a tensor's rows are part of, and which part they are; NULL: it stands alone. */
 static inline const golden_joined *golden_joined_of(const golden_table *table, const char *name, size_t *part) {
     size_t i;
     for (i = 0; i < table->join_count; i++)

@@ -176,7 +176,9 @@ def write_mistral(texts, vocabulary, merges):
     tokenizer, draw = mistral(vocabulary, merges), random.Random(20)
     tokenizer.save(f"{OUT}/mistral.json", pretty=False)
     several = texts + [mixed(text, draw) for text in texts[::4]] + WORDS
-    cases = [{"text": text, "mistral": tokenizer.encode(text).ids} for text in several]
+    cut = pre_tokenizers.Split(Regex(CAPITALS), behavior="isolated", invert=False)
+    lengths = lambda text: [end - begin for _, (begin, end) in cut.pre_tokenize_str(text)]
+    cases = [{"text": text, "mistral": tokenizer.encode(text).ids, "words": lengths(text)} for text in several]
     chats = [{"model": "flux2_dev", "prompt": text, "text": REASON + text + "[/INST]", "ids": tokenizer.encode(REASON + text + "[/INST]").ids, "dropped": 0} for text in several[::12]]
     write("golden_mistral.json", {"cases": cases, "chat": chats})
 
