@@ -862,8 +862,8 @@ static const long_clip long_clips[] = {
      160,
      512,
      512,
-     {21, 12, 16},
-     "a seventy-fifth of its places",
+     {21, 8, 8},
+     "one of 225 of its places",
      1},
 };
 
