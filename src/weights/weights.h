@@ -111,8 +111,8 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
     struct diti_stream *stream; /* NULL: weights come to a device when a plan needs them, and stay (replica.c) */
-    VkDeviceSize slot_bytes; /* of an expert's slots, each of which has so many bytes of the row; 0: they pass through
-                                the two slots that all weights share */
+    VkDeviceSize slot_bytes; /* bytes of the row that each of an expert's slots has; 0: they pass through the two slots
+                                that all weights share */
     struct diti_replicas *replicas;
     const diti_env *env;
     const diti_checkpoint *checkpoint;
@@ -157,7 +157,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     uint64_t staged; /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
-    diti_streamed *expert;          /* what is in an expert's slots while it is at work; NULL: nothing is */
+    diti_streamed *expert;          /* weights in an expert's slots while it is at work; NULL: none are */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
     diti_target *targets;           /* noted for parts that adapters may be for */
     size_t target_count, target_capacity;
@@ -240,9 +240,9 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool expert;                /* these are in the stream's slots for the expert at work, while it is this one */
-    bool int8_attention;        /* dit_model_desc.int8_attention */
-    bool by_need;               /* matrices are read when a plan needs them; the same must stay */
+    bool expert;         /* keep: so many are in the stream's slots for the expert at work, while it is this one */
+    bool int8_attention; /* dit_model_desc.int8_attention */
+    bool by_need;        /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
@@ -419,9 +419,9 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
    pinned buffers. Plans share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
    and its former user fills it again.
 
-   Of a model with two experts, of which one works at a time, the slots behind the first two are those of the expert at
-   work: what is read into them stays as long as its steps last, and the other one's weights then take its place. Each
-   has a stretch of what is loaded of either expert, in its order. --- */
+   A model may have two experts, of which one works at a time. The slots behind the first two are that one's: what is
+   read into them stays as long as its steps last, and the other one's weights then take its place. Each of these slots
+   has a stretch of either expert's weights, in the order of loading. --- */
 #define DITI_STREAM_SLOTS 2u
 #define DITI_EXPERT_SLOTS 30u /* at most */
 #define DITI_NO_BATCH UINT32_MAX

@@ -619,31 +619,35 @@ typedef struct measured_model {
     const char *transformer, *vae, *scheduler; /* parts; a pipeline may have its transformer elsewhere */
     void (*make_transformer)(real_file *file); /* in place of a folder */
     void (*make_vae)(real_file *file);
-    uint32_t columns, pooled; /* of embeddings; columns 0: the pipeline has encoders */
-    bool moves;               /* it begins with a picture */
+    uint32_t tokens, columns, pooled; /* of embeddings; columns 0: the pipeline has encoders */
+    bool moves;                       /* it begins with a picture */
+    bool fixed;                       /* it makes clips of its own size alone */
 } measured_model;
 
 static void small_cogvideox15(real_file *file) { real_cogvideox(file, 128, 1, 2); }
 static void small_wan22_decoder(real_file *file) { real_wan22_decoder(file, 8); }
 
-static const measured_model measured_ltx = {"tests/fixtures/pipe_ltx", NULL, NULL, NULL, NULL, NULL, 0, 0, true};
-static const measured_model measured_wan = {
-    "Wan 2.1", "tests/fixtures/wan", "tests/fixtures/vae_wan", NULL, NULL, NULL, 40, 0, false};
-static const measured_model measured_cogvideox = {COGVIDEOX, NULL, NULL, NULL, NULL, NULL, 0, 0, false};
+#define MEASURED_PIPELINE(FOLDER, TRANSFORMER, MOVES)                                                                  \
+    { FOLDER, TRANSFORMER, NULL, NULL, NULL, NULL, 0, 0, 0, MOVES, false }
+#define FIXTURE "tests/fixtures/"
+static const measured_model measured_ltx = MEASURED_PIPELINE(FIXTURE "pipe_ltx", NULL, true);
+static const measured_model measured_cogvideox = MEASURED_PIPELINE(COGVIDEOX, NULL, false);
+static const measured_model measured_wan = {"Wan 2.1", FIXTURE "wan", FIXTURE "vae_wan", NULL, NULL, NULL, 7, 40, 0,
+                                            false,     false};
 static const measured_model measured_hunyuanvideo = {
-    "HunyuanVideo", "tests/fixtures/hunyuanvideo", "tests/fixtures/vae_hunyuanvideo", NULL, NULL, NULL, 40, 24, false};
+    "HunyuanVideo", FIXTURE "hunyuanvideo", FIXTURE "vae_hunyuanvideo", NULL, NULL, NULL, 7, 40, 24, false, false};
 static const measured_model measured_others[] = {
-    {"tests/fixtures/pipe_latte", NULL, NULL, NULL, NULL, NULL, 0, 0, false},
-    {"tests/fixtures/pipe_osp11", "tests/fixtures/pipe_osp11/65x512x512", NULL, NULL, NULL, NULL, 0, 0, false},
-    {OPEN_SORA, OPEN_SORA "/transformer", NULL, NULL, NULL, NULL, 0, 0, false},
-    {"tests/fixtures/pipe_opensora12", "tests/fixtures/pipe_opensora12/transformer", NULL, NULL, NULL, NULL, 0, 0,
-     false},
-    {"tests/fixtures/pipe_wan22_i2v_a14b", NULL, NULL, NULL, NULL, NULL, 0, 0, true},
-    {"Wan 2.2 TI2V", "tests/fixtures/wan22_ti2v", NULL, NULL, NULL, small_wan22_decoder, 40, 0, false},
-    {"tests/fixtures/pipe_cogvideox_5b", NULL, NULL, NULL, NULL, NULL, 0, 0, false},
-    {"CogVideoX I2V", "tests/fixtures/cogvideox_5b_i2v", COGVIDEOX "/vae", COGVIDEOX "/scheduler", NULL, NULL, 40, 0,
+    MEASURED_PIPELINE(FIXTURE "pipe_latte", NULL, false),
+    MEASURED_PIPELINE(FIXTURE "pipe_osp11", FIXTURE "pipe_osp11/65x512x512", false),
+    MEASURED_PIPELINE(OPEN_SORA, OPEN_SORA "/transformer", false),
+    MEASURED_PIPELINE(FIXTURE "pipe_opensora12", FIXTURE "pipe_opensora12/transformer", false),
+    MEASURED_PIPELINE(FIXTURE "pipe_wan22_i2v_a14b", NULL, true),
+    MEASURED_PIPELINE(FIXTURE "pipe_cogvideox_5b", NULL, false),
+    {"Wan 2.2 TI2V", FIXTURE "wan22_ti2v", NULL, NULL, NULL, small_wan22_decoder, 7, 40, 0, false, false},
+    {"CogVideoX I2V", FIXTURE "cogvideox_5b_i2v", COGVIDEOX "/vae", COGVIDEOX "/scheduler", NULL, NULL, 7, 40, 0, true,
      true},
-    {"CogVideoX 1.5", NULL, COGVIDEOX "/vae", COGVIDEOX "/scheduler", small_cogvideox15, NULL, 4096, 0, false},
+    {"CogVideoX 1.5", NULL, COGVIDEOX "/vae", COGVIDEOX "/scheduler", small_cogvideox15, NULL, 224, 4096, 0, false,
+     false},
 };
 
 static dit_model *load_parts(const measured_model *m, real_file files[2]) {
@@ -684,16 +688,16 @@ typedef struct measured_bytes {
 
 /* Makes a clip in memory of an allocator's. */
 static measured_bytes measure_clip(const measured_model *m, const measured_clip *clip) {
-    enum { TOKENS = 7 };
-    static float values[TOKENS * 4096];
+    static float values[224 * 4096];
     engine *e = (engine *)calloc(1, sizeof *e);
     real_file files[2] = {{0}};
-    dit_image *image;
+    dit_image *image = NULL;
     dit_context_desc cd = {0};
     dit_context *before = context;
     dit_memory memory = {0};
     dit_model_desc md = {0};
     dit_model *model = NULL;
+    dit_model_info info;
     dit_job *job = NULL;
     dit_error err = {0};
     dit_job_desc desc = {0};
@@ -702,7 +706,6 @@ static measured_bytes measure_clip(const measured_model *m, const measured_clip 
     memset(inputs, 0, sizeof inputs);
     e->maps_least = true;
     if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e), out;
-    image = stripes(clip->side, clip->side, 1);
     cd.device_allocator.alloc = engine_alloc;
     cd.device_allocator.free = engine_free;
     cd.device_allocator.user = e;
@@ -718,14 +721,16 @@ static measured_bytes measure_clip(const measured_model *m, const measured_clip 
     if (model) {
         desc.model = model;
         desc.prompt = "a fox runs through snow";
-        desc.width = desc.height = clip->side;
-        desc.frame_count = dit_model_frames(model, clip->frames);
+        dit_model_get_info(model, &info);
+        desc.width = m->fixed ? info.default_width : clip->side;
+        desc.height = m->fixed ? info.default_height : clip->side;
+        desc.frame_count = m->fixed ? info.default_frames : dit_model_frames(model, clip->frames);
         desc.steps = 2;
         desc.vae_tile = clip->tile;
-        if (m->moves) desc.init_image = image;
+        if (m->moves) desc.init_image = image = stripes(desc.width, desc.height, 1);
         if (m->columns) {
             inputs[0].name = "prompt_embeds", inputs[0].rank = 3;
-            inputs[0].shape[1] = TOKENS, inputs[0].shape[2] = m->columns;
+            inputs[0].shape[1] = m->tokens, inputs[0].shape[2] = m->columns;
             inputs[1].name = "pooled_prompt_embeds", inputs[1].rank = 2, inputs[1].shape[1] = m->pooled;
             inputs[0].type = inputs[1].type = DIT_TYPE_F32;
             inputs[0].shape[0] = inputs[1].shape[0] = 1;
@@ -740,7 +745,7 @@ static measured_bytes measure_clip(const measured_model *m, const measured_clip 
         out.most = e->most;
         out.device = e->kinds_most[0];
         printf("%s, %u frames of %u x %u%s: said %.2f MB, at most %.2f MB, %.2f of them the device's\n", m->name,
-               desc.frame_count, clip->side, clip->side, clip->tile ? " in tiles" : "", (double)out.said / 1e6,
+               desc.frame_count, desc.width, desc.height, clip->tile ? " in tiles" : "", (double)out.said / 1e6,
                (double)out.most / 1e6, (double)out.device / 1e6);
     }
     dit_job_destroy(job);
@@ -751,7 +756,7 @@ static measured_bytes measure_clip(const measured_model *m, const measured_clip 
     free(e);
     real_free(&files[0]);
     real_free(&files[1]);
-    free_stripes(image);
+    if (image) free_stripes(image);
     return out;
 }
 

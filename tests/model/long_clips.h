@@ -190,7 +190,7 @@ static inline size_t long_read_member(const long_member *m, uint32_t slot, float
     return count;
 }
 
-/* What the first device has, since all have the same. */
+/* Values of the first device, since all have the same. */
 static inline float *long_read(long_run *r, uint32_t slot) {
     float *out = (float *)malloc(long_read_member(&r->members[0], slot, NULL) * sizeof *out);
     long_read_member(&r->members[0], slot, out);
@@ -862,8 +862,8 @@ static const long_clip long_clips[] = {
      160,
      512,
      512,
-     {21, 12, 16},
-     "a seventy-fifth of its places",
+     {21, 8, 8},
+     "one of 225 of its places",
      1},
 };
 
