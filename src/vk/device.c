@@ -260,6 +260,9 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     device->dot_attention = device->dot;
+    device->packed_dot_forced = device->has_dot && diti_override_number(overrides, "packed_dot", 0) != 0;
+    device->packed_dot = device->packed_dot_forced || (device->dot && !device->is_cpu && device->portions->packed_dot &&
+                                                       diti_override_number(overrides, "packed_dot", 1) != 0);
     for (i = 0; i < DITI_CLASSES; i++)
         if (dropped & DITI_CLASS_BIT(i)) diti_class_drop(device, (diti_class)i);
     if (device->owns_instance && device->rung < DITI_RUNG_COOP) diti_device_disable_matrices(device);

@@ -69,6 +69,7 @@ typedef enum diti_class {
     DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
     DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
+    DITI_CLASS_PACKED_DOT,          /* products of packed weights, as blocks of int8, by the integer dot product */
     DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
     DITI_CLASS_COOP_ATTENTION,      /* attention_coop with halves; with the one above, that is for heads above 256 */
@@ -139,6 +140,7 @@ typedef struct diti_portions {
     uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
     uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
+    bool packed_dot;            /* packed weights are multiplied as blocks of int8 by the integer dot product */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
@@ -390,6 +392,8 @@ typedef struct diti_device {
     bool software;              /* a software driver, whatever an override makes of is_cpu */
     bool has_dot;               /* shaderIntegerDotProduct is enabled */
     bool dot;                   /* the integer dot product is used, after overrides and the self-test */
+    bool packed_dot;            /* packed weights may be multiplied as blocks of int8 by it (diti_device_packs) */
+    bool packed_dot_forced;     /* an override: on every rung */
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
@@ -612,6 +616,8 @@ DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 
 /* --- classes of kernels --- */
 DIT_INTERNAL const char *diti_class_name(diti_class which); /* "coop_attention" */
+/* Packed weights are multiplied as blocks of int8: where products have no matrices, and activations are F16 anyway. */
+DIT_INTERNAL bool diti_device_packs(const diti_device *device);
 DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which);
 /* From now on the device does without it. Plans that exist keep what they have. */
 DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which);
