@@ -1,22 +1,17 @@
 #version 450
 // GEMM of int8 rows and of int8 blocks for devices with a dot product of four bytes: as gemm_gpu.comp, but a tile holds
-// the bytes themselves, 16 to a quad. glslang learned GL_EXT_integer_dot_product late; this is the same instruction,
-// OpSDot of packed words.
+// the bytes themselves, 16 to a quad.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #define INT8 true
 #define VECTOR true
 #define CONV false
 #include "gemm.glsl"
+#include "dot.glsl"
 layout(constant_id = 10) const uint ROWS = 8;    // a multiple of 4
 layout(constant_id = 11) const uint COLUMNS = 8; // a multiple of 4
-#define STEP_QUADS 2u                            // of BLOCKS: one block
 #define SKEWED (STEP_QUADS + 1u)                 // eight threads that read neighbouring rows hit all banks
 
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [ 6019, 6018 ],
-                  id = 4450) int dot_bytes(int a, int b, spirv_literal int packed_format);
-layout(binding = 0) readonly buffer A_Q { ivec4 a_quads[]; };
-layout(binding = 1) readonly buffer W_Q { ivec4 w_quads[]; };
 layout(binding = 1) readonly buffer W_P { uvec2 w_pairs[]; };
 
 const uint down = THREADS / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
@@ -26,15 +21,6 @@ const uint scale_count = tile_rows + tile_columns, scale_loads = (scale_count + 
 shared ivec4 a_tile[tile_rows * SKEWED];
 shared ivec4 w_tile[tile_columns * SKEWED];
 shared float scales[scale_count]; // of rows, then of columns: those of a thread side by side
-
-// A block's sum, less than 2^19 in magnitude, begins with the bits of 1.5 * 2^23. As a float it is that number more than
-// the sum, so that one fma converts and scales it: exactly, since that number times a scale of at most 22 bits is exact.
-#define SUM_BITS 0x4b400000
-#define SUM_FLOAT 12582912.0
-
-int dot_quads(const ivec4 x, const ivec4 y, const int sum) {
-    return sum + dot_bytes(x.x, y.x, 0) + dot_bytes(x.y, y.y, 0) + dot_bytes(x.z, y.z, 0) + dot_bytes(x.w, y.w, 0);
-}
 
 void main() {
     uint t = gl_LocalInvocationID.x, across = t % 16u, row_thread = t / 16u;
@@ -105,10 +91,11 @@ void main() {
         if (s == 0u) continue;
         if (BLOCKS) {
             ivec4 y[COLUMNS][STEP_QUADS];
-            float y_scale[COLUMNS];
+            float y_scale[COLUMNS], y_less[COLUMNS];
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                 [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) y[j][k] = w_tile[(j * 16u + across) * SKEWED + k];
                 y_scale[j] = scales[tile_rows + across * COLUMNS + j];
+                y_less[j] = -SUM_FLOAT * y_scale[j];
             }
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 uint r = row_thread * ROWS + i;
@@ -117,7 +104,7 @@ void main() {
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                     int block = SUM_BITS;
                     [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) block = dot_quads(x[k], y[j][k], block);
-                    float v = fma(intBitsToFloat(block), y_scale[j], -SUM_FLOAT * y_scale[j]);
+                    precise float v = fma(intBitsToFloat(block), y_scale[j], y_less[j]); // no other way to compute it
                     scaled[i][j] = fma(v, scales[r], scaled[i][j]);
                 }
             }

@@ -197,6 +197,30 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
+/* Blocks of int8, by subgroups as in diti_gemm_tiles_broadcast where the device has them. */
+static void diti_gemm_tiles_blocks(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    const diti_portions *portions = graph->device->portions;
+    uint32_t team = graph->device->dot_team;
+    if (!team || diti_gemm_rows_at_once(graph, gemm) < 256) {
+        diti_gemm_tiles_dot(graph, gemm, out);
+        out->constants[0] = portions->block_rows;
+        out->constants[1] = portions->block_columns;
+        out->rows = out->group / 16 * out->constants[0];
+        out->columns = 16 * out->constants[1];
+        return;
+    }
+    out->kernel = DITI_KERNEL_GEMM_DOT_BROADCAST;
+    out->group = 128;
+    out->constants[0] = team > 16 ? team / 2 : portions->block_rows; /* a slice has two quads of each row */
+    out->constants[1] = portions->block_columns;
+    out->constants[2] = team;
+    out->constants[3] = portions->block_teams;
+    out->rows = out->group / team / out->constants[3] * out->constants[0];
+    out->columns = team * out->constants[1] * out->constants[3];
+    out->constant_count = 4;
+    out->band = 8;
+}
+
 /* One result to a thread, four columns of a row. */
 static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
     out->kernel = DITI_KERNEL_GEMM_GPU;
@@ -385,7 +409,7 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         return;
     }
     if (gemm->blocks) {
-        diti_gemm_tiles_dot(graph, gemm, out);
+        diti_gemm_tiles_blocks(graph, gemm, out);
         return;
     }
     if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&

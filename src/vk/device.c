@@ -143,6 +143,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id, device->portions->team);
     device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
+    device->dot_team = diti_device_team(device, &id, device->portions->dot_team);
     device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
@@ -235,7 +236,7 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
     device->features.has[DITI_FEATURE_COOP] = false;
-    if (!device->team && !device->attention_team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
+    if (!device->team && !device->attention_team && !device->dot_team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     diti_features_useful(&device->features);
     memset(&device->coop, 0, sizeof device->coop);
 }

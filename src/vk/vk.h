@@ -141,6 +141,9 @@ typedef struct diti_portions {
     uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
     uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
     bool packed_dot;            /* packed weights are multiplied as blocks of int8 by the integer dot product */
+    uint32_t dot_team;          /* threads of a subgroup in those products by broadcasts; 0: there are none */
+    uint32_t block_rows, block_columns; /* results of a thread in those products */
+    uint32_t block_teams;       /* such subgroups side by side */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
@@ -400,7 +403,8 @@ typedef struct diti_device {
     bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
-    bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
+    uint32_t dot_team;          /* threads of a subgroup in gemm_dot_broadcast */
+    bool states_team;           /* pipelines of them state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
