@@ -22,12 +22,32 @@ shared ivec4 a_tile[tile_rows * SKEWED];
 shared ivec4 w_tile[tile_columns * SKEWED];
 shared float scales[scale_count]; // of rows, then of columns: those of a thread side by side
 
+uint a_at[a_loads], w_at[w_loads], scale_at[scale_loads];
+ivec4 next_a[a_loads], next_w[w_loads]; // a slice waits in registers
+float next_scale[scale_loads];
+void load(const uint s, const uint quads, const uint t) { // beyond the last quad lie a row's scale and other rows
+    [[unroll]] for (uint i = 0u; i < a_loads; i++) next_a[i] =
+        BLOCKS || s * STEP_QUADS + (t + i * THREADS) % STEP_QUADS < quads ? a_quads[a_at[i] + s * STEP_QUADS]
+                                                                         : ivec4(0);
+    [[unroll]] for (uint i = 0u; i < w_loads; i++) { // times zero
+        if (INT4)
+            next_w[i] = ivec4(w_pairs[w_at[i] + s * STEP_QUADS], 0, 0);
+        else
+            next_w[i] = w_quads[w_at[i] + s * STEP_QUADS];
+    }
+    [[unroll]] for (uint i = 0u; BLOCKS && i < scale_loads; i++) {
+        if (t + i * THREADS < tile_rows)
+            next_scale[i] = uintBitsToFloat(a_u1[scale_at[i] + s]);
+        else
+            next_scale[i] = uintBitsToFloat(w_u1[scale_at[i] + s]);
+    }
+}
+
 void main() {
     uint t = gl_LocalInvocationID.x, across = t % 16u, row_thread = t / 16u;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
     uint quads = (K + 15u) / 16u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS;
-    uint a_at[a_loads], w_at[w_loads], scale_at[scale_loads];
     [[unroll]] for (uint i = 0u; i < a_loads; i++) {
         uint n = t + i * THREADS;
         a_at[i] = (a_offset + min(first_row + n / STEP_QUADS, M - 1u) * a_pitch) / 16u + n % STEP_QUADS;
@@ -48,47 +68,29 @@ void main() {
         sum[i][j] = 0;
         scaled[i][j] = 0.0;
     }
-    ivec4 next_a[a_loads], next_w[w_loads];
-    uint next_scale[scale_loads];
 
-    for (uint s = 0u; s <= slices; s++) {
-        if (s > 0u) { // the slice that waits in registers
-            barrier();
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * THREADS;
-                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = next_a[i];
-            }
-            [[unroll]] for (uint i = 0u; i < w_loads;
-                            i++) { // so that threads that read side by side find their columns side by side
-                uint n = t + i * THREADS, c = n / STEP_QUADS;
-                ivec4 v = next_w[i];
-                if (INT4)
-                    v = ivec4(i4_bytes(uint(v.x), 0u), i4_bytes(uint(v.x), 4u), i4_bytes(uint(v.y), 0u),
-                              i4_bytes(uint(v.y), 4u));
-                if (n < w_all) w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = v;
-            }
-            [[unroll]] for (uint i = 0u; BLOCKS && i < scale_loads; i++) if (t + i * THREADS < scale_count)
-                scales[t + i * THREADS] = uintBitsToFloat(next_scale[i]);
-            barrier();
+    load(0u, quads, t);
+    for (uint s = 0u; s < slices; s++) {
+        barrier();
+        [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+            uint n = t + i * THREADS;
+            a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = next_a[i];
         }
-        if (s < slices) { // beyond the last quad lie a row's scale and other rows
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) next_a[i] =
-                BLOCKS || s * STEP_QUADS + (t + i * THREADS) % STEP_QUADS < quads ? a_quads[a_at[i] + s * STEP_QUADS]
-                                                                                 : ivec4(0);
-            [[unroll]] for (uint i = 0u; i < w_loads; i++) { // times zero
-                if (INT4)
-                    next_w[i] = ivec4(w_pairs[w_at[i] + s * STEP_QUADS], 0, 0);
-                else
-                    next_w[i] = w_quads[w_at[i] + s * STEP_QUADS];
-            }
-            [[unroll]] for (uint i = 0u; BLOCKS && i < scale_loads; i++) {
-                if (t + i * THREADS < tile_rows)
-                    next_scale[i] = a_u1[scale_at[i] + s];
-                else
-                    next_scale[i] = w_u1[scale_at[i] + s];
-            }
+        [[unroll]] for (uint i = 0u; i < w_loads;
+                        i++) { // so that threads that read side by side find their columns side by side
+            uint n = t + i * THREADS, c = n / STEP_QUADS;
+            ivec4 v = next_w[i];
+            if (INT4)
+                v = ivec4(i4_bytes(uint(v.x), 0u), i4_bytes(uint(v.x), 4u), i4_bytes(uint(v.y), 0u),
+                          i4_bytes(uint(v.y), 4u));
+            if (w_all % THREADS == 0u || n < w_all)
+                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = v;
         }
-        if (s == 0u) continue;
+        [[unroll]] for (uint i = 0u; BLOCKS && i < scale_loads;
+                        i++) if (scale_count % THREADS == 0u || t + i * THREADS < scale_count)
+            scales[t + i * THREADS] = next_scale[i];
+        barrier();
+        load(min(s + 1u, slices - 1u), quads, t);
         if (BLOCKS) {
             ivec4 y[COLUMNS][STEP_QUADS];
             float y_scale[COLUMNS], y_less[COLUMNS];
