@@ -39,7 +39,7 @@ layout(constant_id = 9) const uint CONV_FORM = 0;
 #define INT8 (A_FORMAT == FORMAT_I8)
 #endif
 #define BLOCKS (A_FORMAT == FORMAT_I8_BLOCKS) // sums have their scales before the epilogue
-#ifndef FLOAT8 // rows of A are E4M3 with a scale each, those of W have none
+#ifndef FLOAT8                                // rows of A are E4M3 with a scale each, those of W have none
 #define FLOAT8 false
 #endif
 #define PART_BIAS 1u

@@ -1,8 +1,8 @@
 #version 450
 // GEMM of int8 blocks by the dot product of four bytes on GPUs on which all threads of a subgroup can read one thread's
-// register for nothing (gemm_broadcast.comp): each subgroup (a team) owns ROWS rows of the tile, and each of its threads
-// COLUMNS columns of them. A team's rows of A never leave its registers; slices of W, a block of K, lie in shared
-// memory, two by turns, so that one barrier is enough. The next slice is loaded while this one is computed.
+// register for nothing (gemm_broadcast.comp): each subgroup (a team) owns ROWS rows of the tile, and each of its
+// threads COLUMNS columns of them. A team's rows of A never leave its registers; slices of W, a block of K, lie in
+// shared memory, two by turns, so that one barrier is enough. The next slice is loaded while this one is computed.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -18,7 +18,8 @@ layout(constant_id = 12) const uint TEAM = 8;    // threads of a subgroup; a div
 layout(constant_id = 13) const uint ACROSS = 2;  // teams side by side
 #define SKEWED (STEP_QUADS + 1u)                 // eight threads that read neighbouring columns hit all banks
 
-const uint tile_rows = THREADS / TEAM / ACROSS * ROWS, tile_columns = TEAM * COLUMNS * ACROSS, tile_quads = tile_columns * SKEWED;
+const uint tile_rows = THREADS / TEAM / ACROSS * ROWS, tile_columns = TEAM * COLUMNS * ACROSS,
+           tile_quads = tile_columns * SKEWED;
 const uint a_loads = ROWS * STEP_QUADS / TEAM;
 const uint w_all = tile_columns * STEP_QUADS, w_loads = (w_all + THREADS - 1u) / THREADS; // some threads may have none
 shared ivec4 w_tile[2u * tile_quads];
@@ -35,8 +36,8 @@ void load(const uint s) {
 }
 
 void main() {
-    uint team = gl_SubgroupID / ACROSS, across = gl_SubgroupID % ACROSS, mate = gl_SubgroupInvocationID, t = gl_SubgroupID * TEAM + mate,
-         own_columns = (across * TEAM + mate) * COLUMNS;
+    uint team = gl_SubgroupID / ACROSS, across = gl_SubgroupID % ACROSS, mate = gl_SubgroupInvocationID,
+         t = gl_SubgroupID * TEAM + mate, own_columns = (across * TEAM + mate) * COLUMNS;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows + team * ROWS, first_column = tile.y * tile_columns;
     uint slices = K / (16u * STEP_QUADS), w_to[w_loads];
@@ -47,8 +48,9 @@ void main() {
     [[unroll]] for (uint i = 0u; i < w_loads; i++) {
         uint n = t + i * THREADS, c = n / STEP_QUADS;
         w_at[i] = (w_offset + min(first_column + c, N - 1u) * w_pitch) / 16u + n % STEP_QUADS;
-        w_to[i] = (c % COLUMNS * TEAM * ACROSS + c / COLUMNS) * SKEWED + n % STEP_QUADS; // so that threads that read side by
-    }                                                                           // side find their columns side by side
+        w_to[i] =
+            (c % COLUMNS * TEAM * ACROSS + c / COLUMNS) * SKEWED + n % STEP_QUADS; // so that threads that read side by
+    } // side find their columns side by side
     x_scale_at = (a_offset + K + min(first_row + mate % ROWS, M - 1u) * a_pitch) / 4u;
     w_scale_at = (w_offset + K + min(first_column + t, N - 1u) * w_pitch) / 4u;
     float sum[ROWS][COLUMNS];

@@ -28,7 +28,7 @@ float next_scale[scale_loads];
 void load(const uint s, const uint quads, const uint t) { // beyond the last quad lie a row's scale and other rows
     [[unroll]] for (uint i = 0u; i < a_loads; i++) next_a[i] =
         BLOCKS || s * STEP_QUADS + (t + i * THREADS) % STEP_QUADS < quads ? a_quads[a_at[i] + s * STEP_QUADS]
-                                                                         : ivec4(0);
+                                                                          : ivec4(0);
     [[unroll]] for (uint i = 0u; i < w_loads; i++) { // times zero
         if (INT4)
             next_w[i] = ivec4(w_pairs[w_at[i] + s * STEP_QUADS], 0, 0);
@@ -58,8 +58,7 @@ void main() {
             (w_offset + min(first_column + n / STEP_QUADS, N - 1u) * w_pitch) / (INT4 ? 8u : 16u) + n % STEP_QUADS;
     }
     [[unroll]] for (uint i = 0u; BLOCKS && i < scale_loads; i++) {
-        uint n = t + i * THREADS, row = min(first_row + n, M - 1u),
-             column = min(first_column + n - tile_rows, N - 1u);
+        uint n = t + i * THREADS, row = min(first_row + n, M - 1u), column = min(first_column + n - tile_rows, N - 1u);
         scale_at[i] = (n < tile_rows ? a_offset + row * a_pitch : w_offset + column * w_pitch) / 4u + 4u * quads;
     }
     int sum[ROWS][COLUMNS];
@@ -87,8 +86,8 @@ void main() {
                 w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = v;
         }
         [[unroll]] for (uint i = 0u; BLOCKS && i < scale_loads;
-                        i++) if (scale_count % THREADS == 0u || t + i * THREADS < scale_count)
-            scales[t + i * THREADS] = next_scale[i];
+                        i++) if (scale_count % THREADS == 0u || t + i * THREADS < scale_count) scales[t + i * THREADS] =
+            next_scale[i];
         barrier();
         load(min(s + 1u, slices - 1u), quads, t);
         if (BLOCKS) {

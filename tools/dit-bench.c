@@ -185,6 +185,7 @@ static int case_gemm(bench *b) {
     b->line.n = o->n;
     b->line.k = o->k;
     desc.name = "gemm";
+    diti_graph_scope(&b->graph, "block", 0); /* as most products of a model */
     diti_linear(&b->graph, input(b, o->m, o->k, "x"), weight, &desc);
     return finish_case(b);
 }

@@ -7,7 +7,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    dit_type type;          /* type of the weights: rows or blocks of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
+    dit_type type; /* type of the weights: rows or blocks of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -125,6 +125,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     diti_graph_init(&graph, device);
     halves = graph.activation == DITI_F16;
     diti_graph_segment(&graph, "self-test", false);
+    diti_graph_scope(&graph, "block", 0);
     x = diti_tensor_input(&graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
     if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");
     if (p->gate) gate = diti_tensor_input(&graph, DITI_F32, 1, p->n, "self-test gate");

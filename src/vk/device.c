@@ -236,7 +236,8 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
     device->features.has[DITI_FEATURE_COOP] = false;
-    if (!device->team && !device->attention_team && !device->dot_team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
+    if (!device->team && !device->attention_team && !device->dot_team)
+        device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     diti_features_useful(&device->features);
     memset(&device->coop, 0, sizeof device->coop);
 }

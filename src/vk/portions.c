@@ -31,7 +31,8 @@ static const diti_portions_line diti_portions_table[] = {
     {0x1002, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
        heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. */
-    {0x10de, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, true, 0, 8, 8, 1, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
+    {0x10de, DITI_ANY_SUBGROUP, {0, 0,  8,  8, 8, 8,  true, 0,  8,   8,          1, 0,
+                                 0, 64, 64, 4, 4, 16, 192,  80, 256, UINT32_MAX, 0}},
     /* others, of which no compiler told */
     {0, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, false, 0, 8, 8, 1, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
 

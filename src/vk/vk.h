@@ -134,16 +134,16 @@ enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
-    uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
-    uint32_t attention_team;    /* threads of a subgroup in attention by broadcasts; 0: there is none */
-    uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
-    uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
-    uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
-    uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
-    bool packed_dot;            /* packed weights are multiplied as blocks of int8 by the integer dot product */
-    uint32_t dot_team;          /* threads of a subgroup in those products by broadcasts; 0: there are none */
+    uint32_t team;                      /* threads of a subgroup in products by broadcasts; 0: there are none */
+    uint32_t attention_team;            /* threads of a subgroup in attention by broadcasts; 0: there is none */
+    uint32_t half_rows;                 /* results of a thread in products of halves: so many rows, 4 columns */
+    uint32_t half_step;                 /* columns of K in a slice of those products, in groups of four */
+    uint32_t half_unrolled;             /* groups of half_step that are written out; the rest is a loop */
+    uint32_t dot_columns;               /* results of a thread in large products of int8: 8 rows, so many columns */
+    bool packed_dot;                    /* packed weights are multiplied as blocks of int8 by the integer dot product */
+    uint32_t dot_team;                  /* threads of a subgroup in those products by broadcasts; 0: there are none */
     uint32_t block_rows, block_columns; /* results of a thread in those products */
-    uint32_t block_teams;       /* such subgroups side by side */
+    uint32_t block_teams;               /* such subgroups side by side */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */

@@ -1,6 +1,6 @@
-/* Packed weights by the integer dot product: weights and activations as blocks of int8 with a scale for each 32 columns,
-   and their products, against double precision: every packed type, odd rows, blocks of nothing, values that are not
-   finite, all operands of the epilogue, weights in parts, slices, small limits; and who shares blocks.
+/* Packed weights by the integer dot product: weights and activations as blocks of int8 with a scale for each 32
+   columns, and their products, against double precision: every packed type, odd rows, blocks of nothing, values that
+   are not finite, all operands of the epilogue, weights in parts, slices, small limits; and who shares blocks.
    test-runs: lavapipe swiftshader sanitize newest */
 #define main kernels_main
 #include "kernels.c"
@@ -191,8 +191,15 @@ static void product_free(product *p) {
     free(p->gate.data), free(p->residual.data);
 }
 
+/* Of a model's blocks alone weights are rounded. */
+static diti_graph *begin_block(diti_device *device) {
+    begin(device);
+    diti_graph_scope(&bench.graph, "block", 1);
+    return &bench.graph;
+}
+
 static matrix product_run(diti_device *device, const linear_case *c, product *p) {
-    diti_graph *graph = begin(device);
+    diti_graph *graph = begin_block(device);
     diti_element act = graph->activation;
     weight_values b = {0};
     diti_linear_desc desc = {0};
@@ -242,9 +249,24 @@ static void test_products(diti_device *device, const struct form *form) {
     static const linear_case cases[] = {
         {.m = 9, .n = 4, .k = 32, .type = DIT_TYPE_Q8_0},
         {.m = 65, .n = 68, .k = 96, .type = DIT_TYPE_Q8_0, .bias = true, .x_f32 = true},
-        {.m = 130, .n = 132, .k = 512, .type = DIT_TYPE_Q4_K, .parts = 3, .bias = true, .gate = true,
-         .residual = true, .in_place = true, .rows_per_gate = 33, .extra = 4},
-        {.m = 37, .n = 52, .k = 256, .type = DIT_TYPE_Q6_K, .multiply = true, .bias = true, .out_f32 = true,
+        {.m = 130,
+         .n = 132,
+         .k = 512,
+         .type = DIT_TYPE_Q4_K,
+         .parts = 3,
+         .bias = true,
+         .gate = true,
+         .residual = true,
+         .in_place = true,
+         .rows_per_gate = 33,
+         .extra = 4},
+        {.m = 37,
+         .n = 52,
+         .k = 256,
+         .type = DIT_TYPE_Q6_K,
+         .multiply = true,
+         .bias = true,
+         .out_f32 = true,
          .activation = DITI_ACTIVATION_GELU_TANH},
         {.m = 36, .n = 20, .k = 64, .type = DIT_TYPE_Q5_1, .residual = true, .in_place = true, .rows = {18, 4, 12}},
         {.m = 200, .n = 36, .k = 1056, .type = DIT_TYPE_Q4_0, .residual = true, .out_f32 = true, .extra = 8},
@@ -284,7 +306,7 @@ static counts count_plan(void) {
 /* Layers side by side share the blocks of x, but not where something has written x in between. */
 static void test_sharing(diti_device *device) {
     matrix x = matrix_random(40, 64, 1, DITI_F32), first, second, third;
-    diti_graph *graph = begin(device);
+    diti_graph *graph = begin_block(device);
     weight_values w = weight_random(DIT_TYPE_Q8_0, 64, 64, 1, 1);
     diti_linear_desc desc = {.out_f32 = true}, onto = {.out_f32 = true};
     diti_tensor in = input(&x, DITI_F32, 0, "x"), a, b, c;
@@ -312,11 +334,12 @@ static void test_sharing(diti_device *device) {
     weight_free(&w), free(x.data);
 }
 
+static bool outside, exact; /* outside blocks; where that is asked for */
 static uint32_t dots_of(diti_device *device, dit_type type, uint32_t m, uint32_t n, uint32_t k) {
     matrix x = matrix_random(m, k, 1, DITI_F32);
-    diti_graph *graph = begin(device);
+    diti_graph *graph = outside ? begin(device) : begin_block(device);
     weight_values w = weight_random(type, n, k, 1, 1);
-    diti_linear_desc desc = {.out_f32 = true};
+    diti_linear_desc desc = {.out_f32 = true, .exact = exact};
     uint32_t dots = 0;
     diti_linear(graph, input(&x, DITI_F32, 0, "x"), &w.weight, &desc);
     if (run_plan()) dots = count_plan().dots;
@@ -333,6 +356,11 @@ static void test_choice(void) {
     CHECK(dots_of(device, DIT_TYPE_Q5_0, 40, 64, 64) == 1); /* no product decodes this type */
     CHECK(dots_of(device, DIT_TYPE_Q5_0, 8, 64, 64) == 0);
     CHECK(dots_of(device, DIT_TYPE_Q8_0, 300, 66, 64) == 0); /* no whole quads of outputs */
+    outside = true;
+    CHECK(dots_of(device, DIT_TYPE_Q8_0, 300, 64, 64) == 0);
+    outside = false, exact = true;
+    CHECK(dots_of(device, DIT_TYPE_Q8_0, 300, 64, 64) == 0);
+    exact = false;
     CHECK(dots_of(device, DIT_TYPE_F16, 300, 64, 64) == 0 && dots_of(device, DIT_TYPE_F8_E4M3, 300, 64, 64) == 0);
     diti_device_close(device);
     device = open_device("cpu=0,dot=1", 0); /* the base rung is exact */
