@@ -126,6 +126,7 @@ static void add_products(feigned *f, dit_type type) {
             begin(f, "product", text, type);
             desc.name = "linear";
             weight = random_weight(&f->b, fitting_type(&f->b, columns[c]), 3072, columns[c], 1);
+            diti_graph_scope(&f->b.graph, "block", 0);
             diti_linear(&f->b.graph, input(&f->b, rows[r], columns[c], "x"), weight, &desc);
             end(f, NULL);
         }
@@ -628,6 +629,7 @@ static int add_case(feigned *f, const char *text) {
         begin(f, text, "", type);
         desc.name = "product";
         weight = random_weight(&f->b, type, a, k, 1);
+        diti_graph_scope(&f->b.graph, "block", 0);
         diti_linear(&f->b.graph, input(&f->b, tokens, k, "x"), weight, &desc);
     } else if (sscanf(text, "attention:%u:%u:%u", &k, &a, &tokens) == 3) {
         diti_attention_desc desc = DITI_ZERO;

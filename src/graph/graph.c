@@ -120,6 +120,15 @@ DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format,
     return diti_tensor_make(graph, DITI_STORAGE_ARENA, format, rows, columns, name);
 }
 
+DIT_INTERNAL diti_tensor diti_tensor_blocks(diti_graph *graph, uint32_t rows, uint32_t columns, const char *name) {
+    const uint32_t bytes = columns + columns / DITI_I8_BLOCK * 4u; /* the last scale lies where that of a row does */
+    diti_tensor tensor = diti_tensor_new(graph, DITI_I8, rows, bytes - 16u, name);
+    if (!tensor) return 0;
+    graph->tensors[tensor].columns = columns;
+    graph->tensors[tensor].blocks = true;
+    return tensor;
+}
+
 DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
                                            const char *name) {
     return diti_tensor_make(graph, DITI_STORAGE_STATE, format, rows, columns, name);

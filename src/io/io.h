@@ -110,6 +110,7 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_GROUP 256u
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
+#define DITI_I8_BLOCK 32u                         /* columns that have a scale of their own, where not a row has one */
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
 DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* rows with a scale, for activations of int8 */
 DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
