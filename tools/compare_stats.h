@@ -142,7 +142,7 @@ static void condense_tensor(const float *values, size_t count, float told[TOLD_V
     for (i = 0; i < SAMPLES; i++) told[TOLD_SAMPLES + i] = count ? values[sample_place(i, count)] : 0;
 }
 
-/* What is wrong with statistics that a file holds for so many numbers; NULL: nothing. */
+/* The fault of statistics that a file holds for so many numbers; NULL: there is none. */
 static const char *told_wrong(const float told[TOLD_VALUES], uint64_t count) {
     const float slack = told[TOLD_LARGEST] * 1e-3f; /* sums of floats may round */
     double sum = 0;

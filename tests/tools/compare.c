@@ -538,7 +538,7 @@ static void test_statistics(void) {
     CHECK(says("said", "first past 0.001: step 1, block 1, "));
 }
 
-/* What the hook writes of a module: its statistics are those of the tensors that it writes otherwise. */
+/* The hook's statistics of a module are those of the tensors that it writes otherwise. */
 static void test_hook(void) {
     static const char script[] = "import sys, torch; sys.path.insert(0, 'tools/compare'); import hook\n"
                                  "torch.manual_seed(1); x = torch.randn(3, 7, 40) * 3 + 1\n"
@@ -670,15 +670,16 @@ static void test_page(void) {
                 "2>$WORK/browser.log") == 0);
     CHECK(says("dom", ">20 of ")); /* ten blocks have an expansion and a product */
     CHECK(says("dom", "<canvas") && says("dom", "first past 0.001: ") && says("dom", "id=\"held\" hidden"));
-    CHECK(
-        says("dom", "numbers of A and of B, by their size in root mean squares")); /* of the first op past the limit */
+    CHECK(says(
+        "dom",
+        "u-title\">numbers of A and of B, by their size in root mean squares")); /* of the first op past the limit */
     CHECK(shell("[ \"$(grep -o 'class=\"op[^\"]*\" hidden' $WORK/dom | wc -l)\" -gt 100 ]") == 0);
     CHECK(shell("build/dit-compare " DIT_SMALL " --type i8r --against $WORK/statistics.safetensors -o $WORK/page.html "
                 ">$WORK/said") == 10);
     CHECK(shell("timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=$WORK/profile "
                 "--virtual-time-budget=5000 --dump-dom \"file://$WORK/page.html\" >$WORK/dom 2>$WORK/browser.log") ==
           0);
-    CHECK(says("dom", "<p id=\"held\">Held against statistics") && says("dom", "numbers of A and of B"));
+    CHECK(says("dom", "<p id=\"held\">Held against statistics") && says("dom", "u-title\">numbers of A and of B"));
 }
 
 /* A word chooses rows of faults, for use by hand: DIT_TEST_ALL=1 build/tests/compare chroma */

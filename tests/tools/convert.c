@@ -317,7 +317,7 @@ static void check_damaged_rows(const char *from, const char *to, size_t length, 
     free(data);
 }
 
-/* What loads of the file with 4 bits is I4_ROW_ROTATED as a whole. */
+/* The file with 4 bits is one that a model loads from. */
 static void check_four_model(void) {
     dit_model_desc desc = {0};
     dit_model *model = NULL;

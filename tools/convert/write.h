@@ -55,7 +55,7 @@ static dit_result put_padding(converter *convert) {
     return put(convert, zeros, (size_t)(-convert->written % ALIGNMENT));
 }
 
-/* What the metadata calls a matrix of 4 bits; NULL: it is none. */
+/* The metadata's word for a matrix of 4 bits; NULL: it is none. */
 static const char *blocks_of(const converter *convert, const out_tensor *tensor) {
     const dit_type type = written_type(convert, tensor);
     return type == DIT_TYPE_I4_GROUP ? "i4_group" : type == DIT_TYPE_I4_ROW_ROTATED ? "i4_row_rotated" : NULL;
