@@ -23,30 +23,29 @@ static dit_result diti_packed_floats(const diti_checkpoint *checkpoint, const di
     return result;
 }
 
-/* A block's scale or minimum; blocks have halves. */
-static dit_result diti_packed_half(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, float value,
-                                   unsigned char *out, dit_error *err) {
-    uint16_t half = diti_float_to_half(value);
-    out[0] = (unsigned char)(half & 255);
-    out[1] = (unsigned char)(half >> 8);
-    if (fabsf(value) < 65520.0f) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' holds %g, which is beyond F16",
-                     diti_checkpoint_name(checkpoint), tensor->name, (double)value);
+/* Scales and minimums of blocks are halves. */
+static dit_result diti_packed_halves(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                     const float *values, size_t count, uint16_t *out, dit_error *err) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        out[i] = diti_float_to_half(values[i]);
+        if (!(fabsf(values[i]) < 65520.0f))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' holds %g, which is beyond F16",
+                             diti_checkpoint_name(checkpoint), tensor->name, (double)values[i]);
+    }
+    return DIT_OK;
 }
 
 /* --- matrices in tiles --- */
 
 /* The eight nibbles of a word as bytes. */
 static uint64_t diti_spread_nibbles(const unsigned char *bytes) {
-    uint64_t x = bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 | (uint64_t)bytes[3] << 24;
-    x = (x | x << 16) & 0x0000ffff0000ffffu;
+    uint32_t word;
+    uint64_t x;
+    memcpy(&word, bytes, sizeof word);
+    x = (word | (uint64_t)word << 16) & 0x0000ffff0000ffffu;
     x = (x | x << 8) & 0x00ff00ff00ff00ffu;
     return (x | x << 4) & 0x0f0f0f0f0f0f0f0fu;
-}
-
-static void diti_put_u64(uint64_t value, unsigned char *out) {
-    uint32_t i;
-    for (i = 0; i < 8; i++) out[i] = (unsigned char)(value >> 8 * i);
 }
 
 /* 32 columns of a row whose 64 columns of a tile begin at `row`: words of eight columns each, 16 bytes apart. Integers
@@ -55,22 +54,26 @@ static void diti_tile_block(const unsigned char *row, unsigned char *out) {
     uint32_t w;
     for (w = 0; w < 2; w++) {
         uint64_t low = diti_spread_nibbles(row + 16 * w), high = diti_spread_nibbles(row + 16 * (w + 2));
-        diti_put_u64((low | high << 4) ^ 0x8888888888888888u, out + 2 + 8 * w);
+        uint64_t bytes = (low | high << 4) ^ 0x8888888888888888u;
+        memcpy(out + 8 * w, &bytes, sizeof bytes);
     }
 }
 
-/* Row n of the tiles at `tiles` as blocks of Q4_0, with scales for each group [128] in front of the next one's. */
-static dit_result diti_tile_row(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer, uint32_t n,
-                                const unsigned char *tiles, const float *scales, unsigned char *out, dit_error *err) {
+/* Row n of the tiles at `tiles` as blocks of Q4_0; scales of 128 rows stand in front of those of the next group. */
+static void diti_tile_row(uint32_t n, uint32_t columns, const unsigned char *tiles, const uint16_t *scales,
+                          unsigned char *out) {
     const unsigned char *row = tiles + (n / 16 * 8 + n % 8) * 64 + n / 8 % 2 * 8;
+    const uint16_t *scale = scales + diti_tile_place(n);
     uint32_t column;
-    for (column = 0; column < layer->columns; column += 32, out += DITI_Q4_0_BYTES) {
-        uint32_t group = column / DITI_NUNCHAKU_GROUP;
-        DITI_TRY(diti_packed_half(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES],
-                                  scales[group * DITI_NUNCHAKU_TILE + diti_tile_place(n)], out, err));
-        diti_tile_block(row + (size_t)group * DITI_TILE_BYTES + column / 32 % 2 * 4, out);
+    for (column = 0; column < columns; column += DITI_NUNCHAKU_GROUP) {
+        uint32_t half;
+        for (half = 0; half < 2; half++, out += DITI_Q4_0_BYTES) {
+            memcpy(out, scale, sizeof *scale);
+            diti_tile_block(row + 4 * half, out + 2);
+        }
+        row += DITI_TILE_BYTES;
+        scale += DITI_NUNCHAKU_TILE;
     }
-    return DIT_OK;
 }
 
 /* Rows of one tile, [first, first + rows), pitch bytes from one to the next. */
@@ -80,18 +83,22 @@ static dit_result diti_tile_rows(const diti_checkpoint *checkpoint, const diti_n
     const size_t bytes = (size_t)groups * DITI_TILE_BYTES, scale_count = (size_t)groups * DITI_NUNCHAKU_TILE;
     unsigned char *tiles = (unsigned char *)diti_alloc(&checkpoint->env, bytes);
     float *scales = (float *)diti_alloc_array(&checkpoint->env, scale_count, sizeof *scales);
+    uint16_t *halves = (uint16_t *)diti_alloc_array(&checkpoint->env, scale_count, sizeof *halves);
     dit_result result = DIT_OK;
     uint32_t i;
-    if (!tiles || !scales) result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
+    if (!tiles || !scales || !halves)
+        result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
     if (result >= 0)
         result = diti_checkpoint_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles,
                                       bytes, err);
     if (result >= 0)
         result = diti_packed_floats(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], tile * (uint64_t)scale_count,
                                     scale_count, scales, err);
+    if (result >= 0)
+        result = diti_packed_halves(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], scales, scale_count, halves, err);
     for (i = 0; i < rows && result >= 0; i++)
-        result =
-            diti_tile_row(checkpoint, layer, (first + i) % DITI_NUNCHAKU_TILE, tiles, scales, out + i * pitch, err);
+        diti_tile_row((first + i) % DITI_NUNCHAKU_TILE, layer->columns, tiles, halves, out + i * pitch);
+    diti_free(&checkpoint->env, halves);
     diti_free(&checkpoint->env, scales);
     diti_free(&checkpoint->env, tiles);
     return result;
@@ -114,32 +121,32 @@ typedef struct diti_awq_rows {
     uint32_t first, step, count;
     uint32_t quad, quads;
     unsigned char *values;
-    float *scales, *zeros; /* [groups][count]: of the rows wanted */
+    uint16_t *scales, *zeros; /* halves [groups][count] of the rows wanted */
 } diti_awq_rows;
 
 static dit_result diti_awq_factors(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
-                                   const diti_awq_rows *rows, diti_nunchaku_part part, float *all, float *out,
+                                   const diti_awq_rows *rows, diti_nunchaku_part part, float *all, uint16_t *out,
                                    dit_error *err) {
     uint32_t group, i, groups = layer->columns / DITI_NUNCHAKU_GROUP, span = (rows->count - 1) * rows->step + 1;
     for (group = 0; group < groups; group++) {
         DITI_TRY(diti_packed_floats(checkpoint, layer->parts[part], (uint64_t)group * layer->rows + rows->first, span,
                                     all, err));
-        for (i = 0; i < rows->count; i++) out[group * rows->count + i] = all[i * rows->step];
+        for (i = 0; i < rows->count; i++) all[i] = all[i * rows->step];
+        DITI_TRY(diti_packed_halves(checkpoint, layer->parts[part], all, rows->count, out + (size_t)group * rows->count,
+                                    err));
     }
     return DIT_OK;
 }
 
-static dit_result diti_awq_put(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
-                               const diti_awq_rows *rows, uint32_t i, unsigned char *out, dit_error *err) {
+static void diti_awq_put(const diti_nunchaku_layer *layer, const diti_awq_rows *rows, uint32_t i, unsigned char *out) {
     uint32_t column, row = rows->first + i * rows->step, tiles = layer->columns / 64;
     for (column = 0; column < layer->columns; column += 32, out += DITI_Q4_1_BYTES) {
         uint32_t tile = column / 64, at = tile * rows->count + i;
         size_t word = ((size_t)(row / 4 - rows->quad) * tiles + tile) * 4 + row % 4;
-        DITI_TRY(diti_packed_half(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], rows->scales[at], out, err));
-        DITI_TRY(diti_packed_half(checkpoint, layer->parts[DITI_NUNCHAKU_ZEROS], rows->zeros[at], out + 2, err));
+        memcpy(out, &rows->scales[at], 2);
+        memcpy(out + 2, &rows->zeros[at], 2);
         diti_awq_block(rows->values + word * 32 + column / 32 % 2 * 16, out);
     }
-    return DIT_OK;
 }
 
 static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
@@ -152,8 +159,8 @@ static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nu
     rows->quad = rows->first / 4;
     rows->quads = (rows->first + (rows->count - 1) * rows->step) / 4 - rows->quad + 1;
     rows->values = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)(rows->quads * quad_bytes));
-    rows->scales = (float *)diti_alloc_array(&checkpoint->env, factors, sizeof(float));
-    rows->zeros = (float *)diti_alloc_array(&checkpoint->env, factors, sizeof(float));
+    rows->scales = (uint16_t *)diti_alloc_array(&checkpoint->env, factors, sizeof(uint16_t));
+    rows->zeros = (uint16_t *)diti_alloc_array(&checkpoint->env, factors, sizeof(uint16_t));
     all = (float *)diti_alloc_array(&checkpoint->env, (size_t)rows->count * rows->step, sizeof(float));
     if (!rows->values || !rows->scales || !rows->zeros || !all)
         result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
@@ -162,8 +169,7 @@ static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nu
                                       rows->values, (size_t)(rows->quads * quad_bytes), err);
     if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_SCALES, all, rows->scales, err);
     if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_ZEROS, all, rows->zeros, err);
-    for (i = 0; i < rows->count && result >= 0; i++)
-        result = diti_awq_put(checkpoint, layer, rows, i, out + i * pitch, err);
+    for (i = 0; i < rows->count && result >= 0; i++) diti_awq_put(layer, rows, i, out + i * pitch);
     diti_free(&checkpoint->env, all);
     diti_free(&checkpoint->env, rows->zeros);
     diti_free(&checkpoint->env, rows->scales);
