@@ -180,8 +180,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     diti_reuse_begin(share, graph);
 }
 
-/* What the expert for low noise wants before its first step: where weights are streamed, none of its are read before.
- */
+/* Makes what the expert for low noise reads in its steps. Where weights are streamed, none of its come before. */
 static void diti_emit_low_prepare(diti_share *share, diti_graph *graph) {
     share->program.low_prepare = UINT32_MAX;
     if (!share->job->model->low) return;

@@ -444,7 +444,7 @@ typedef struct diti_program {
     VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
     diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
     diti_denoise low;                          /* evaluations by model->low */
-    uint32_t low_prepare;                      /* what comes before the first of them; UINT32_MAX: there are none */
+    uint32_t low_prepare;                      /* segment before the first of them; UINT32_MAX: there is none */
     bool is_low;                               /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_VARIANTS];     /* step_segment is the first; UINT32_MAX: none */

@@ -545,7 +545,7 @@ static void diti_model_experts(dit_model *model, diti_stream_sizes *sizes, uint6
     *room -= bytes * count;
 }
 
-/* What an expert has room for: a little more than all of it, since what stays is the same share of all layers. */
+/* An expert that fits keeps a little more than all of it, so that no rounding streams a matrix. */
 static void diti_model_keep_expert(dit_model *model, const diti_stream_sizes *sizes, int part) {
     uint64_t bytes = sizes->experts * sizes->expert;
     model->keep[part] = bytes < model->sizes[part].matrices ? bytes : 2 * model->sizes[part].matrices;
