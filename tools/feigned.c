@@ -166,11 +166,12 @@ static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys, const ex
     end(f, NULL);
 }
 
+static const extra plain = {"", false, false, false, false, false, false, 0};
+
 /* Long and short rows of keys; prompts that items name, each alone (cross attention) or packed; the sums that Ring
    merges; what language models have. int8 is used only where a user asks for it. */
 static void add_attentions(feigned *f, uint32_t head_dim) {
-    static const extra plain = {"", false, false, false, false, false, false, 0},
-                       int8 = {" of int8", true, false, false, false, false, false, 0},
+    static const extra int8 = {" of int8", true, false, false, false, false, false, 0},
                        more[] = {{", items", false, true, false, false, false, false, 0},
                                  {", lse", false, false, false, false, true, false, 0},
                                  {", items, lse", false, true, false, false, true, false, 0},
@@ -460,6 +461,7 @@ static void add_picture(feigned *f) {
 
 static void add_all(feigned *f) {
     static const uint32_t heads[] = {64, 72, 80, 88, 96, 112, 128, 144, 160, 192, 224, 256};
+    static const uint32_t single[] = {320, 384, 512, 1024}; /* the only head of autoencoders */
     static const dit_type convolved[] = {DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_Q8_0};
     uint32_t i;
     f->flux = true;
@@ -482,6 +484,7 @@ static void add_all(feigned *f) {
     add_products(f, DIT_TYPE_I4_ROW_ROTATED);
     f->b.device->int4_activations = false;
     for (i = 0; i < DITI_COUNT(heads); i++) add_attentions(f, heads[i]);
+    for (i = 0; i < DITI_COUNT(single); i++) add_attention(f, single[i], 4096, &plain);
     add_encoders(f, DIT_TYPE_Q8_0);
     add_encoders(f, DIT_TYPE_F16);
     add_lora_shapes(f);

@@ -48,6 +48,7 @@ typedef struct diti_attention_shape {
     uint32_t heads, kv_heads, head_dim, batch; /* batch: of queries; packed: 1 */
     uint32_t items, query_rows, key_rows;
     uint32_t group; /* items whose rows lie interleaved */
+    bool biased;
 } diti_attention_shape;
 
 /* Mesa's software driver ends every loop of an invocation after 65535 rounds, all loops together, without a word. */
@@ -118,6 +119,7 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
     if (device->rung < DITI_RUNG_HALF || !device->half_attention || shape->head_dim % 4) return false;
     if (device->is_cpu && (uint64_t)(shape->keys / keys + 1) * 4 * (keys + quads) > DITI_ATTENTION_ROUNDS) return false;
     out->group = diti_attention_threads(device, quads, device->portions->half_quads);
+    if (device->portions->half_quads && quads > out->group / 8 * device->portions->half_quads) return false;
     for (; keys >= 16; keys /= 2) { /* queries, keys or values, weights, and a little */
         bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
@@ -130,11 +132,12 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
     return keys >= 16;
 }
 
-/* Each thread has two keys of a tile. A subgroup has as many queries as there are registers for their outputs and for
-   the next tile, of which a thread of a large workgroup has less; heads wider than 160 spill. */
+/* Each thread has two keys of a tile, or one where a bias takes the registers. A subgroup has as many queries as there
+   are registers for their outputs and for the next tile, of which a thread of a large workgroup has less; heads wider
+   than 160 spill. */
 static bool diti_attention_tiles_broadcast(const diti_device *device, const diti_attention_shape *shape,
                                            diti_attention_tiles *out) {
-    const uint32_t team = device->attention_team, columns = 2;
+    const uint32_t team = device->attention_team, columns = shape->biased && shape->head_dim > 96 ? 1 : 2;
     uint32_t quads = shape->head_dim / 4, rows = 0, padded, bytes;
     if (device->rung < DITI_RUNG_FP16 || !team || shape->head_dim % 4 || shape->head_dim > 160) return false;
     padded = (uint32_t)diti_align_up(quads, team / 4);
@@ -208,6 +211,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     shape->items = desc->batch ? desc->batch : 1;
     shape->batch = desc->packed ? 1 : shape->items;
     shape->group = desc->row_step ? desc->row_step : 1;
+    shape->biased = desc->bias != 0;
     shape->heads = desc->heads;
     shape->kv_heads = desc->kv_heads ? desc->kv_heads : desc->heads;
     shape->head_dim = desc->head_dim;

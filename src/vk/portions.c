@@ -27,15 +27,17 @@ static const diti_portions_line diti_portions_table[] = {
     {0x8086, 16, {0, 0, 4, 4, 1, 4, true, 0, 8, 4, 1, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
     /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
        Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of
-       matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. */
-    {0x1002, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
+       matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. Without
+       matrices and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. */
+    {0x1002, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 4, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
-       heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. */
+       heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558; of 384 642, without 741 and 177
+       spills. Without matrices heads of 1024 spill 192 values with 16 groups of channels for a thread, none with 8. */
     {0x10de, DITI_ANY_SUBGROUP, {0, 0,  8,  8, 8, 8,  true, 0,  8,   8,          1, 0,
-                                 0, 64, 64, 4, 4, 16, 192,  80, 256, UINT32_MAX, 0}},
+                                 8, 64, 64, 4, 4, 16, 192,  80, 384, UINT32_MAX, 0}},
     /* AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
        subgroup into memory. */
-    {0x1002, 32, {0, 0, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 0, 32, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
+    {0x1002, 32, {0, 0, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 4, 32, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* others, of which no compiler told */
     {0, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, false, 0, 8, 8, 1, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
 
