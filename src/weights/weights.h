@@ -103,7 +103,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
-    const diti_stored_tensor *smooth; /* with i8 or merges, factors that columns are divided by first; NULL: none */
+    const diti_stored_tensor *smooth;      /* factors that columns are divided by before i8 or merges; NULL: none */
     const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */

@@ -191,7 +191,7 @@ static void product_free(product *p) {
     free(p->gate.data), free(p->residual.data);
 }
 
-/* Of a model's blocks alone weights are rounded. */
+/* Weights are rounded within a model's blocks alone. */
 static diti_graph *begin_block(diti_device *device) {
     begin(device);
     diti_graph_scope(&bench.graph, "block", 1);
