@@ -106,13 +106,16 @@ run() { # run GPU PROGRAM...
     loader=$(ls "$root"/usr/lib64/ld-linux*.so.* "$root"/usr/lib/ld-linux*.so.* "$root"/usr/lib/*/ld-linux*.so.* 2>/dev/null | head -n 1)
     { [ -f "$library" ] && [ -n "$loader" ] && [ -f "$shims/lib${shim}_noop_drm_shim.so" ] && [ -f build/libfeigned_layer.so ]; } ||
         fail "nothing is there; tools/feigned.sh fetch fetches it"
-    printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$library" >"build/feigned_$driver.json"
+    # whole files take the place of old ones, which another run may be about to read
+    printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$library" >"build/feigned_$driver.$$" &&
+        mv "build/feigned_$driver.$$" "build/feigned_$driver.json"
     mkdir -p build/feigned_layers
-    cat >build/feigned_layers/feigned.json <<EOF
+    cat >build/feigned_layer.$$ <<EOF
 {"file_format_version": "1.2.0", "layer": {"name": "VK_LAYER_DIT_feigned", "type": "GLOBAL", "api_version": "1.3.0", "implementation_version": "1",
  "library_path": "$PWD/build/libfeigned_layer.so", "description": "what the driver says of each pipeline",
  "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "feigned_negotiate"}}}
 EOF
+    mv build/feigned_layer.$$ build/feigned_layers/feigned.json
     libraries=${library%/*}
     exec env "$model" "FEIGNED_OVERRIDES=${FEIGNED_OVERRIDES:-$overrides}" LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
         VK_ICD_FILENAMES="$PWD/build/feigned_$driver.json" VK_LAYER_PATH="$PWD/build/feigned_layers" VK_INSTANCE_LAYERS=VK_LAYER_DIT_feigned \

@@ -2514,6 +2514,11 @@ static void test_broadcast(diti_rung rung) {
     else if (!test_first_driver())
         check_conv(device, &(conv_case){2,    8,     10, 24, 24, 3, 2,     0, 1, DIT_TYPE_F16, false, true,
                                         true, false, 0,  0,  1,  1, false, 0, 0, false});
+    if (rung == DITI_RUNG_FP16 && CHECK(device->attention_team)) { /* a thread has one key of a tile, as a bias wants */
+        check_attention(
+            device, &(attention_case){3, 4, 128, 33, 33, .packed = true, .bias = true, .kv_heads = 2, .cap = 0.25f});
+        CHECK_MESSAGE(!strcmp(last_module, "attention_broadcast"), "computed by %s", last_module);
+    }
     device->team = 0;
     check_unit(device, "gemm_gpu", &(linear_case){.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F16}, 1);
     diti_device_close(device);
