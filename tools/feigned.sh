@@ -17,7 +17,7 @@ set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root shims=$cache/feigned
 usual='turing ampere vega10 navi21 vangogh navi31 gfx1150 tgl dg2 dg2-half bmg'
-compared='navi31 gfx1150 turing ampere dg2 bmg'
+compared='navi21 navi31 gfx1150 turing ampere dg2 dg2-half bmg'
 
 fail() {
     echo "feigned: $1" >&2

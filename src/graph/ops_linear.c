@@ -55,9 +55,8 @@ static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weigh
     return diti_op_gemm_float8(graph, &gemm);
 }
 
-/* Where packed weights may be multiplied as blocks of int8: in a model's blocks, in segments that are repeated. What is
-   computed once (prompts, modulation, context) goes into all steps, and like a model's ends it is the more sensitive.
- */
+/* Where packed weights may be multiplied as blocks of int8: in a model's blocks, in segments that are repeated. A
+   model's ends are more sensitive, and so are prompts, modulation and context, which all steps read. */
 static bool diti_linear_may_round(const diti_graph *graph) {
     return diti_device_packs(graph->device) && graph->scope[0] && graph->segment_count &&
            graph->segments[graph->segment_count - 1].repeated;
