@@ -39,7 +39,6 @@ typedef struct diti_linear_desc {
                               and residual */
     bool out_f32;          /* new tensors: F32 instead of the activation format */
     bool unbiased;         /* without any bias, which another op adds */
-    bool exact;            /* never by blocks of int8, whatever the weight: what all blocks of a model depend on */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights

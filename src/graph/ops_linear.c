@@ -55,15 +55,23 @@ static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weigh
     return diti_op_gemm_float8(graph, &gemm);
 }
 
-/* Whether a packed weight is multiplied as blocks of int8, as is x then: within the blocks of a model, in whole blocks
-   of 32 columns and groups of four rows, where no product decodes it. */
+/* Where packed weights may be multiplied as blocks of int8: in a model's blocks, in segments that are repeated. A
+   model's ends are more sensitive, and so are prompts, modulation and context, which all steps read. */
+static bool diti_linear_may_round(const diti_graph *graph) {
+    return diti_device_packs(graph->device) && graph->scope[0] && graph->segment_count &&
+           graph->segments[graph->segment_count - 1].repeated;
+}
+
+/* Whether this one is, as is x then: in whole blocks of 32 columns and groups of four rows, where no product decodes
+ * it.
+ */
 static bool diti_linear_blocks(const diti_graph *graph, const diti_weight *weight, const diti_gemm *like,
                                const diti_linear_desc *desc) {
     diti_gemm gemm = *like;
     uint32_t i;
-    if (!diti_device_packs(graph->device) || desc->exact || !graph->scope[0] || weight->smooth ||
-        weight->type < DIT_TYPE_Q8_0 || weight->type > DIT_TYPE_I4_GROUP || diti_weight_taps(weight) > 1 ||
-        weight->columns % DITI_I8_BLOCK || weight->rows % 4 || desc->first % 4 || desc->count % 4)
+    if (!diti_linear_may_round(graph) || weight->smooth || weight->type < DIT_TYPE_Q8_0 ||
+        weight->type > DIT_TYPE_I4_GROUP || diti_weight_taps(weight) > 1 || weight->columns % DITI_I8_BLOCK ||
+        weight->rows % 4 || desc->first % 4 || desc->count % 4)
         return false;
     for (i = 0; i < weight->part_count; i++)
         if (weight->parts[i].first_row % 4) return false;

@@ -124,7 +124,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     size_t i;
     diti_graph_init(&graph, device);
     halves = graph.activation == DITI_F16;
-    diti_graph_segment(&graph, "self-test", false);
+    diti_graph_segment(&graph, "self-test", true);
     diti_graph_scope(&graph, "block", 0);
     x = diti_tensor_input(&graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
     if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");

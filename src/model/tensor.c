@@ -209,19 +209,16 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
                                            const diti_layer *layer, diti_tensor out, const char *name) {
     uint32_t columns = layer->weight.rows, first, end;
     diti_linear_desc desc = DITI_ZERO;
-    if (diti_graph_failed(graph)) return 0;
-    desc.bias = &layer->bias;
-    desc.out = out;
-    desc.out_f32 = true;
-    desc.exact = true;
-    desc.name = name;
-    if (diti_group_count(group) == 1 || columns / 4 < group->count) return diti_linear(graph, x, &layer->weight, &desc);
+    if (diti_graph_failed(graph) || diti_group_count(group) == 1 || columns / 4 < group->count)
+        return diti_layer_f32(graph, x, layer, DITI_ACTIVATION_NONE, out, name);
     if (!out) out = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, x)->rows, columns, name);
     first = diti_group_column(group, group->index, columns);
     end = diti_group_column(group, group->index + 1, columns);
+    desc.bias = &layer->bias;
     desc.cut.row = first;
     desc.cut.rows = end - first;
     desc.out = diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, out), first, end - first);
+    desc.name = name;
     diti_linear(graph, x, &layer->weight, &desc);
     diti_gather_columns(graph, group, out);
     return out;

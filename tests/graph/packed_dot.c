@@ -191,9 +191,12 @@ static void product_free(product *p) {
     free(p->gate.data), free(p->residual.data);
 }
 
-/* Weights are rounded within a model's blocks alone. */
+/* Weights are rounded in a model's blocks, and in segments that are repeated. */
 static diti_graph *begin_block(diti_device *device) {
-    begin(device);
+    bench.device = device;
+    bench.input_count = 0;
+    diti_graph_init(&bench.graph, device);
+    diti_graph_segment(&bench.graph, "step", true);
     diti_graph_scope(&bench.graph, "block", 1);
     return &bench.graph;
 }
@@ -334,13 +337,14 @@ static void test_sharing(diti_device *device) {
     weight_free(&w), free(x.data);
 }
 
-static bool outside, exact; /* outside blocks; where that is asked for */
+static enum { WITHIN, OUTSIDE, ONCE } place; /* within a block, outside blocks, in a segment that is not repeated */
 static uint32_t dots_of(diti_device *device, dit_type type, uint32_t m, uint32_t n, uint32_t k) {
     matrix x = matrix_random(m, k, 1, DITI_F32);
-    diti_graph *graph = outside ? begin(device) : begin_block(device);
+    diti_graph *graph = place == ONCE ? begin(device) : begin_block(device);
     weight_values w = weight_random(type, n, k, 1, 1);
-    diti_linear_desc desc = {.out_f32 = true, .exact = exact};
+    diti_linear_desc desc = {.out_f32 = true};
     uint32_t dots = 0;
+    diti_graph_scope(graph, place == OUTSIDE ? NULL : "block", 1);
     diti_linear(graph, input(&x, DITI_F32, 0, "x"), &w.weight, &desc);
     if (run_plan()) dots = count_plan().dots;
     end();
@@ -356,11 +360,11 @@ static void test_choice(void) {
     CHECK(dots_of(device, DIT_TYPE_Q5_0, 40, 64, 64) == 1); /* no product decodes this type */
     CHECK(dots_of(device, DIT_TYPE_Q5_0, 8, 64, 64) == 0);
     CHECK(dots_of(device, DIT_TYPE_Q8_0, 300, 66, 64) == 0); /* no whole quads of outputs */
-    outside = true;
+    place = OUTSIDE;
     CHECK(dots_of(device, DIT_TYPE_Q8_0, 300, 64, 64) == 0);
-    outside = false, exact = true;
+    place = ONCE;
     CHECK(dots_of(device, DIT_TYPE_Q8_0, 300, 64, 64) == 0);
-    exact = false;
+    place = WITHIN;
     CHECK(dots_of(device, DIT_TYPE_F16, 300, 64, 64) == 0 && dots_of(device, DIT_TYPE_F8_E4M3, 300, 64, 64) == 0);
     diti_device_close(device);
     device = open_device("cpu=0,dot=1", 0); /* the base rung is exact */
