@@ -131,7 +131,7 @@ static void add_products(feigned *f, dit_type type) {
         }
 }
 
-/* What else an attention may have: members of diti_attention_desc that change its kernel. */
+/* More that an attention may have: members of diti_attention_desc that change its kernel. */
 typedef struct extra {
     const char *name;
     bool int8, items, packed, bias, lse, cap;

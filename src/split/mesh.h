@@ -30,7 +30,7 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
    Each side has copies of its own, which it opens in an order of its own: what is opened first on one side meets what
    is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
  */
-#define DITI_LANE_SLOTS 4u /* of a lane, where the host's memory has room for them */
+#define DITI_LANE_SLOTS 4u /* most slots of a lane: fewer where the host has no memory for them */
 #define DITI_LANE_TAG_BITS                                                                                             \
     14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
