@@ -12,8 +12,9 @@ layout(constant_id = 24) const uint THREADS = 1;
 
 #define FORMAT_F32 0u // these two are the shift from elements to words
 #define FORMAT_F16 1u
-#define FORMAT_I4 4u // of weights alone: two values to a byte (docs/kernels.md 1.3), else as the next
-#define FORMAT_I8 3u // rows of int8, zeros up to a multiple of 16, a scale; offsets and pitches count bytes
+#define FORMAT_I4 4u        // of weights alone: two values to a byte (docs/kernels.md 1.3), else as the next
+#define FORMAT_I8 3u        // rows of int8, zeros up to a multiple of 16, a scale; offsets and pitches count bytes
+#define FORMAT_I8_BLOCKS 5u // the same in whole blocks of 32, behind them a scale for each block
 #define QUAD uvec4(0u, 1u, 2u, 3u)
 
 vec4 unpack4(const uvec2 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }

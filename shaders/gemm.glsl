@@ -38,7 +38,8 @@ layout(constant_id = 9) const uint CONV_FORM = 0;
 #ifndef INT8
 #define INT8 (A_FORMAT == FORMAT_I8)
 #endif
-#ifndef FLOAT8 // rows of A are E4M3 with a scale each, those of W have none
+#define BLOCKS (A_FORMAT == FORMAT_I8_BLOCKS) // sums have their scales before the epilogue
+#ifndef FLOAT8                                // rows of A are E4M3 with a scale each, those of W have none
 #define FLOAT8 false
 #endif
 #define PART_BIAS 1u
@@ -195,7 +196,7 @@ vec4 narrow_a(const vec4 v) {
 // The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists. After
 // guard_begin().
 void finish(vec4 v, const uint row, const uint n) {
-    if (INT8) v = v * row_scale(row) * column_scales(n);
+    if (INT8 && !BLOCKS) v = v * row_scale(row) * column_scales(n);
     if (FLOAT8) v *= row_scale(row);
     v *= guard_factors.y;
     if (HAS(PART_BIAS)) v += OPERAND_F32(bias, bias_offset + n);

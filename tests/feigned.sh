@@ -122,7 +122,7 @@ loop 55a 512 51.2 1 256 20
 EOF
 said 'nothing multiplies' dit.h gemm:f16:1:1:1 'none||||||||' </dev/null
 
-# The GPUs that `make gpus` and the table of BENCHMARKS.md go through are known.
+# The list has all that `make gpus` and the table of BENCHMARKS.md go through.
 names=$(sh tools/feigned.sh list | sed 's/ .*//')
 for gpu in $names $(sed -n "s/^compared='\([^']*\)'.*/\1/p" tools/feigned.sh); do
     case $(sh tools/feigned.sh run "$gpu" /bin/true 2>&1) in *'there is no GPU'*) expect "tools/feigned.sh list" "a GPU $gpu" none ;; esac

@@ -550,10 +550,12 @@ static void emit_shape(bench *b, shape_run *r, bool ends) {
     for (i = 0; i < SHAPE_KINDS && r->run[i]; i++) {
         double before = b->weight_bytes;
         r->segments[i] = diti_graph_segment(&b->graph, layer_names[r->s->layers[i].kind], true);
+        diti_graph_scope(&b->graph, "block", i);
         for (layer = 0; layer < r->run[i]; layer++) net_layer(&n, r->s->layers[i].kind);
         r->run_bytes += b->weight_bytes - before;
         r->weight_bytes += (b->weight_bytes - before) * r->s->layers[i].count / r->run[i];
     }
+    diti_graph_scope(&b->graph, NULL, 0);
     b->line.m = n.rows;
     b->line.n = r->s->hidden;
 }

@@ -7,6 +7,7 @@
    build/cards write PAGE...   replaces what stands between them; build/cards check PAGE... fails where it differs. */
 #include "library.h"
 #include "real_shapes.h"
+#include "real_vaes.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,302 +82,14 @@ static void conditioner(real_file *file) {
     real_norm(file, width, false, "norm", "norm", 0);
 }
 
-/* FLUX.2's autoencoder (docs/models.md 4.4). */
-static void vae_flux2(real_file *file) {
-    static const char *const names[] = {"bn.running_mean", "bn.running_var"};
-    uint32_t i;
-    real_vae(file, 32, true);
-    for (i = 0; i < 2; i++) real_vector(file, 128, 1, names[i], names[i], 0, "");
-}
-
-/* Wan's decoder (docs/models.md 4.5), as diffusers names it. */
-static void volume(real_file *file, uint64_t out, uint64_t in, uint64_t frames, uint64_t side, const char *name) {
-    const uint64_t shape[5] = {out, in, frames, side, side};
-    real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
-    real_vector(file, out, 0, name, name, 0, ".bias");
-}
-static void gamma_of(real_file *file, uint64_t channels, uint32_t rank, const char *name) {
-    const uint64_t shape[4] = {channels, 1, 1, 1};
-    real_tensor_of(file, shape, rank, 1, 0.02, name, name, 0, ".gamma");
-}
-static void wan_resnet(real_file *file, uint64_t out, uint64_t in, const char *name) {
-    static const char *const parts[] = {"%s.norm1", "%s.conv1", "%s.norm2", "%s.conv2", "%s.conv_shortcut"};
-    char full[112];
-    uint32_t i;
-    for (i = 0; i < (out == in ? 4u : 5u); i++) {
-        diti_format(full, sizeof full, parts[i], name);
-        if (i == 0 || i == 2)
-            gamma_of(file, i ? out : in, 4, full);
-        else
-            volume(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, i < 4 ? 3 : 1, full);
-    }
-}
-static void vae_wan(real_file *file) {
-    static const uint64_t channels[] = {384, 384, 192, 96}, first[] = {384, 192, 192, 96};
-    char name[112];
-    uint32_t i, k;
-    volume(file, 384, 16, 3, 3, "decoder.conv_in");
-    for (i = 0; i < 2; i++) {
-        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
-        wan_resnet(file, 384, 384, name);
-    }
-    gamma_of(file, 384, 3, "decoder.mid_block.attentions.0.norm");
-    real_convolution(file, 3 * 384, 384, 1, "decoder.mid_block.attentions.0.to_qkv");
-    real_convolution(file, 384, 384, 1, "decoder.mid_block.attentions.0.proj");
-    for (i = 0; i < 4; i++) {
-        for (k = 0; k < 3; k++) {
-            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
-            wan_resnet(file, channels[i], k ? channels[i] : first[i], name);
-        }
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.resample.1", i);
-        if (i < 3) real_convolution(file, channels[i] / 2, channels[i], 3, name);
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.time_conv", i);
-        if (i < 2) {
-            const uint64_t shape[5] = {2 * channels[i], channels[i], 3, 1, 1};
-            real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
-            real_vector(file, 2 * channels[i], 0, name, name, 0, ".bias");
-        }
-    }
-    gamma_of(file, 96, 4, "decoder.norm_out");
-    volume(file, 3, 96, 3, 3, "decoder.conv_out");
-    volume(file, 16, 16, 1, 1, "post_quant_conv");
-}
-
-/* Qwen-Image-2.1's decoder (docs/models.md 4.5.1), and Wan's resnets with convolutions of pictures. */
-static void flat_resnet(real_file *file, uint64_t out, uint64_t in, const char *name) {
-    static const char *const parts[] = {"%s.norm1", "%s.conv1", "%s.norm2", "%s.conv2", "%s.conv_shortcut"};
-    char full[112];
-    uint32_t i;
-    for (i = 0; i < (out == in ? 4u : 5u); i++) {
-        diti_format(full, sizeof full, parts[i], name);
-        if (i == 0 || i == 2)
-            gamma_of(file, i ? out : in, 4, full);
-        else
-            real_convolution(file, out, i == 3 ? out : in, i < 4 ? 3 : 1, full);
-    }
-}
-static void vae_qwenimage21(real_file *file) {
-    static const uint64_t channels[] = {1152, 1152, 1152, 576, 288, 144};
-    char name[112];
-    uint32_t i, k;
-    real_convolution(file, 1152, 64, 3, "decoder.conv_in");
-    for (i = 0; i < 2; i++) {
-        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
-        flat_resnet(file, 1152, 1152, name);
-    }
-    gamma_of(file, 1152, 3, "decoder.mid_block.attentions.0.norm");
-    real_convolution(file, 3 * 1152, 1152, 1, "decoder.mid_block.attentions.0.to_qkv");
-    real_convolution(file, 1152, 1152, 1, "decoder.mid_block.attentions.0.proj");
-    for (i = 0; i < 5; i++) {
-        for (k = 0; k < 3; k++) {
-            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
-            flat_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
-        }
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.resample.1", i);
-        if (i < 4) real_convolution(file, channels[i + 1], channels[i + 1], 3, name);
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsampler.time_conv", i);
-        if (i < 3) real_convolution(file, 2 * channels[i + 1], channels[i + 1], 1, name);
-    }
-    gamma_of(file, 144, 4, "decoder.norm_out");
-    real_convolution(file, 4, 144, 3, "decoder.conv_out");
-    real_convolution(file, 64, 64, 1, "post_quant_conv");
-}
-
-/* Causal convolutions, which CogVideoX, HunyuanVideo and LTX-Video have (docs/models.md 4.7 to 4.10). */
-static void causal(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *block, const char *part) {
-    char name[112];
-    diti_format(name, sizeof name, "%s%s", block, part);
-    volume(file, out, in, kernel, kernel, name);
-}
-static void norm_of(real_file *file, uint64_t channels, const char *block, const char *part) {
-    char name[112];
-    diti_format(name, sizeof name, "%s%s", block, part);
-    real_norm(file, channels, true, name, name, 0);
-}
-
-/* CogVideoX: a norm reads the latent, too. */
-static void cogvideox_norm(real_file *file, uint64_t channels, const char *block, const char *part) {
-    char name[112];
-    diti_format(name, sizeof name, "%s%s", block, part);
-    norm_of(file, channels, name, ".norm_layer");
-    causal(file, channels, 16, 1, name, ".conv_y.conv");
-    causal(file, channels, 16, 1, name, ".conv_b.conv");
-}
-static void cogvideox_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
-    cogvideox_norm(file, in, block, ".norm1");
-    cogvideox_norm(file, out, block, ".norm2");
-    causal(file, out, in, 3, block, ".conv1.conv");
-    causal(file, out, out, 3, block, ".conv2.conv");
-    if (out != in) causal(file, out, in, 1, block, ".conv_shortcut");
-}
-static void vae_cogvideox(real_file *file) {
-    static const uint64_t channels[] = {512, 512, 256, 256, 128};
-    char name[112];
-    uint32_t i, k;
-    causal(file, 512, 16, 3, "decoder", ".conv_in.conv");
-    for (i = 0; i < 2; i++) {
-        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
-        cogvideox_resnet(file, 512, 512, name);
-    }
-    for (i = 0; i < 4; i++) {
-        for (k = 0; k < 4; k++) {
-            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
-            cogvideox_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
-        }
-        diti_format(name, sizeof name, "decoder.up_blocks.%u.upsamplers.0.conv", i);
-        if (i < 3) real_convolution(file, channels[i + 1], channels[i + 1], 3, name);
-    }
-    cogvideox_norm(file, 128, "decoder", ".norm_out");
-    causal(file, 3, 128, 3, "decoder", ".conv_out.conv");
-}
-
-static void hunyuanvideo_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
-    norm_of(file, in, block, ".norm1");
-    norm_of(file, out, block, ".norm2");
-    causal(file, out, in, 3, block, ".conv1.conv");
-    causal(file, out, out, 3, block, ".conv2.conv");
-    if (out != in) causal(file, out, in, 1, block, ".conv_shortcut.conv");
-}
-static void vae_hunyuanvideo(real_file *file) {
-    static const uint64_t channels[] = {512, 512, 512, 256, 128};
-    static const char *const layers[] = {"to_q", "to_k", "to_v", "to_out.0"};
-    char name[112];
-    uint32_t i, k;
-    causal(file, 512, 16, 3, "decoder", ".conv_in.conv");
-    for (i = 0; i < 2; i++) {
-        diti_format(name, sizeof name, "decoder.mid_block.resnets.%u", i);
-        hunyuanvideo_resnet(file, 512, 512, name);
-    }
-    norm_of(file, 512, "decoder.mid_block.attentions.0", ".group_norm");
-    for (i = 0; i < 4; i++) {
-        diti_format(name, sizeof name, "decoder.mid_block.attentions.0.%s", layers[i]);
-        real_layer(file, 512, 512, name, name, 0);
-    }
-    for (i = 0; i < 4; i++) {
-        for (k = 0; k < 3; k++) {
-            diti_format(name, sizeof name, "decoder.up_blocks.%u.resnets.%u", i, k);
-            hunyuanvideo_resnet(file, channels[i + 1], channels[k ? i + 1 : i], name);
-        }
-        diti_format(name, sizeof name, "decoder.up_blocks.%u", i);
-        if (i < 3) causal(file, channels[i + 1], channels[i + 1], 3, name, ".upsamplers.0.conv.conv");
-    }
-    norm_of(file, 128, "decoder", ".conv_norm_out");
-    causal(file, 3, 128, 3, "decoder", ".conv_out.conv");
-    causal(file, 16, 16, 1, "post_quant_conv", "");
-}
-
-/* LTX-Video 0.9.0: norms without weights, but where channels change. */
-static void ltx_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
-    causal(file, out, in, 3, block, ".conv1.conv");
-    causal(file, out, out, 3, block, ".conv2.conv");
-    if (out == in) return;
-    norm_of(file, in, block, ".norm3");
-    causal(file, out, in, 1, block, ".conv_shortcut.conv");
-}
-static void vae_ltx(real_file *file) {
-    static const uint64_t channels[] = {512, 512, 512, 256, 128};
-    static const uint32_t counts[] = {4, 3, 3, 3, 4}; /* the first is the middle */
-    char name[112];
-    uint32_t i, k;
-    real_vector(file, 128, 0, "latents_mean", "latents_mean", 0, "");
-    real_vector(file, 128, 1, "latents_std", "latents_std", 0, "");
-    causal(file, 512, 128, 3, "decoder", ".conv_in.conv");
-    for (i = 0; i < 5; i++) {
-        char block[64];
-        diti_format(block, sizeof block, i ? "decoder.up_blocks.%u" : "decoder.mid_block", i - 1);
-        if (i && channels[i] != channels[i - 1]) {
-            diti_format(name, sizeof name, "%s.conv_in", block);
-            ltx_resnet(file, channels[i], channels[i - 1], name);
-        }
-        if (i > 1) causal(file, 8 * channels[i], channels[i], 3, block, ".upsamplers.0.conv.conv");
-        for (k = 0; k < counts[i]; k++) {
-            diti_format(name, sizeof name, "%s.resnets.%u", block, k);
-            ltx_resnet(file, channels[i], channels[i], name);
-        }
-    }
-    causal(file, 48, 128, 3, "decoder", ".conv_out.conv");
-}
-
-/* Open-Sora-Plan 1.1 (docs/models.md 4.7). */
-static void plan_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
-    norm_of(file, in, block, ".norm1");
-    norm_of(file, out, block, ".norm2");
-    causal(file, out, in, 3, block, ".conv1.conv");
-    causal(file, out, out, 3, block, ".conv2.conv");
-    if (out != in) causal(file, out, in, 1, block, ".nin_shortcut.conv");
-}
-static void vae_open_sora_plan(real_file *file) {
-    static const char *const layers[] = {".q.conv", ".k.conv", ".v.conv", ".proj_out.conv"};
-    static const uint64_t channels[] = {128, 256, 512, 512, 512}, one[] = {1};
-    char name[112], mix[128];
-    uint32_t i, k;
-    causal(file, 512, 4, 3, "decoder", ".conv_in.conv");
-    plan_resnet(file, 512, 512, "decoder.mid.block_1");
-    norm_of(file, 512, "decoder.mid.attn_1", ".norm");
-    for (i = 0; i < 4; i++) causal(file, 512, 512, 1, "decoder.mid.attn_1", layers[i]);
-    plan_resnet(file, 512, 512, "decoder.mid.block_2");
-    for (i = 4; i-- > 0;) {
-        for (k = 0; k < 3; k++) {
-            diti_format(name, sizeof name, "decoder.up.%u.block.%u", i, k);
-            plan_resnet(file, channels[i], channels[k ? i : i + 1], name);
-        }
-        diti_format(name, sizeof name, "decoder.up.%u.upsample.conv.conv", i);
-        if (i > 0) volume(file, channels[i], channels[i], 1, 3, name);
-        diti_format(name, sizeof name, "decoder.up.%u.time_upsample", i);
-        diti_format(mix, sizeof mix, "%s.mix_factor", name);
-        if (i < 2) continue;
-        causal(file, channels[i], channels[i], 3, name, ".conv.conv");
-        real_tensor_of(file, one, 1, 0, 0.02, mix, mix, 0, "");
-    }
-    norm_of(file, 128, "decoder", ".norm_out");
-    causal(file, 3, 128, 3, "decoder", ".conv_out.conv");
-    causal(file, 4, 4, 1, "post_quant_conv", ".conv");
-}
-
-/* Open-Sora 1.2 (docs/models.md 4.8): frames over time, then pictures. */
-static void open_sora_conv(real_file *file, uint64_t out, uint64_t in, uint64_t kernel, const char *block,
-                           const char *part) {
-    const uint64_t shape[5] = {out, in, kernel, kernel, kernel};
-    char name[112];
-    diti_format(name, sizeof name, "%s%s", block, part);
-    real_tensor_of(file, shape, 5, 0, 0.02, name, name, 0, ".weight");
-}
-static void open_sora_resnet(real_file *file, uint64_t out, uint64_t in, const char *block) {
-    norm_of(file, in, block, ".norm1");
-    norm_of(file, out, block, ".norm2");
-    open_sora_conv(file, out, in, 3, block, ".conv1.conv");
-    open_sora_conv(file, out, out, 3, block, ".conv2.conv");
-    if (out != in) open_sora_conv(file, out, in, 1, block, ".conv3.conv");
-}
-static void vae_open_sora(real_file *file) {
-    static const uint64_t channels[] = {128, 256, 256, 512, 512}, ends[] = {1, 4, 1, 1, 1};
-    char name[112];
-    uint32_t i, k;
-    real_tensor_of(file, ends, 5, 3, 0.02, "scale", "scale", 0, "");
-    real_tensor_of(file, ends, 5, 0, 0.02, "shift", "shift", 0, "");
-    causal(file, 4, 4, 1, "temporal_vae.post_quant_conv", ".conv");
-    causal(file, 512, 4, 3, "temporal_vae.decoder", ".conv1.conv");
-    for (k = 0; k < 4; k++) {
-        diti_format(name, sizeof name, "temporal_vae.decoder.res_blocks.%u", k);
-        open_sora_resnet(file, 512, 512, name);
-    }
-    for (i = 4; i-- > 0;) {
-        for (k = 0; k < 4; k++) {
-            diti_format(name, sizeof name, "temporal_vae.decoder.block_res_blocks.%u.%u", i, k);
-            open_sora_resnet(file, channels[i], channels[k ? i : i + 1], name);
-        }
-        diti_format(name, sizeof name, "temporal_vae.decoder.conv_blocks.%u", i - 1);
-        if (i > 1) causal(file, 2 * channels[i], channels[i], 3, name, ".conv");
-    }
-    norm_of(file, 128, "temporal_vae.decoder", ".norm1");
-    causal(file, 4, 128, 3, "temporal_vae.decoder", ".conv_out.conv");
-    file->prefix = "spatial_vae.module.";
-    real_vae(file, 4, true);
-    file->prefix = NULL;
-}
-
 static void llama3_8b(real_file *file) {
     static const real_decoder_shape shape = {"model.", 128320, 4096, 14336, 32, 32, 8, 128, false, false, false};
+    real_decoder(file, &shape);
+}
+
+/* Mistral-Small-3's text path. */
+static void mistral_24b(real_file *file) {
+    static const real_decoder_shape shape = {"model.", 131072, 5120, 32768, 40, 32, 8, 128, false, false, false};
     real_decoder(file, &shape);
 }
 
@@ -493,6 +206,7 @@ static const model models[] = {
      NULL},
     {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
     {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
+    {"flux2-dev", "FLUX.2-dev", published_flux2_dev, {mistral_24b}, vae_flux2, 1024, 1024, 0, 28, 1, false, NULL},
     {"flux3-klein", "FLUX.3 klein", published_flux3_klein, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 16, 1, false, NULL},
     {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true, NULL},
     {"qwen-image-21",
@@ -709,6 +423,7 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
         result = dit_job_inspect(NULL, &job, &inspector, &err);
     }
     /* A refusal is an answer where it is asked whether a model has such a preview, or runs with such a budget. */
+    if (getenv("CARDS_DEBUG") && result != DIT_OK) fprintf(stderr, "DBG %s: %s\n", m->name, err.message);
     if (result != DIT_OK && (how == WAY_TILES || how == WAY_TURNS) && !f->preview)
         fprintf(stderr, "cards: %s: %s\n", m->name, err.message);
     dit_model_destroy(loaded);

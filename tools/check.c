@@ -592,8 +592,10 @@ static void check_page_prose(const char *path, char *text) {
 /* A comment behind a member, a constant or a statement names its subject, too: "rank of this process", not "of this
    process". */
 static void check_behind(const char *path, const char *text, const char *begin) {
-    static const char *const words[] = {"of",  "what", "that", "those", "the same", "which", "whose", "who",
-                                        "and", "or",   "it",   "its",   "they",     "them",  "their", "likewise"};
+    static const char *const words[] = {"of",    "what",     "that", "those", "the same", "which", "whose",
+                                        "who",   "and",      "or",   "it",    "its",      "they",  "them",
+                                        "their", "likewise", "but",  "else",  "then",     "so",    "is",
+                                        "has",   "are",      "was",  "does",  "there",    "with"};
     const char *code = begin - 1;
     size_t i;
     while (isspace((unsigned char)*code)) code--;

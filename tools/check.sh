@@ -363,7 +363,7 @@ check 'every file of src/ compiles alone' alone
 check 'includes go up the table of rooms' $work/tool rooms src
 check 'no files of a room call each other in a circle' $work/tool circles src
 check 'the manual and every public function are documented' $work/tool api dit.h
-check 'budgets: modules, SPIR-V, size of dit.h' $work/tool budget dit.h
+check 'size of dit.h (tests/vk/spirv.c judges the modules)' $work/tool budget dit.h
 check 'what compilers say of kernels is read right' sh tests/feigned.sh
 check 'functions are short' $work/tool functions src
 check 'nothing is left unfinished' unfinished
@@ -423,7 +423,14 @@ compiles_within() { # compiles_within LEVEL LIMIT: the median of three
         printf "note: %s: %.1f s of %g, here %.1f s\n", level, $1, limit, $2
         exit !($1 > 0 && $1 <= limit) }'
 }
+clone_size() { # of what a clone has at most
+    packs=$(git count-objects -v 2>/dev/null | sed -n 's/^size-pack: //p') # KiB
+    [ -n "$packs" ] || { echo "note: no repository here, nothing to measure"; return 0; }
+    echo "note: packs of $((packs * 1024 / 1000000)) MB of 100"
+    [ $((packs * 1024)) -lt 100000000 ]
+}
 if [ "${DIT_TEST_ALL:-0}" = 1 ]; then
+    check 'a clone has less than 100 MB' clone_size
     check 'dit.h compiles in 6 s at -O1' compiles_within -O1 6
     check 'dit.h compiles in 12 s at -O2' compiles_within -O2 12
 fi

@@ -95,35 +95,62 @@ static void result_name(const op *o, const moment *at, char *out, size_t size) {
         snprintf(out, size, "%s", o->name);
 }
 
+/* Metadata of a file of statistics, and of each shape: "dit.shape.step/block 3/attention@2" = "16,128". Each of its
+   tensors has TOLD_VALUES floats. tools/compare/hook.py writes such files, too. */
+#define STATISTICS_KEY "dit.statistics"
+#define STATISTICS_VERSION "1"
+#define STATISTICS_SHAPE "dit.shape."
+
 /* ---- dumps: the data goes to a file without a name, behind a header that is known at the end ---- */
 
 typedef struct tensor_dump {
     FILE *file;
-    const char *path;
-    parameter_text header;
+    const char *option, *path;
+    parameter_text header, shapes; /* shapes: metadata of a dump of statistics */
     uint64_t bytes;
-    bool failed;
+    bool statistics, failed;
 } tensor_dump;
 
-static int dump_open(tensor_dump *d, const char *path) {
+static int dump_open(tensor_dump *d, const char *option, const char *path, bool statistics) {
     const char *why = why_not_writable(path);
-    if (why) return complain(EXIT_OUTPUT, "--dump %s: %s", path, why);
+    if (why) return complain(EXIT_OUTPUT, "%s %s: %s", option, path, why);
+    d->option = option;
     d->path = path;
+    d->statistics = statistics;
     d->file = tmpfile();
-    return d->file ? EXIT_GOOD : complain(EXIT_OUTPUT, "--dump %s: no temporary file: %s", path, strerror(errno));
+    return d->file ? EXIT_GOOD : complain(EXIT_OUTPUT, "%s %s: no temporary file: %s", option, path, strerror(errno));
 }
 
-static void dump_add(tensor_dump *d, const op *o, const moment *at, const float *values) {
-    const uint64_t size = (uint64_t)o->rows * o->columns * sizeof *values;
-    char name[200], text[160];
-    result_name(o, at, name, sizeof name);
+/* One line of the header, and the numbers. */
+static void dump_tensor(tensor_dump *d, const char *name, uint32_t rows, uint32_t columns, const float *values) {
+    const uint64_t size = (uint64_t)rows * columns * sizeof *values;
+    char text[160];
     json_raw(&d->header, d->header.length ? "," : "{");
     json_quote(&d->header, name);
-    snprintf(text, sizeof text, ":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[%llu,%llu]}", o->rows,
-             o->columns, (unsigned long long)d->bytes, (unsigned long long)(d->bytes + size));
+    snprintf(text, sizeof text, ":{\"dtype\":\"F32\",\"shape\":[%u,%u],\"data_offsets\":[%llu,%llu]}", rows, columns,
+             (unsigned long long)d->bytes, (unsigned long long)(d->bytes + size));
     json_raw(&d->header, text);
     d->bytes += size;
     if (fwrite(values, 1, (size_t)size, d->file) != size) d->failed = true;
+}
+
+static void dump_add(tensor_dump *d, const op *o, const moment *at, const float *values) {
+    float told[TOLD_VALUES];
+    char name[200], key[sizeof STATISTICS_SHAPE + 200], shape[32];
+    if (!d->file) return;
+    result_name(o, at, name, sizeof name);
+    if (!d->statistics) {
+        dump_tensor(d, name, o->rows, o->columns, values);
+        return;
+    }
+    condense_tensor(values, (size_t)o->rows * o->columns, told);
+    dump_tensor(d, name, 1, TOLD_VALUES, told);
+    snprintf(key, sizeof key, STATISTICS_SHAPE "%s", name);
+    snprintf(shape, sizeof shape, "%u,%u", o->rows, o->columns);
+    json_raw(&d->shapes, ",");
+    json_quote(&d->shapes, key);
+    json_raw(&d->shapes, ":");
+    json_quote(&d->shapes, shape);
 }
 
 static int dump_close(tensor_dump *d) {
@@ -133,22 +160,30 @@ static int dump_close(tensor_dump *d) {
     size_t n;
     bool good;
     int i;
+    if (d->statistics) {
+        json_raw(&d->header, d->header.length ? "," : "{");
+        json_raw(&d->header, "\"__metadata__\":{\"" STATISTICS_KEY "\":\"" STATISTICS_VERSION "\"");
+        if (d->shapes.length) json_raw(&d->header, d->shapes.at);
+        json_raw(&d->header, "}");
+        if (d->shapes.length && !d->shapes.at) d->failed = true;
+    }
     json_raw(&d->header, d->header.length ? "}" : "{}");
     while (d->header.at && d->header.length % 8) json_raw(&d->header, " ");
     if (!d->header.at) return complain(EXIT_MEMORY, "out of memory for the header of %s", d->path);
     for (i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)d->header.length >> (8 * i));
-    if (!output_open(&out, d->path)) return complain(EXIT_OUTPUT, "--dump %s: %s", d->path, strerror(errno));
+    if (!output_open(&out, d->path)) return complain(EXIT_OUTPUT, "%s %s: %s", d->option, d->path, strerror(errno));
     rewind(d->file);
     good = !d->failed && fwrite(length, 1, 8, out.file) == 8 &&
            fwrite(d->header.at, 1, d->header.length, out.file) == d->header.length;
     while (good && (n = fread(piece, 1, sizeof piece, d->file)) > 0) good = fwrite(piece, 1, n, out.file) == n;
     good = output_close(&out, good && !ferror(d->file));
-    return good ? EXIT_GOOD : complain(EXIT_OUTPUT, "--dump %s: %s", d->path, strerror(errno));
+    return good ? EXIT_GOOD : complain(EXIT_OUTPUT, "%s %s: %s", d->option, d->path, strerror(errno));
 }
 
 static void dump_free(tensor_dump *d) {
     if (d->file) fclose(d->file);
     free(d->header.at);
+    free(d->shapes.at);
 }
 
 /* ---- a dump as the reference ---- */
@@ -162,6 +197,7 @@ typedef struct reference_piece { /* rows of an op's result that the file has as 
 } reference_piece;
 typedef struct reference {
     diti_checkpoint *checkpoint; /* NULL: there is none */
+    bool statistics;             /* it has statistics in place of tensors */
     module_name *modules;        /* by op: the block whose output is its result; empty: none */
     reference_piece *pieces;
     uint32_t piece_count, found;
@@ -256,8 +292,54 @@ static void name_modules(reference *r, const side *s) {
     }
 }
 
+/* Numbers of the tensor that an entry of the file stands for; 0: it does not say. */
+static uint64_t told_elements(const reference *r, const diti_stored_tensor *tensor) {
+    char key[sizeof STATISTICS_SHAPE + 260], *end;
+    const char *shape;
+    uint64_t count = 1;
+    if (!r->statistics) return diti_stored_tensor_elements(tensor);
+    snprintf(key, sizeof key, STATISTICS_SHAPE "%s", tensor->name);
+    shape = diti_checkpoint_text(r->checkpoint, key);
+    for (end = (char *)(uintptr_t)shape; shape; shape = end + 1) {
+        uint64_t side = *shape >= '0' && *shape <= '9' ? strtoull(shape, &end, 10) : 0;
+        if (!side || side > UINT32_MAX || (*end && *end != ',') || count > ((uint64_t)1 << 40) / side) return 0;
+        count *= side;
+        if (!*end) return count;
+    }
+    return 0;
+}
+
+/* Every entry of a file of statistics is looked at before anything runs. */
+static int check_statistics(reference *r, const char *version) {
+    const char *file = diti_checkpoint_name(r->checkpoint), *wrong;
+    float told[TOLD_VALUES];
+    uint32_t i;
+    if (strcmp(version, STATISTICS_VERSION) != 0)
+        return complain(EXIT_INPUT,
+                        "--against: %s: holds statistics of version %.20s, and version " STATISTICS_VERSION
+                        " is what this program reads; write them anew",
+                        file, version);
+    for (i = 0; i < diti_checkpoint_count(r->checkpoint); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(r->checkpoint, i);
+        const uint64_t count = told_elements(r, tensor);
+        if (diti_stored_tensor_elements(tensor) != TOLD_VALUES || !count)
+            return complain(EXIT_INPUT,
+                            "--against: %s: '%s' is damaged: %d floats and the metadata " STATISTICS_SHAPE
+                            "%s with its shape are needed",
+                            file, tensor->name, TOLD_VALUES, tensor->name);
+        if (diti_checkpoint_read_float(r->checkpoint, tensor, told, TOLD_VALUES, &r->err) < 0)
+            return complain(EXIT_INPUT, "--against: %s", r->err.message);
+        wrong = told_wrong(told, count);
+        if (wrong)
+            return complain(EXIT_INPUT, "--against: %s: the statistics of '%s' are damaged: %s", file, tensor->name,
+                            wrong);
+    }
+    return EXIT_GOOD;
+}
+
 static int reference_open(reference *r, const char *path, const side *s) {
     dit_source source = {0};
+    const char *version;
     source.path = path;
     if (diti_checkpoint_open(&s->a.context->env, &source, &r->checkpoint, &r->err) < 0)
         return complain(EXIT_INPUT, "--against: %s", r->err.message);
@@ -265,7 +347,9 @@ static int reference_open(reference *r, const char *path, const side *s) {
     r->pieces = calloc(s->op_count + 1, sizeof *r->pieces);
     if (!r->modules || !r->pieces) return complain(EXIT_MEMORY, "out of memory");
     name_modules(r, s);
-    return EXIT_GOOD;
+    version = diti_checkpoint_text(r->checkpoint, STATISTICS_KEY);
+    r->statistics = version != NULL;
+    return version ? check_statistics(r, version) : EXIT_GOOD;
 }
 
 static const diti_stored_tensor *reference_named(const reference *r, const side *s, const op *o, const moment *at) {
@@ -279,9 +363,9 @@ static const diti_stored_tensor *reference_named(const reference *r, const side 
     for (part = -1; part < 2 && !found && *module && at->phase == 1000; part++) {
         snprintf(name, sizeof name, part < 0 ? "call.%u.%s" : "call.%u.%s:%d", at->round, module, part);
         found = diti_checkpoint_find(r->checkpoint, name);
-        if (found && diti_stored_tensor_elements(found) != (uint64_t)o->rows * o->columns) found = NULL;
+        if (found && told_elements(r, found) != (uint64_t)o->rows * o->columns) found = NULL;
     }
-    return found && diti_stored_tensor_elements(found) == (uint64_t)o->rows * o->columns ? found : NULL;
+    return found && told_elements(r, found) == (uint64_t)o->rows * o->columns ? found : NULL;
 }
 
 static bool make_room(float **values, size_t *room, size_t count) {
@@ -293,17 +377,23 @@ static bool make_room(float **values, size_t *room, size_t count) {
     return *values != NULL;
 }
 
-/* Rows of a result, from the part of a module's input that has them. */
-static bool read_piece(reference *r, const reference_piece *piece, const op *o, const moment *at) {
-    const size_t count = (size_t)piece->rows * o->columns;
+/* The module's input that has a piece of a result among its rows; NULL: the file has none of this size. */
+static const diti_stored_tensor *piece_named(const reference *r, const reference_piece *piece, const op *o,
+                                             const moment *at) {
     const diti_stored_tensor *found;
     const char *module = piece->module;
     char name[240];
     if (!strncmp(module, "transformer.", 12)) module += 12;
     snprintf(name, sizeof name, "call.%u.%s", at->round, module);
     found = diti_checkpoint_find(r->checkpoint, name);
-    if (!found || diti_stored_tensor_elements(found) != (uint64_t)piece->parts * count ||
-        !make_room(&r->input, &r->input_room, piece->parts * count) ||
+    return found && told_elements(r, found) == (uint64_t)piece->parts * piece->rows * o->columns ? found : NULL;
+}
+
+/* Rows of a result, from the part of a module's input that has them. */
+static bool read_piece(reference *r, const reference_piece *piece, const op *o, const moment *at) {
+    const size_t count = (size_t)piece->rows * o->columns;
+    const diti_stored_tensor *found = piece_named(r, piece, o, at);
+    if (!found || !make_room(&r->input, &r->input_room, piece->parts * count) ||
         diti_checkpoint_read_float(r->checkpoint, found, r->input, piece->parts * count, &r->err) < 0)
         return false;
     memcpy(r->values + (size_t)piece->row * o->columns, r->input + piece->part * count, count * sizeof *r->values);
@@ -324,6 +414,33 @@ static bool reference_find(reference *r, const side *s, const op *o, const momen
         memcpy(r->values, own, count * sizeof *own);
         for (i = 0; i < r->piece_count; i++)
             if (&s->ops[r->pieces[i].op] == o) any |= read_piece(r, &r->pieces[i], o, at);
+    }
+    r->found += any;
+    return any;
+}
+
+/* Measures of a result by what the file tells of it; of several pieces the one that is furthest off. False: the file
+   tells nothing of it. */
+static bool reference_measure(reference *r, const side *s, const op *o, const moment *at, const float *own,
+                              tensor_stats *out) {
+    const diti_stored_tensor *found = reference_named(r, s, o, at);
+    const size_t count = (size_t)o->rows * o->columns;
+    float told[TOLD_VALUES];
+    bool any = false;
+    uint32_t i;
+    if (found && diti_checkpoint_read_float(r->checkpoint, found, told, TOLD_VALUES, &r->err) >= 0)
+        any = compare_told(told, count, 0, own, count, out);
+    for (i = 0; i < r->piece_count && !found && at->phase == 1000; i++) {
+        const reference_piece *piece = &r->pieces[i];
+        const size_t part = (size_t)piece->rows * o->columns;
+        const diti_stored_tensor *input = &s->ops[piece->op] == o ? piece_named(r, piece, o, at) : NULL;
+        tensor_stats stats;
+        if (!input || diti_checkpoint_read_float(r->checkpoint, input, told, TOLD_VALUES, &r->err) < 0 ||
+            !compare_told(told, part * piece->parts, piece->part * part, own + (size_t)piece->row * o->columns, part,
+                          &stats))
+            continue;
+        if (!any || stats.not_finite > out->not_finite || !(stats.relative_l2 <= out->relative_l2)) *out = stats;
+        any = true;
     }
     r->found += any;
     return any;
@@ -352,7 +469,7 @@ typedef struct comparison {
     record *records;
     size_t record_count, record_room;
     bool lacks_memory;
-    tensor_dump dump;
+    tensor_dump dump, statistics;
     reference reference;
     picture_stats picture; /* where there are two */
     bool has_picture;
@@ -413,6 +530,9 @@ static void tell_first_past(const comparison *c, FILE *out) {
                                    : "the file has no result of these names and sizes");
         return;
     }
+    if (c->reference.statistics)
+        fprintf(out, "held against statistics: the root mean square, the extremes and %d numbers of each result\n",
+                SAMPLES);
     if (r) {
         tell_place(c, r, place, sizeof place);
         fprintf(out, "first past %.3g: %s: relative L2 %.3g (max-abs %.3g, cosine %.6f%s%s%s)\n", c->limit, place,
@@ -553,6 +673,12 @@ static void json_record(parameter_text *out, const record *r) {
                              s->within_5,
                              s->rms[0],
                              s->rms[1],
+                             s->least[0],
+                             s->least[1],
+                             s->most[0],
+                             s->most[1],
+                             s->mean[0],
+                             s->mean[1],
                              (double)s->not_finite,
                              msprobe_fails(s)};
     double bins[STAT_BINS];
@@ -562,6 +688,10 @@ static void json_record(parameter_text *out, const record *r) {
     json_numbers(out, values, DITI_COUNT(values));
     json_raw(out, ",[");
     json_numbers(out, bins, STAT_BINS);
+    for (i = 0; i < 2; i++) {
+        json_raw(out, "],[");
+        json_numbers(out, s->spread[i], SPREAD_BINS);
+    }
     json_raw(out, "]]");
 }
 
@@ -602,6 +732,7 @@ static void json_comparison(parameter_text *out, const comparison *c) {
     json_raw(out, "{");
     json_measure(out, "limit", c->limit);
     json_count(out, "parted", comparison_parts(c));
+    json_count(out, "statistics", c->reference.statistics);
     json_side(out, "a", &c->sides[0]);
     if (c->side_count == 2) json_side(out, "b", &c->sides[1]);
     json_first(out, c);
@@ -609,7 +740,8 @@ static void json_comparison(parameter_text *out, const comparison *c) {
     json_picture(out, c);
     json_key(out, "columns");
     json_raw(out, "[\"op\",\"step\",\"relative_l2\",\"max_abs\",\"cosine\",\"mean_abs\",\"within_1\",\"within_5\","
-                  "\"rms_a\",\"rms_b\",\"not_finite\",\"msprobe_fails\",\"histogram\"]");
+                  "\"rms_a\",\"rms_b\",\"least_a\",\"least_b\",\"most_a\",\"most_b\",\"mean_a\",\"mean_b\","
+                  "\"not_finite\",\"msprobe_fails\",\"histogram\",\"spread_a\",\"spread_b\"]");
     json_key(out, "ops");
     for (i = 0; i < c->sides[0].op_count; i++) {
         json_raw(out, i ? "," : "[");

@@ -14,15 +14,19 @@
    then 1 and more. */
 enum { STAT_BINS = 11 };
 
+/* Bins of a histogram of a tensor's own numbers in halves of its root mean square, from -4 to 4 times that. */
+enum { SPREAD_BINS = 16 };
+
 typedef struct tensor_stats {
     uint64_t count;      /* pairs in which both numbers are finite */
     uint64_t not_finite; /* pairs of which one is not, or both in different ways */
     double max_abs, max_rel, mean_abs;
-    double relative_l2;               /* |a - b| / |a|; 0 where both are zeros, infinite where only a is */
-    double cosine;                    /* 1 where both are zeros, 0 where one is */
-    double within_1, within_5;        /* part of the pairs that differ by at most 1, 5 thousandths of |a| */
-    double rms[2], least[2], most[2]; /* of a, of b */
+    double relative_l2;                        /* |a - b| / |a|; 0 where both are zeros, infinite where only a is */
+    double cosine;                             /* 1 where both are zeros, 0 where one is */
+    double within_1, within_5;                 /* part of the pairs that differ by at most 1, 5 thousandths of |a| */
+    double rms[2], least[2], most[2], mean[2]; /* of a, of b */
     uint64_t bins[STAT_BINS];
+    double spread[2][SPREAD_BINS];
 } tensor_stats;
 
 static int stat_bin(double difference, double unit) {
@@ -50,10 +54,16 @@ static void stat_note_range(tensor_stats *s, int which, double value) {
     if (s->count == 1 || value > s->most[which]) s->most[which] = value;
 }
 
+/* Adds a number to the histogram of a tensor with that root mean square. */
+static void stat_spread(double *spread, double value, double rms) {
+    double place = rms > 0 ? (value / rms + 4) * (SPREAD_BINS / 8) : SPREAD_BINS / 2;
+    if (place >= 0 && place <= SPREAD_BINS) spread[place < SPREAD_BINS ? (int)place : SPREAD_BINS - 1]++;
+}
+
 /* a is what b is held against. */
 static tensor_stats compare_tensors(const float *a, const float *b, size_t count) {
     tensor_stats s;
-    double aa = 0, bb = 0, ab = 0, dd = 0, sum = 0, x, y, d;
+    double aa = 0, bb = 0, ab = 0, dd = 0, sum = 0, sums[2] = {0, 0}, x, y, d;
     uint64_t near[2] = {0, 0};
     size_t i;
     memset(&s, 0, sizeof s);
@@ -69,6 +79,8 @@ static tensor_stats compare_tensors(const float *a, const float *b, size_t count
         ab += x * y;
         dd += d * d;
         sum += d;
+        sums[0] += x;
+        sums[1] += y;
         near[0] += d <= 1e-3 * fabs(x);
         near[1] += d <= 5e-3 * fabs(x);
         if (d > s.max_abs) s.max_abs = d;
@@ -84,10 +96,110 @@ static tensor_stats compare_tensors(const float *a, const float *b, size_t count
         s.within_5 = (double)near[1] / (double)s.count;
         s.rms[0] = sqrt(aa / (double)s.count);
         s.rms[1] = sqrt(bb / (double)s.count);
+        s.mean[0] = sums[0] / (double)s.count;
+        s.mean[1] = sums[1] / (double)s.count;
     }
-    for (i = 0; i < count; i++)
-        if (stat_pair(a, b, i, &x, &y)) s.bins[stat_bin(fabs(x - y), s.rms[0])]++;
+    for (i = 0; i < count; i++) {
+        if (!stat_pair(a, b, i, &x, &y)) continue;
+        s.bins[stat_bin(fabs(x - y), s.rms[0])]++;
+        stat_spread(s.spread[0], x, s.rms[0]);
+        stat_spread(s.spread[1], y, s.rms[1]);
+    }
     return s;
+}
+
+/* ---- statistics in place of a tensor ---- */
+
+/* Floats that stand for a tensor: of its finite numbers the least, the largest, their mean, root mean square and
+   largest magnitude; how many are not finite; the histogram of spread; and numbers at fixed places, as they are. */
+enum {
+    TOLD_LEAST,
+    TOLD_MOST,
+    TOLD_MEAN,
+    TOLD_RMS,
+    TOLD_LARGEST,
+    TOLD_NOT_FINITE,
+    TOLD_SPREAD,
+    TOLD_SAMPLES = TOLD_SPREAD + SPREAD_BINS,
+    SAMPLES = 128,
+    TOLD_VALUES = TOLD_SAMPLES + SAMPLES
+};
+
+/* Where the k-th sample of so many numbers is: one in each of 128 stretches of one length, at a place that differs from
+   stretch to stretch, so that a column is not all that is seen of a matrix. */
+static uint64_t sample_place(uint64_t k, uint64_t count) { return (k << 16 | (k * 40503 & 65535)) * count >> 23; }
+
+static void condense_tensor(const float *values, size_t count, float told[TOLD_VALUES]) {
+    tensor_stats s = compare_tensors(values, values, count);
+    size_t i;
+    told[TOLD_LEAST] = (float)s.least[0];
+    told[TOLD_MOST] = (float)s.most[0];
+    told[TOLD_MEAN] = (float)s.mean[0];
+    told[TOLD_RMS] = (float)s.rms[0];
+    told[TOLD_LARGEST] = (float)fmax(-s.least[0], s.most[0]);
+    told[TOLD_NOT_FINITE] = (float)(count - s.count);
+    for (i = 0; i < SPREAD_BINS; i++) told[TOLD_SPREAD + i] = (float)s.spread[0][i];
+    for (i = 0; i < SAMPLES; i++) told[TOLD_SAMPLES + i] = count ? values[sample_place(i, count)] : 0;
+}
+
+/* The fault of statistics that a file holds for so many numbers; NULL: there is none. */
+static const char *told_wrong(const float told[TOLD_VALUES], uint64_t count) {
+    const float slack = told[TOLD_LARGEST] * 1e-3f; /* sums of floats may round */
+    double sum = 0;
+    int i;
+    for (i = 0; i < TOLD_SAMPLES; i++)
+        if (!isfinite(told[i])) return "one of them is not finite";
+    for (i = 0; i < SPREAD_BINS; i++) {
+        if (told[TOLD_SPREAD + i] < 0) return "a bin of the histogram is negative";
+        sum += (double)told[TOLD_SPREAD + i];
+    }
+    if (told[TOLD_NOT_FINITE] < 0 || (double)told[TOLD_NOT_FINITE] > 1.001 * (double)count ||
+        sum > 1.001 * (double)count)
+        return "they count more numbers than the tensor has";
+    if (told[TOLD_LEAST] > told[TOLD_MOST] || told[TOLD_MEAN] < told[TOLD_LEAST] - slack ||
+        told[TOLD_MEAN] > told[TOLD_MOST] + slack)
+        return "the mean is not between the least and the largest number";
+    if (told[TOLD_LARGEST] < fmaxf(-told[TOLD_LEAST], told[TOLD_MOST]) || told[TOLD_RMS] < 0 ||
+        told[TOLD_RMS] > told[TOLD_LARGEST] + slack)
+        return "the root mean square is not between 0 and the largest magnitude";
+    return NULL;
+}
+
+static double relative_to(double difference, double size) { return difference > 0 ? fabs(difference) / size : 0; }
+
+/* Holds numbers against what a file tells of a tensor of `all` numbers, of which they are those from `first` on. All
+   measures are of the samples among them. Where they are the whole tensor, the relative L2 is no less than what root
+   mean squares and largest magnitudes differ by, and max-abs no less than what extremes do. False: no sample is among
+   them. */
+static bool compare_told(const float told[TOLD_VALUES], uint64_t all, uint64_t first, const float *own, size_t count,
+                         tensor_stats *out) {
+    float theirs[SAMPLES], ours[SAMPLES], mine[TOLD_VALUES];
+    size_t found = 0, i;
+    int side;
+    for (i = 0; i < SAMPLES && all; i++) {
+        const uint64_t place = sample_place(i, all);
+        if (place < first || place - first >= count) continue;
+        theirs[found] = told[TOLD_SAMPLES + i];
+        ours[found++] = own[place - first];
+    }
+    *out = compare_tensors(theirs, ours, found);
+    if (count != all) return found > 0;
+    condense_tensor(own, count, mine);
+    for (side = 0; side < 2; side++) {
+        const float *from = side ? mine : told;
+        out->rms[side] = (double)from[TOLD_RMS];
+        out->least[side] = (double)from[TOLD_LEAST];
+        out->most[side] = (double)from[TOLD_MOST];
+        out->mean[side] = (double)from[TOLD_MEAN];
+        for (i = 0; i < SPREAD_BINS; i++) out->spread[side][i] = (double)from[TOLD_SPREAD + i];
+    }
+    out->relative_l2 = fmax(out->relative_l2, relative_to(fabs(out->rms[1] - out->rms[0]), out->rms[0]));
+    out->relative_l2 = fmax(out->relative_l2, relative_to(fabs((double)mine[TOLD_LARGEST] - (double)told[TOLD_LARGEST]),
+                                                          (double)told[TOLD_LARGEST]));
+    out->max_abs = fmax(out->max_abs, fabs(out->least[1] - out->least[0]));
+    out->max_abs = fmax(out->max_abs, fabs(out->most[1] - out->most[0]));
+    if (!out->not_finite) out->not_finite = (uint64_t)fabsf(mine[TOLD_NOT_FINITE] - told[TOLD_NOT_FINITE]);
+    return true;
 }
 
 /* The rules of MindStudio's msprobe: cosine below 0.99 with a difference above 0.001, cosine below 0.9, or a difference

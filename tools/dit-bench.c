@@ -185,6 +185,7 @@ static int case_gemm(bench *b) {
     b->line.n = o->n;
     b->line.k = o->k;
     desc.name = "gemm";
+    diti_graph_scope(&b->graph, "block", 0); /* as most products of a model */
     diti_linear(&b->graph, input(b, o->m, o->k, "x"), weight, &desc);
     return finish_case(b);
 }
@@ -256,9 +257,10 @@ static int case_expand(bench *b) {
     const diti_weight *weight = random_weight(b, o->type, o->n, o->k, 1);
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
-        uint32_t rows = weight->parts[part].rows, most = diti_op_dequantize_rows(&b->graph, weight, part);
+        uint32_t rows = weight->parts[part].rows, most = diti_op_dequantize_rows(&b->graph, weight, part, false);
         for (first = 0; first < rows; first += most)
-            diti_op_dequantize(&b->graph, weight, part, first, rows - first < most ? rows - first : most, "expanded");
+            diti_op_dequantize(&b->graph, weight, part, first, rows - first < most ? rows - first : most, false,
+                               "expanded");
     }
     if (!b->code && !b->graph.dispatch_count)
         return complain(EXIT_USAGE, "expand: the kernels read %s as it is; give a --type that is packed, such as q8_0",

@@ -22,8 +22,9 @@ static const char compare_help[] = "usage: dit-compare --a \"FLAGS\" --b \"FLAGS
                                    "      --limit X           relative L2 past which results part (default: 1e-3)\n"
                                    "      --only-steps LIST   steps to look at, as 1,5-7 (default: all)\n"
                                    "      --ops GLOB          ops to look at, as \"*block 7/*\" (default: all)\n"
-                                   "      --against FILE      a dump of tools/compare/hook.py, or one of --dump\n"
+                                   "      --against FILE      a dump of tools/compare/hook.py, or of the next two\n"
                                    "      --dump FILE         whole tensors of the ops looked at, as safetensors\n"
+                                   "      --dump-statistics FILE  600 bytes for each of them in place of the tensor\n"
                                    "      --list              name the ops, and compare nothing\n"
                                    "  -o, --output FILE.html  the page (default: none; of sheet: also FILE.png)\n"
                                    "      --json              all results as JSON on standard output\n"
@@ -37,7 +38,7 @@ enum { EXIT_PARTED = 10, MOST_STEPS = 1024 };
 /* ---- options ---- */
 
 typedef struct compare_options {
-    const char *a, *b, *against, *limit_text, *steps, *ops, *dump, *output;
+    const char *a, *b, *against, *limit_text, *steps, *ops, *dump, *statistics, *output;
     double limit;
     bool json, list, help;
     char *common[96]; /* words for both */
@@ -55,6 +56,7 @@ static const struct compare_option {
     {"--only-steps", NULL, offsetof(compare_options, steps), 0},
     {"--ops", NULL, offsetof(compare_options, ops), 0},
     {"--dump", NULL, offsetof(compare_options, dump), 0},
+    {"--dump-statistics", NULL, offsetof(compare_options, statistics), 0},
     {"--output", "-o", offsetof(compare_options, output), 0},
     {"--json", NULL, 0, offsetof(compare_options, json)},
     {"--list", NULL, 0, offsetof(compare_options, list)},
@@ -122,7 +124,7 @@ static int check_compare_options(compare_options *o, bool *steps) {
         return complain(EXIT_USAGE, "--only-steps %s: must be steps from 1 to %d, such as 1,5-7", o->steps, MOST_STEPS);
     if (o->against && (o->a || o->b))
         return complain(EXIT_USAGE, "--against: one configuration is held against a file; leave out --a and --b");
-    if (!o->against && !o->a && !o->b && !o->dump && !o->list)
+    if (!o->against && !o->a && !o->b && !o->dump && !o->statistics && !o->list)
         return complain(
             EXIT_USAGE,
             "what shall be compared? Say --a \"...\" and --b \"...\", or --against FILE; --help shows more");
@@ -135,8 +137,7 @@ static bool wants_moment(const comparison *c, const op *o, const moment *at) {
     return (at->phase != 1000 || at->round >= MOST_STEPS || c->steps[at->round]) && o->wanted;
 }
 
-static void compare_values(comparison *c, const op *o, const moment *at, const float *a, const float *b) {
-    const size_t count = (size_t)o->rows * o->columns;
+static void keep_record(comparison *c, const moment *at, const tensor_stats *stats) {
     record *r;
     if (c->record_count == c->record_room) {
         record *more = realloc(c->records, (2 * c->record_room + 1024) * sizeof *more);
@@ -149,7 +150,12 @@ static void compare_values(comparison *c, const op *o, const moment *at, const f
     }
     r = &c->records[c->record_count++];
     r->at = *at;
-    r->stats = compare_tensors(a, b, count);
+    r->stats = *stats;
+}
+
+static void compare_values(comparison *c, const op *o, const moment *at, const float *a, const float *b) {
+    const tensor_stats stats = compare_tensors(a, b, (size_t)o->rows * o->columns);
+    keep_record(c, at, &stats);
 }
 
 static int compare_moments(const moment *a, const moment *b) {
@@ -165,7 +171,8 @@ static void hand_over(side *s, const op *o, const moment *at, const float *value
     comparison *c = user;
     (void)s;
     if (!wants_moment(c, o, at)) return;
-    if (c->dump.file) dump_add(&c->dump, o, at, values);
+    dump_add(&c->dump, o, at, values);
+    dump_add(&c->statistics, o, at, values);
     mutex_lock(&c->lock);
     if (!c->drained) {
         c->at = *at;
@@ -227,10 +234,16 @@ static int run_both(comparison *c) {
 
 static void hold_against(side *s, const op *o, const moment *at, const float *values, void *user) {
     comparison *c = user;
+    tensor_stats stats;
     (void)s;
     if (!wants_moment(c, o, at)) return;
-    if (c->dump.file) dump_add(&c->dump, o, at, values);
+    dump_add(&c->dump, o, at, values);
+    dump_add(&c->statistics, o, at, values);
     if (!c->reference.checkpoint) return;
+    if (c->reference.statistics) {
+        if (reference_measure(&c->reference, s, o, at, values, &stats)) keep_record(c, at, &stats);
+        return;
+    }
     if (reference_find(&c->reference, s, o, at, values)) compare_values(c, o, at, c->reference.values, values);
 }
 
@@ -300,10 +313,12 @@ static int compare_runs(comparison *c, compare_options *o) {
     if (!code && o->list) return list_ops(&c->sides[0]), EXIT_GOOD;
     if (!code) code = choose_ops(c, o);
     if (!code && o->against) code = reference_open(&c->reference, o->against, &c->sides[0]);
-    if (!code && o->dump) code = dump_open(&c->dump, o->dump);
+    if (!code && o->dump) code = dump_open(&c->dump, "--dump", o->dump, false);
+    if (!code && o->statistics) code = dump_open(&c->statistics, "--dump-statistics", o->statistics, true);
     if (!code) code = c->side_count == 2 ? run_both(c) : run_alone(c);
     if (!code && c->lacks_memory) code = complain(EXIT_MEMORY, "out of memory for the results");
     if (!code && o->dump) code = dump_close(&c->dump);
+    if (!code && o->statistics) code = dump_close(&c->statistics);
     if (!code) code = report(c, o->output, o->json);
     if (!code && comparison_parts(c)) code = EXIT_PARTED;
     return code;
@@ -313,6 +328,7 @@ static void comparison_free(comparison *c) {
     uint32_t k;
     reference_close(&c->reference);
     dump_free(&c->dump);
+    dump_free(&c->statistics);
     for (k = 0; k < 2; k++)
         if (c->sides[k].text) side_close(&c->sides[k]);
     free(c->records);

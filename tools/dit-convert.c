@@ -13,14 +13,18 @@ static const char usage_text[] = "usage: dit-convert [options] INPUT OUTPUT.gguf
                                  "INPUT       diffusers folder, a component's folder, or one safetensors, GGUF or\n"
                                  "            PyTorch file\n"
                                  "--type T    of the matrices: f32 f16 bf16 q8_0 (the default) q6_k q5_k q4_k q5_1\n"
-                                 "            q5_0 q4_1 q4_0; i4_group: 4 bit per 128 columns; i8r, i8r+rot: int8\n"
-                                 "            rows, plain or rotated, for which activations become int8 too\n"
+                                 "            q5_0 q4_1 q4_0; i4_group: 4 bit per 128 columns; i8r, i8r+rot,\n"
+                                 "            i4r+rot: rows of int8 or int4, plain or rotated, for which\n"
+                                 "            activations become int8 too\n"
                                  "--tensor-type-rules GLOB=T,...  for tensors whose COMPONENT.NAME a glob matches,\n"
                                  "            first of all: \"vae.*=f16,transformer.*ff.net.*=i8r+rot\"\n"
                                  "--fit SIZE  a type for each matrix, so that the file is no larger (6GiB, 900MB)\n"
                                  "            and errors are least; tells each choice. --json: as JSON\n"
                                  "--calibrate PROMPTS.txt  runs the model on these prompts, one a line, and uses\n"
                                  "            what its layers read for --fit, --method and --smooth\n"
+                                 "--device D, --weight-budget SIZE  where --calibrate and --errors run the model:\n"
+                                 "            an index, a part of a name or a UUID; and how much of its weights\n"
+                                 "            stays on the device while the rest is read in every step\n"
                                  "--method M  how i4_group rounds: plain, awq, gptq, svd, svd+gptq\n"
                                  "--rank N    of the low-rank parts of svd (32)\n"
                                  "--smooth A  SmoothQuant with this alpha, folded into the layer before\n"
@@ -65,7 +69,7 @@ static void inherit_defaults(converter *convert) {
 static dit_result calibrate_on_file(converter *convert, calibration *c) {
     prompt_list prompts = {0};
     dit_result result = read_prompts(convert, &prompts);
-    if (result >= 0) result = calibrate(c, convert->input, prompts.lines, prompts.count, convert->err);
+    if (result >= 0) result = calibrate(c, convert->input, &convert->place, prompts.lines, prompts.count, convert->err);
     if (result >= 0)
         printf("%s: inputs of %zu layers from %zu prompts, %.1f MB\n", convert->input, c->layer_count, prompts.count,
                (double)c->size / 1e6);
@@ -80,8 +84,8 @@ static dit_result tell_errors(converter *convert, char **models, size_t count) {
     dit_result result = read_prompts(convert, &prompts);
     for (size_t i = 0; i < count && result >= 0; i++) {
         struct stat info = {0};
-        result =
-            trace_model(models[i], prompts.lines, prompts.count, convert->steps, i ? &other : &reference, convert->err);
+        result = trace_model(models[i], &convert->place, prompts.lines, prompts.count, convert->steps,
+                             i ? &other : &reference, convert->err);
         stat(models[i], &info);
         if (i > 0 && result >= 0)
             printf("{\"model\": \"%s\", \"bytes\": %llu, \"trajectory_error\": %.4g}\n", models[i],
@@ -145,8 +149,14 @@ static bool same_letters(const char *a, const char *b) {
 
 /* In capitals or small letters: "q8_0". */
 static bool type_from_name(const char *name, dit_type *out) {
-    *out = same_letters(name, "i8r") ? DIT_TYPE_I8_ROW : DIT_TYPE_I8_ROW_ROTATED;
-    if (same_letters(name, "i8r") || same_letters(name, "i8r+rot")) return true;
+    static const struct {
+        const char *name;
+        dit_type type;
+    } rows[] = {{"i8r", DIT_TYPE_I8_ROW}, {"i8r+rot", DIT_TYPE_I8_ROW_ROTATED}, {"i4r+rot", DIT_TYPE_I4_ROW_ROTATED}};
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        *out = rows[i].type;
+        if (same_letters(name, rows[i].name)) return true;
+    }
     for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I64; type++) {
         *out = (dit_type)type;
         if (same_letters(name, diti_type_name(*out))) return true;
@@ -208,12 +218,13 @@ static bool parse_rules(converter *convert, const char *text) {
     }
 }
 
-/* "6GiB", "1.5GB", "900MB", "12000000" */
+/* "6GiB", "1.5GB", "900MB", "12000000", and as dit has them "4G", "800M" */
 static bool parse_bytes(const char *text, uint64_t *out) {
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
+    } units[] = {{"", 1},     {"K", 1024}, {"M", 1048576}, {"G", 1073741824}, {"kB", 1e3},
+                 {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024},  {"MiB", 1048576},  {"GiB", 1073741824}};
     char *end = NULL;
     const double number = strtod(text, &end);
     for (size_t i = 0; i < DITI_COUNT(units) && end != text && number > 0; i++) {
@@ -254,6 +265,13 @@ static bool parse_value(converter *convert, const char *option, const char *valu
     }
     if (strcmp(option, "--fit") == 0)
         return parse_bytes(value, &convert->budget) || usage("--fit takes a size such as 6GiB or 900MB, not ", value);
+    if (strcmp(option, "--device") == 0) {
+        convert->place.device = value;
+        return true;
+    }
+    if (strcmp(option, "--weight-budget") == 0)
+        return parse_bytes(value, &convert->place.weight_budget) ||
+               usage("--weight-budget takes a size such as 4G or 900MB, not ", value);
     if (strcmp(option, "--method") == 0) return parse_method(convert, value);
     if (strcmp(option, "--type") == 0)
         return writable_type(value, &convert->type) || usage("cannot write the type ", value);
@@ -279,9 +297,10 @@ static bool parse_value(converter *convert, const char *option, const char *valu
 }
 
 static bool takes_value(const char *option) {
-    static const char *const options[] = {"--type",    "--name",      "--steps",  "--guidance", "--tensor-type-rules",
-                                          "--without", "--calibrate", "--method", "--rank",     "--smooth",
-                                          "--errors",  "--fit"};
+    static const char *const options[] = {
+        "--type",    "--name",      "--steps",  "--guidance",     "--tensor-type-rules",
+        "--without", "--calibrate", "--method", "--rank",         "--smooth",
+        "--errors",  "--fit",       "--device", "--weight-budget"};
     for (size_t i = 0; i < DITI_COUNT(options); i++)
         if (strcmp(option, options[i]) == 0) return true;
     return false;
@@ -322,6 +341,9 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
     }
     if ((convert->method == ROUND_AWQ || convert->method == ROUND_GPTQ || convert->smoothing > 0) && !convert->prompts)
         return usage("--calibrate PROMPTS.txt is needed for this method", "");
+    if ((convert->place.device || convert->place.weight_budget) && !convert->prompts)
+        return usage(
+            "--device and --weight-budget say where --calibrate and --errors run the model, and neither is there", "");
     if (!convert->output) return usage("INPUT and OUTPUT.gguf are needed", "");
     if (!diti_ends_with(convert->output, ".gguf"))
         return usage("the output's name must end in .gguf: ", convert->output);

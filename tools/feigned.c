@@ -126,12 +126,13 @@ static void add_products(feigned *f, dit_type type) {
             begin(f, "product", text, type);
             desc.name = "linear";
             weight = random_weight(&f->b, fitting_type(&f->b, columns[c]), 3072, columns[c], 1);
+            diti_graph_scope(&f->b.graph, "block", 0);
             diti_linear(&f->b.graph, input(&f->b, rows[r], columns[c], "x"), weight, &desc);
             end(f, NULL);
         }
 }
 
-/* More that an attention may have: members of diti_attention_desc that change its kernel. */
+/* An attention may have more: members of diti_attention_desc that change its kernel. */
 typedef struct extra {
     const char *name;
     bool int8, items, packed, bias, lse, cap;
@@ -631,6 +632,7 @@ static int add_case(feigned *f, const char *text) {
         begin(f, text, "", type);
         desc.name = "product";
         weight = random_weight(&f->b, type, a, k, 1);
+        diti_graph_scope(&f->b.graph, "block", 0);
         diti_linear(&f->b.graph, input(&f->b, tokens, k, "x"), weight, &desc);
     } else if (sscanf(text, "attention:%u:%u:%u", &k, &a, &tokens) == 3) {
         diti_attention_desc desc = DITI_ZERO;

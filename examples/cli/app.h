@@ -20,7 +20,7 @@ typedef struct known_text { /* a prompt and what the encoders made of it; prompt
     text_buffer blob;
 } known_text;
 
-enum { MOST_REFERENCES = 10, REFERENCE_PIXELS = 1024 * 1024 };
+enum { MOST_REFERENCES = 10 };
 typedef struct request { /* the options as numbers */
     uint32_t width, height, steps, count, preview_interval;
     int quality; /* of JPEG and WebP */

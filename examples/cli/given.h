@@ -228,7 +228,7 @@ static void name_references(app *a) {
     a->r.reference_count = (uint32_t)(next - a->r.references);
 }
 
-/* --ref-image: each is scaled down to about a million pixels. */
+/* --ref-image: as they are, since the model says how they are scaled. */
 static int read_references(app *a) {
     const char *at = a->o.references;
     const picture nothing = {0};
@@ -236,17 +236,12 @@ static int read_references(app *a) {
         const size_t length = strcspn(at, "|");
         picture *p = &a->r.reference_pictures[a->r.reference_count];
         char path[PATH_SIZE];
-        const char *wrong = NULL;
-        double scale;
         int code;
         if (a->r.reference_count == MOST_REFERENCES)
             return complain(EXIT_USAGE, "--ref-image: more than %d pictures", MOST_REFERENCES);
         snprintf(path, sizeof path, "%.*s", (int)length, at);
         code = read_picture("--ref-image", path, &nothing, p);
         if (code) return code;
-        scale = sqrt(REFERENCE_PIXELS / ((double)p->width * p->height));
-        if (scale < 1) wrong = scale_picture(p, (uint32_t)(p->width * scale), (uint32_t)(p->height * scale));
-        if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
         a->r.reference_images[a->r.reference_count] = image_of(p);
         a->r.references[a->r.reference_count].frames = &a->r.reference_images[a->r.reference_count];
         a->r.reference_count++;

@@ -1,3 +1,4 @@
+/* The clock: microseconds of a clock that never goes back, on POSIX systems and on Windows. */
 #include "base/base.h"
 #ifdef _WIN32
 #include <time.h>

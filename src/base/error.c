@@ -1,3 +1,4 @@
+/* Results with their messages, and the log. A message is one line that names the culprit and what to do. */
 #include "base/base.h"
 
 /* Names from damaged files may hold anything; a message stays one line. */

@@ -1,3 +1,4 @@
+/* Conversions between F32 and the shorter floats that weights are stored in: F16, BF16, E4M3 and E5M2. */
 #include "base/base.h"
 
 static float diti_float_from_bits(uint32_t bits) {

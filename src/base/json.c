@@ -1,3 +1,4 @@
+/* A JSON reader for headers of files and config.json, and settings that are asked for by name and type. */
 #include "base/base.h"
 
 enum { DITI_JSON_MAX_DEPTH = 64, DITI_JSON_MAX_NUMBER = 255 };

@@ -1,3 +1,4 @@
+/* Strings: comparison, patterns, numbers as text that no locale changes, hashes, and lengths in UTF-8. */
 #include "base/base.h"
 
 DIT_INTERNAL bool diti_equal(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }

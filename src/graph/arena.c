@@ -12,18 +12,22 @@ static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t en
     }
 }
 
+/* The segment behind the repeated ones from s on. */
+static uint32_t diti_arena_loop_end(const diti_graph *graph, uint32_t s) {
+    while (s < graph->segment_count && graph->segments[s].repeated) s++;
+    return s;
+}
+
 static void diti_arena_widen(diti_graph *graph) {
     bool again = graph->guards && graph->activation == DITI_F16;
-    uint32_t s = 0, start, end;
-    while (s < graph->segment_count) {
-        if (!graph->segments[s].repeated && !again) {
-            s++;
-            continue;
-        }
-        start = graph->segments[s++].first;
-        while (s < graph->segment_count && graph->segments[s].repeated && graph->segments[s - 1].repeated) s++;
-        end = graph->segments[s - 1].first + graph->segments[s - 1].count;
-        diti_arena_widen_loop(graph, start, end);
+    uint32_t s, end, last;
+    for (s = 0; s < graph->segment_count; s = end) {
+        const diti_segment *segment = &graph->segments[s];
+        end = segment->repeated ? diti_arena_loop_end(graph, s) : s + 1;
+        last = segment->late ? diti_arena_loop_end(graph, s + 1) : end;
+        if (segment->repeated || segment->late || again)
+            diti_arena_widen_loop(graph, segment->first,
+                                  graph->segments[last - 1].first + graph->segments[last - 1].count);
     }
 }
 

@@ -8,6 +8,7 @@ typedef struct diti_batch_maker {
     diti_plan *plan;
     VkDeviceSize room; /* bytes that a batch has room for */
     uint32_t batch;    /* the open one */
+    uint32_t turns;    /* batches of the segment in the first two slots */
     dit_error *err;
 } diti_batch_maker;
 
@@ -80,6 +81,43 @@ static bool diti_batch_add(diti_batch_maker *maker, const diti_stream_item *item
     return true;
 }
 
+/* The stretch of an expert's row that has a slot, and in it all streamed parts of the dispatch: its number, from 0 on.
+   UINT32_MAX: there is none, and they pass through the first two slots. */
+static uint32_t diti_batch_expert_slot(const diti_stream_item *items, uint32_t count) {
+    const VkDeviceSize bytes = items[0].streamed->slot_bytes;
+    uint32_t i;
+    for (i = 0; i < count && bytes; i++)
+        if (items[i].streamed != items[0].streamed || items[i].pieces || items[i].from / bytes != items[0].from / bytes)
+            return UINT32_MAX;
+    return bytes ? (uint32_t)(items[0].from / bytes) : UINT32_MAX;
+}
+
+/* The batch of a stretch, which is the same one in all segments: whatever was loaded of it has its place there. */
+static bool diti_batch_expert(diti_batch_maker *maker, const diti_streamed *expert, uint32_t stretch, uint32_t *out) {
+    diti_plan *plan = maker->plan;
+    diti_stream_batch *batch;
+    size_t i;
+    for (i = 0; i < plan->streaming.batch_count; i++) {
+        batch = &plan->streaming.batches[i];
+        *out = (uint32_t)i;
+        if (batch->slot == DITI_STREAM_SLOTS + stretch && plan->streaming.items[batch->first].streamed == expert)
+            return true;
+    }
+    *out = (uint32_t)i;
+    if (!diti_batch_open(maker)) return false;
+    plan->streaming.batches[*out].slot = DITI_STREAM_SLOTS + stretch;
+    for (i = 0; i < expert->count; i++) {
+        const diti_upload *upload = &expert->uploads[i];
+        diti_stream_item item = DITI_ZERO;
+        item.streamed = expert;
+        item.from = upload->target;
+        item.bytes = item.read = diti_upload_bytes(upload);
+        if (upload->target / expert->slot_bytes != stretch) continue;
+        if (!diti_batch_add(maker, &item, 1)) return false;
+    }
+    return true;
+}
+
 /* Puts a dispatch into the open batch, or where that is full into a new one. */
 static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
     diti_plan *plan = maker->plan;
@@ -87,11 +125,19 @@ static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
     diti_stream_item items[DITI_MAX_BINDINGS];
     VkDeviceSize bytes, used = maker->batch == DITI_NO_BATCH ? 0 : plan->streaming.batches[maker->batch].bytes;
     uint32_t all = diti_batch_missing(plan, DITI_NO_BATCH, dispatch, items, &bytes);
-    uint32_t count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
+    uint32_t count, stretch = all ? diti_batch_expert_slot(items, all) : UINT32_MAX, open = maker->batch;
+    bool good;
     plan->source_batches[source] = DITI_NO_BATCH;
     if (!all) return true;
+    if (stretch != UINT32_MAX) {
+        good = diti_batch_expert(maker, items[0].streamed, stretch, &plan->source_batches[source]);
+        maker->batch = open;
+        return good;
+    }
+    count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
     if (count && (maker->batch == DITI_NO_BATCH || used + bytes > maker->room)) {
         if (!diti_batch_open(maker)) return false;
+        plan->streaming.batches[maker->batch].slot = maker->turns++ % DITI_STREAM_SLOTS;
         count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
         if (bytes > plan->streaming.stream->slot_bytes) {
             diti_fail(maker->err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -108,6 +154,7 @@ static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
 static bool diti_batch_segment(diti_batch_maker *maker, const diti_segment *segment) {
     uint32_t i;
     maker->batch = DITI_NO_BATCH;
+    maker->turns = 0;
     for (i = segment->first; i < segment->first + segment->count; i++) {
         if (!diti_batch_take(maker, i)) return false;
     }
@@ -119,14 +166,13 @@ static bool diti_batch_segment(diti_batch_maker *maker, const diti_segment *segm
 static bool diti_batch_even_segment(diti_batch_maker *maker, const diti_segment *segment) {
     diti_plan *plan = maker->plan;
     size_t batches = plan->streaming.batch_count, items = plan->streaming.item_count;
-    uint32_t part, count;
+    uint32_t part;
     for (part = 16; part >= 8; part--) {
         plan->streaming.batch_count = batches;
         plan->streaming.item_count = items;
         maker->room = plan->streaming.stream->slot_bytes / 16 * part;
         if (!diti_batch_segment(maker, segment)) return false;
-        count = (uint32_t)(plan->streaming.batch_count - batches);
-        if (!segment->repeated || count <= DITI_STREAM_SLOTS || count % DITI_STREAM_SLOTS == 0) break;
+        if (!segment->repeated || maker->turns <= DITI_STREAM_SLOTS || maker->turns % DITI_STREAM_SLOTS == 0) break;
     }
     return true;
 }
@@ -158,8 +204,7 @@ static dit_result diti_batch_stream(diti_plan *plan, dit_error *err) {
 DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err) {
     diti_batch_maker maker = DITI_ZERO;
     dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
-    uint32_t segment, i;
-    size_t before;
+    uint32_t segment;
     dit_result result = diti_batch_stream(plan, err);
     if (result < 0 || !plan->streaming.stream) return result;
     plan->source_batches =
@@ -168,27 +213,25 @@ DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph
     maker.plan = plan;
     maker.err = &error;
     for (segment = 0; segment < graph->segment_count; segment++) {
-        before = plan->streaming.batch_count;
         if (!diti_batch_even_segment(&maker, &graph->segments[segment])) {
             if (err) *err = error;
             return error.result;
         }
-        for (i = (uint32_t)before; i < plan->streaming.batch_count; i++)
-            plan->streaming.batches[i].slot = i % DITI_STREAM_SLOTS;
     }
     return DIT_OK;
 }
 
 DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
                                                  VkBuffer *buffer) {
-    const diti_stream_item *item;
+    uint32_t slot;
     if (!diti_part_streams(weight->part)) {
         *buffer = weight->buffer;
         return weight->offset;
     }
-    item = diti_batch_find(plan, plan->source_batches[source], weight);
-    *buffer = plan->streaming.stream->slots[plan->streaming.batches[plan->source_batches[source]].slot].buffer.buffer;
-    return item->offset;
+    slot = plan->streaming.batches[plan->source_batches[source]].slot;
+    *buffer = plan->streaming.stream->slots[slot].buffer.buffer;
+    if (slot >= DITI_STREAM_SLOTS) return weight->part->offset % weight->part->streamed->slot_bytes;
+    return diti_batch_find(plan, plan->source_batches[source], weight)->offset;
 }
 
 /* --- while it runs --- */
@@ -223,11 +266,12 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
     uint32_t batch = diti_batch_of(plan, segment, slice), slot;
     dit_result result;
     if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
-    if (batch == DITI_NO_BATCH || (walk->slots && batch == walk->batch)) return DIT_OK;
+    if (batch == DITI_NO_BATCH) return DIT_OK;
     slot = plan->streaming.batches[batch].slot;
-    if (walk->slots >> slot & 1u) return DIT_WORKING; /* the slot's content is needed before */
+    if (walk->slots >> slot & 1u) /* the slot's content is needed before */
+        return walk->batches[slot] == batch ? DIT_OK : DIT_WORKING;
     walk->slots |= 1u << slot;
-    walk->batch = batch;
+    walk->batches[slot] = batch;
     result = diti_stream_load(&plan->streaming, batch, true, bytes, err);
     diti_batch_count(plan);
     return result;

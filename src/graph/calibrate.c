@@ -14,7 +14,7 @@
 #define DITI_CALIBRATE_COLUMNS 1024u /* columns of norms, which thus need one kernel */
 
 typedef struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
-    bool norms;                   /* else products */
+    bool norms;                   /* false: products */
     uint32_t rows, columns, times, runs;
 } diti_calibration;
 

@@ -22,7 +22,12 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
         return weight;
     }
     graph->cuts[graph->cut_count++] = made;
-    if (diti_cut_make(made, weight, cut)) return &made->weight;
+    if (diti_cut_make(made, weight, cut)) {
+        diti_cut columns = *cut;
+        columns.row = columns.rows = 0;
+        if (weight->smooth) made->weight.smooth = diti_weight_cut(graph, weight->smooth, &columns);
+        return &made->weight;
+    }
     diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "weight %s [%u, %u] of %s cannot be cut at such places",
                     weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
     return weight;

@@ -73,7 +73,7 @@ DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffe
 static bool diti_frame_read(const diti_plan *plan, uint64_t number, uint64_t *ticks) {
     const diti_frames *frames = &plan->frames;
     const diti_frame *frame = &frames->list[number % frames->most];
-    uint64_t got[DITI_FRAME_QUERIES][2]; /* with whether it is there */
+    uint64_t got[DITI_FRAME_QUERIES][2]; /* a timestamp, and whether it is there */
     uint32_t i;
     if (plan->device->vk.GetQueryPoolResults(
             plan->device->device, frames->queries, diti_frame_query(frames, number), frame->count + 1, sizeof got, got,

@@ -1,3 +1,5 @@
+/* The graph under construction: its tensors, segments and dispatches. The first failure is kept, and later calls do
+   nothing, so that ops need not be checked one by one. */
 #include "graph/ops_internal.h"
 
 DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
@@ -116,6 +118,15 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
                                          const char *name) {
     return diti_tensor_make(graph, DITI_STORAGE_ARENA, format, rows, columns, name);
+}
+
+DIT_INTERNAL diti_tensor diti_tensor_blocks(diti_graph *graph, uint32_t rows, uint32_t columns, const char *name) {
+    const uint32_t bytes = columns + columns / DITI_I8_BLOCK * 4u; /* the last scale lies where that of a row does */
+    diti_tensor tensor = diti_tensor_new(graph, DITI_I8, rows, bytes - 16u, name);
+    if (!tensor) return 0;
+    graph->tensors[tensor].columns = columns;
+    graph->tensors[tensor].blocks = true;
+    return tensor;
 }
 
 DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,

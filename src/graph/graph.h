@@ -10,7 +10,8 @@
 #include "weights/weights.h"
 
 /* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
-   as F32, 12 bytes of nothing; pitch and offsets count bytes. */
+   as F32, 12 bytes of nothing; pitch and offsets count bytes. In blocks: columns bytes, a multiple of 32, behind them a
+   scale as F32 for each 32. */
 typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
 DIT_INTERNAL uint32_t diti_element_size(diti_element element);
 DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
@@ -33,6 +34,7 @@ typedef struct diti_tensor_info {
     bool rotated;                  /* I8: in the basis of rotated weights */
     bool halved;                   /* I8: a weight of 4 bit, two columns to a byte of its pitch */
     bool e4m3;                     /* I8: the bytes are E4M3 (docs/kernels.md 2.2) */
+    bool blocks;                   /* I8: 32 columns have a scale (docs/kernels.md 1.3) */
     diti_tensor floats;            /* I8: the floats that were quantized, with as many rows; 0: unknown */
     uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
     diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
@@ -99,6 +101,7 @@ typedef struct diti_segment {
     char name[32];         /* "encode", "step", "decode"… */
     uint32_t first, count; /* dispatches */
     bool repeated;         /* replayed many times: tensors of earlier segments that it reads stay alive to its end */
+    bool late; /* runs between the repeated segments that follow it: what it reads stays alive to the end of these */
 } diti_segment;
 #define DITI_MAX_SEGMENTS 48u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
@@ -109,9 +112,9 @@ typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
     uint32_t segment;
-    bool sends;   /* else the exchange receives */
+    bool sends;   /* false: the exchange receives */
     bool ended;   /* by an end of its own; else it ends with its segment */
-    bool carried; /* else only a join ends it, or its next begin, or the end of the run */
+    bool carried; /* false: only a join ends it, or its next begin, or the end of the run */
 } diti_exchange;
 typedef enum diti_exchange_event_kind {
     DITI_EXCHANGE_BEGINS,
@@ -227,6 +230,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* Rows of int8 with a scale for each 32 columns. */
+DIT_INTERNAL diti_tensor diti_tensor_blocks(diti_graph *graph, uint32_t rows, uint32_t columns, const char *name);
 /* A part of a weight whose elements are bytes, as rows of those. */
 DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* 0 where the graph has failed. */

@@ -75,7 +75,8 @@ typedef struct diti_norm_desc {
 } diti_norm_desc;
 DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
-/* x * factors, both [rows, columns], factors F32; out or a new tensor in the format of activations. */
+/* x * factors, both [rows, columns], factors F32; out, or a new tensor of x's format. An exponent of x becomes that of
+   the result, which fits because factors of such an x are at most 1. */
 DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_tensor factors, diti_tensor out,
                                        const char *name);
 
@@ -136,7 +137,7 @@ typedef struct diti_qkv_desc {
     float eps;
     const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
                                          (0: 1) equal parts of the heads (q, k), … */
-    bool others;                      /* then the same for the other rows of an item, those from text_rows on */
+    bool others;                      /* the rest is for the other rows of an item, from text_rows on */
     uint32_t kinds, text_rows;
     uint32_t kind;              /* not 0: x has the heads of this one of them alone, counted from 1 on */
     diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
@@ -285,7 +286,7 @@ typedef struct diti_solver_desc {
                                    or limited; DITI_SOLVER_LINES: of every line of every channel. width: of x's
                                    planes */
     bool sent;                  /* the prediction goes to other devices, too, so that it stays as it is */
-    bool has_y, has_h3;         /* with h3 there is room for y, too */
+    bool has_y, has_h3;         /* h3 has room for y in front, whether y is there or not */
     uint32_t frames; /* frames of a clip, side by side in each row of x, some of which stay as they are; 0: none */
     bool keeps; /* below h2, y or as much room, and h3, stand a picture's latent, its noise, and a mask: where that is
                    0, the new latent is kept_x0 * the first + kept_noise * the second */

@@ -34,8 +34,9 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
     if (gemm.float8)
         gemm.weight = diti_tensor_view(graph, diti_tensor_bytes(graph, weight, part), first, rows, 0, weight->columns);
     else
-        gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
-                                  : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
+        gemm.weight = gemm.packed
+                          ? diti_tensor_weight(graph, weight, part)
+                          : diti_op_dequantize(graph, weight, part, first, rows, gemm.blocks, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -45,12 +46,12 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
     diti_linear_items(graph, &gemm, which);
 }
 
-/* Packed weights are decoded by the product itself where it has one row of tiles, so that no weight is decoded twice;
-   else they are expanded before. */
-static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
-                                const diti_rows *which) {
+/* Where it has one row of tiles no weight is decoded twice so; else they are expanded before. */
+DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                      const diti_rows *which) {
     uint32_t across;
-    if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
+    if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image || gemm->blocks ||
+        weight->smooth ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
          weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
         return false;
@@ -68,8 +69,8 @@ DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, c
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t before = weight->parts[part].first_row, rows = weight->parts[part].rows,
-                 most =
-                     gemm->float8 ? diti_linear_byte_rows(graph, weight) : diti_op_dequantize_rows(graph, weight, part);
+                 most = gemm->float8 ? diti_linear_byte_rows(graph, weight)
+                                     : diti_op_dequantize_rows(graph, weight, part, gemm->blocks);
         diti_gemm one = *gemm;
         if (before >= end || before + rows <= begin) continue;
         one.columns = rows;

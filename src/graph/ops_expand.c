@@ -1,4 +1,5 @@
-/* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
+/* Stored weights as matrices that kernels read (shaders/expand.comp), activations as blocks of int8, and rows of tables
+   by index. */
 #include "graph/ops_internal.h"
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
@@ -20,6 +21,7 @@ enum {
     DITI_EXPAND_TABLE_FIRST,
     DITI_EXPAND_TABLE_ROWS,
     DITI_EXPAND_LAST_PART,
+    DITI_EXPAND_FACTORS,
     DITI_EXPAND_PUSH_WORDS
 };
 
@@ -31,19 +33,24 @@ static uint32_t diti_expand_pitch(const diti_weight *weight) {
     return (weight->columns / taps + 3u) / 4u * 4u * taps;
 }
 
+/* int8 with a scale for each 32 columns, in runs of one block: an enum of common.glsl. */
+enum { DITI_EXPAND_BLOCKS = 5, DITI_EXPAND_BLOCK_RUN = DITI_I8_BLOCK / 4 };
+
 static bool diti_expand_is_direct(const diti_weight *weight) {
     if (diti_type_is_i8(weight->type)) return true;
-    return (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) && diti_weight_taps(weight) == 1 &&
-           weight->columns % 4 == 0;
+    return !weight->smooth && (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) &&
+           diti_weight_taps(weight) == 1 && weight->columns % 4 == 0;
 }
 
-DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
+DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part,
+                                              bool blocks) {
     uint64_t limit = graph->device->limits.storage_range, row, rows;
-    if (diti_expand_is_direct(weight)) {
+    if (!blocks && diti_expand_is_direct(weight)) {
         row = 1;
         diti_weight_bytes(weight->type, 1, weight->columns, &row);
     } else {
         row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
+        if (blocks) row = weight->columns + weight->columns / DITI_I8_BLOCK * 4u + 16u;
         if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;
     }
     limit -= limit > 4096 ? 1024 : 0; /* bindings begin at aligned offsets */
@@ -59,7 +66,13 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
     dispatch->constants[3] = diti_weight_taps(weight) > 1;
     dispatch->constants[4] = gather;
     dispatch->constants[5] = run;
-    dispatch->constant_count = 6;
+    dispatch->constants[6] = weight->smooth != NULL;
+    dispatch->constant_count = 7;
+}
+
+static void diti_expand_to_blocks(diti_dispatch *dispatch) {
+    dispatch->constants[2] = DITI_EXPAND_BLOCKS;
+    dispatch->constants[5] = DITI_EXPAND_BLOCK_RUN;
 }
 
 /* Push words that describe the stored rows; false for a type that no kernel reads. */
@@ -95,6 +108,7 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
     diti_op_bind(graph, dispatch, 0, source, DITI_EXPAND_SOURCE, true, false);
     dispatch->bindings[0].element_bytes = 4;
     dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
+    if (diti_tensor_get(graph, out)->floats) diti_op_bind_rows(graph, dispatch, 0, runs, DITI_EXPAND_GROUP, 0, 0);
     diti_op_bind(graph, dispatch, 1, out, DITI_EXPAND_OUT, false, true);
     diti_op_bind_rows(graph, dispatch, 1, runs, DITI_EXPAND_GROUP, 0,
                       0); /* `runs` workgroups make as many rows as one has invocations */
@@ -103,18 +117,74 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
 }
 
 DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                            uint32_t rows, const char *name) {
+                                            uint32_t rows, bool blocks, const char *name) {
     diti_tensor source = diti_tensor_weight(graph, weight, part), out;
     diti_dispatch dispatch;
     if (!source) return 0;
-    if (diti_expand_is_direct(weight)) return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
+    if (!blocks && diti_expand_is_direct(weight))
+        return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
     if (!diti_op_begin(graph, &dispatch, "expand", DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
     diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false, diti_expand_run(graph));
+    if (blocks) diti_expand_to_blocks(&dispatch);
     if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
-    out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
+    out = blocks ? diti_tensor_blocks(graph, rows, weight->columns, name)
+                 : diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
     if (!out) return 0;
+    if (weight->smooth) {
+        diti_tensor factors = diti_op_vector_weight(graph, weight->smooth, weight->columns, name);
+        if (!factors) return 0;
+        diti_op_bind(graph, &dispatch, 3, factors, DITI_EXPAND_FACTORS, true, false);
+    }
     dispatch.early = !graph->device->is_cpu && !diti_part_streams(&weight->parts[part]);
     diti_expand_emit(graph, &dispatch, source, out, rows);
+    return out;
+}
+
+/* --- activations as blocks of int8 --- */
+
+/* The blocks that an earlier dispatch has made of the very same rows and columns, so that layers side by side share
+   them: in the same block of the model, with nothing in between that writes x. 0: there are none. */
+static diti_tensor diti_quantize_blocks_find(const diti_graph *graph, const diti_tensor_info *x) {
+    size_t i = graph->dispatch_count, least = graph->segments[graph->segment_count - 1].first, k;
+    if (graph->event_count && graph->events[graph->event_count - 1].place > least)
+        least = graph->events[graph->event_count - 1].place;
+    if (graph->mark_count && graph->marks[graph->mark_count - 1].place > least)
+        least = graph->marks[graph->mark_count - 1].place;
+    while (i-- > least) {
+        const diti_dispatch *at = &graph->dispatches[i];
+        const diti_tensor_info *from = diti_tensor_get(graph, at->bindings[0].tensor);
+        for (k = 0; k < at->binding_count; k++)
+            if (at->bindings[k].writes && diti_tensor_get(graph, at->bindings[k].tensor)->parent == x->parent) return 0;
+        if (at->kernel == DITI_KERNEL_EXPAND && at->constants[2] == DITI_EXPAND_BLOCKS && at->gate == graph->gate &&
+            at->gate_else == graph->gate_else && from->parent == x->parent && from->first == x->first &&
+            from->rows == x->rows && from->columns == x->columns && from->pitch == x->pitch)
+            return at->bindings[1].tensor;
+    }
+    return 0;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_blocks(diti_graph *graph, diti_tensor x, const char *name) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    diti_weight like = DITI_ZERO; /* the rows of x, as those of a weight */
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (diti_graph_failed(graph)) return 0;
+    if (!diti_element_is_float(info.format) || info.columns % DITI_I8_BLOCK || !diti_op_aligned(graph, x))
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] has no whole blocks of floats",
+                               name, info.name, info.rows, info.columns);
+    out = diti_quantize_blocks_find(graph, &info);
+    if (out) return out;
+    out = diti_tensor_blocks(graph, info.rows, info.columns, name);
+    if (!out || !diti_op_begin(graph, &dispatch, name, DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
+    graph->tensors[out].floats = x;
+    diti_guard_pass(graph, x, out);
+    like.type = info.format == DITI_F16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    like.columns = info.columns;
+    diti_expand_constants(&dispatch, &like, DITI_F32, false, 1);
+    diti_expand_to_blocks(&dispatch);
+    if (!diti_expand_source(graph, &dispatch, &like, info.rows, 0)) return 0;
+    dispatch.push[DITI_EXPAND_ROW_BYTES] = info.pitch * diti_element_size(info.format);
+    diti_expand_emit(graph, &dispatch, x, out, info.rows);
     return out;
 }
 

@@ -42,6 +42,7 @@ enum { DITI_GEMM_PARTS_AT = 16, DITI_GEMM_ACTIVATION_AT = 20 }; /* bits of DITI_
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
 enum {
     DITI_GEMM_I4 = 4,
+    DITI_GEMM_I8_BLOCKS = 5,
     DITI_GEMM_PACKED = 32,
     DITI_GEMM_PACKED_ROUNDS = 64
 }; /* formats of W beside those of tensors */
@@ -98,7 +99,9 @@ static uint32_t diti_gemm_taps(const diti_gemm *gemm) {
 static uint32_t diti_gemm_format(const diti_graph *graph, diti_tensor tensor) {
     const diti_tensor_info *info = diti_tensor_get(graph, tensor);
     if (!tensor) return 0;
-    return info->halved ? (uint32_t)DITI_GEMM_I4 : (uint32_t)info->format;
+    return info->halved   ? (uint32_t)DITI_GEMM_I4
+           : info->blocks ? (uint32_t)DITI_GEMM_I8_BLOCKS
+                          : (uint32_t)info->format;
 }
 
 /* Wide tiles run faster and take longer to compile. */
@@ -191,6 +194,30 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     out->constants[1] = large ? graph->device->portions->dot_columns : 4;
     out->columns = 16 * out->constants[1];
     out->constant_count = 2;
+    out->band = 8;
+}
+
+/* Blocks of int8, by subgroups as in diti_gemm_tiles_broadcast where the device has them. */
+static void diti_gemm_tiles_blocks(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
+    const diti_portions *portions = graph->device->portions;
+    uint32_t team = graph->device->dot_team;
+    if (!team || diti_gemm_rows_at_once(graph, gemm) < 256) {
+        diti_gemm_tiles_dot(graph, gemm, out);
+        out->constants[0] = portions->block_rows;
+        out->constants[1] = portions->block_columns;
+        out->rows = out->group / 16 * out->constants[0];
+        out->columns = 16 * out->constants[1];
+        return;
+    }
+    out->kernel = DITI_KERNEL_GEMM_DOT_BROADCAST;
+    out->group = 128;
+    out->constants[0] = team > 16 ? team / 2 : portions->block_rows; /* a slice has two quads of each row */
+    out->constants[1] = portions->block_columns;
+    out->constants[2] = team;
+    out->constants[3] = portions->block_teams;
+    out->rows = out->group / team / out->constants[3] * out->constants[0];
+    out->columns = team * out->constants[1] * out->constants[3];
+    out->constant_count = 4;
     out->band = 8;
 }
 
@@ -360,6 +387,12 @@ DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *
     return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_tiles_coop(graph, gemm, false, 0, &tiles);
 }
 
+DIT_INTERNAL bool diti_op_gemm_blocks(const diti_graph *graph, const diti_gemm *gemm) {
+    uint32_t across, down = diti_op_gemm_tiles(graph, gemm, &across);
+    return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_is_vector(graph, gemm) &&
+           !diti_op_splits_gemm(graph, gemm, (uint64_t)down * across);
+}
+
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8 && !gemm->float8, vector = diti_gemm_is_vector(graph, gemm);
@@ -373,6 +406,10 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     }
     if (gemm->float8) { /* no other kernel knows these bytes */
         diti_gemm_tiles_coop(graph, gemm, false, 0, out);
+        return;
+    }
+    if (gemm->blocks) {
+        diti_gemm_tiles_blocks(graph, gemm, out);
         return;
     }
     if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
@@ -441,7 +478,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
-    if (gemm->packed || gemm->float8) return;                             /* measuring takes plain operands */
+    if (gemm->packed || gemm->float8 || gemm->blocks) return;             /* measuring takes plain operands */
     if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* the kernel has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.kernel = tiles->kernel;

@@ -59,11 +59,15 @@ DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32
 DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
                                                const char *name);
 /* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
-   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
+   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). blocks:
+   as int8 with a scale for each 32 columns. */
 DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                            uint32_t rows, const char *name);
+                                            uint32_t rows, bool blocks, const char *name);
 /* How many rows to expand at a time. */
-DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part,
+                                              bool blocks);
+/* x, of whole blocks of 32 columns, as int8 with a scale for each; layers that read the same x share them. */
+DIT_INTERNAL diti_tensor diti_quantize_blocks(diti_graph *graph, diti_tensor x, const char *name);
 /* A GEMM with its epilogue; image: a convolution's geometry, or NULL. */
 typedef struct diti_gemm {
     diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
@@ -76,12 +80,16 @@ typedef struct diti_gemm {
     const diti_gemm_image *image;
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     dit_type float8; /* not 0: weight is bytes of this type, and x rows of E4M3 */
+    bool blocks;     /* weight and x are int8 with a scale for each 32 columns */
     const char *name;
 } diti_gemm;
 /* gemm with rows [begin, end) of a weight, whatever its type, for the rows of each item: columns of gemm's operands are
    counted from begin on (ops_linear.c). */
 DIT_INTERNAL void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                      const diti_rows *which, uint32_t begin, uint32_t end);
+/* Whether the product itself decodes a packed weight when it loads it. */
+DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                      const diti_rows *which);
 DIT_INTERNAL diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 DIT_INTERNAL diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count);
 /* Does so with what LoRAs add (ops_lora.c). weight: a cut of whole, which desc describes. */
@@ -93,6 +101,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
    that zeros stand behind the last. */
 DIT_INTERNAL diti_tensor diti_op_partials(diti_graph *graph, uint32_t rows, uint32_t columns);
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
+/* Whether blocks of int8 are to be multiplied in place of what a product has, its x and weight. */
+DIT_INTERNAL bool diti_op_gemm_blocks(const diti_graph *graph, const diti_gemm *gemm);
 /* Whether the device has matrices of 8-bit floats for this product, x and weight aside (gemm.float8). */
 DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */

@@ -19,7 +19,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
     uint32_t gates;
     if (diti_graph_failed(graph)) return false;
     if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
-        (info->format == DITI_I8 && !info->e4m3 &&
+        (info->format == DITI_I8 && !info->e4m3 && !info->blocks &&
          (!diti_type_is_i8(weight->type) || info->rotated != diti_type_is_rotated(weight->type)))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
                         info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
@@ -44,7 +44,7 @@ static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weigh
                                uint32_t first) {
     diti_gemm gemm = *like;
     uint32_t i;
-    if (!graph->device->coop_float8 || first % 4 ||
+    if (!graph->device->coop_float8 || first % 4 || weight->smooth ||
         (weight->type != DIT_TYPE_F8_E4M3 && weight->type != DIT_TYPE_F8_E5M2) || diti_weight_taps(weight) > 1 ||
         weight->columns % 16 || weight->rows % 4)
         return false;
@@ -55,9 +55,34 @@ static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weigh
     return diti_op_gemm_float8(graph, &gemm);
 }
 
+/* Where packed weights may be multiplied as blocks of int8: in a model's blocks, in segments that are repeated. A
+   model's ends are more sensitive, and so are prompts, modulation and context, which all steps read. */
+static bool diti_linear_may_round(const diti_graph *graph) {
+    return diti_device_packs(graph->device) && graph->scope[0] && graph->segment_count &&
+           graph->segments[graph->segment_count - 1].repeated;
+}
+
+/* Whether this one is, as is x then: in whole blocks of 32 columns and groups of four rows, where no product decodes
+ * it.
+ */
+static bool diti_linear_blocks(const diti_graph *graph, const diti_weight *weight, const diti_gemm *like,
+                               const diti_linear_desc *desc) {
+    diti_gemm gemm = *like;
+    uint32_t i;
+    if (!diti_linear_may_round(graph) || weight->smooth || weight->type < DIT_TYPE_Q8_0 ||
+        weight->type > DIT_TYPE_I4_GROUP || diti_weight_taps(weight) > 1 || weight->columns % DITI_I8_BLOCK ||
+        weight->rows % 4 || desc->first % 4 || desc->count % 4)
+        return false;
+    for (i = 0; i < weight->part_count; i++)
+        if (weight->parts[i].first_row % 4) return false;
+    gemm.columns = desc->count ? desc->count : weight->rows;
+    gemm.packed = weight->type;
+    return !diti_linear_decodes(graph, &gemm, weight, &desc->rows) && diti_op_gemm_blocks(graph, &gemm);
+}
+
 static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
-    if (info->e4m3) x = info->floats; /* diti_linear takes them up again where it can */
+    if (info->e4m3 || info->blocks) x = info->floats; /* diti_linear takes them up again where it can */
     if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
     if (weight->columns > DITI_I8_MAX_COLUMNS) {
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
@@ -95,6 +120,10 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
         gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, rows, name);
     }
     if (!diti_op_writable(graph, gemm.out, gemm.rows, rows, name)) return 0;
+    if (!diti_graph_failed(graph) && diti_linear_blocks(graph, weight, &gemm, desc)) {
+        gemm.blocks = true;
+        gemm.x = diti_quantize_blocks(graph, gemm.x, "quantize");
+    }
     if (diti_graph_adapts(graph, whole)) {
         diti_lora_linear(graph, &gemm, weight, whole, desc);
         return gemm.out;

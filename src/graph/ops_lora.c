@@ -209,6 +209,7 @@ static void diti_lora_sum(const diti_lora_beside *p, uint32_t first, uint32_t co
     sums.tensor = diti_op_partials(graph, sums.items * sums.parts * sums.pitch, count);
     gemm.columns = count;
     gemm.depth = p->gemm->depth;
+    gemm.blocks = p->gemm->blocks;
     diti_lora_sums_put(p, &sums, 0, &gemm);
     if (diti_graph_failed(graph)) return;
     diti_linear_chunks(graph, &gemm, p->weight, &p->desc->rows, begin, begin + count);

@@ -198,13 +198,14 @@ DIT_INTERNAL diti_tensor diti_multiply(diti_graph *graph, diti_tensor x, diti_te
     desc.factor = true;
     desc.rows_per_group = 1;
     if (!diti_norm_check(graph, x, &desc, name)) return 0;
-    op.x = diti_guard_release(graph, x, name);
     info = *diti_tensor_get(graph, x);
+    op.x = x;
     op.name = name;
     op.desc = &desc;
     op.parts = DITI_NORM_PART_PLAIN;
-    op.out = out ? out : diti_tensor_new(graph, graph->activation, info.rows, info.columns, name);
+    op.out = out ? out : diti_tensor_new(graph, info.format, info.rows, info.columns, name);
     if (!diti_op_writable(graph, op.out, info.rows, info.columns, name)) return 0;
+    diti_guard_pass(graph, x, op.out);
     diti_norm_emit(graph, &op);
     return op.out;
 }
@@ -380,7 +381,7 @@ static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_g
                         plan->name, info.name, info.rows, info.columns, plan->batch, desc->groups);
         return false;
     }
-    plan->x = x; /* with or without an exponent: the norm of a multiple is the same */
+    plan->x = x; /* an exponent changes nothing: the norm of a multiple is the same */
     plan->pixels = info.rows / plan->batch;
     plan->parts = desc->moments ? 0 : desc->parts; /* x may be more than these were taken of */
     if (plan->parts && plan->pixels % plan->parts) {

@@ -14,8 +14,8 @@ static uint32_t diti_split_rows(const diti_gemm *gemm) { return (uint32_t)diti_a
 static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     const diti_device *device = graph->device;
     uint32_t cores = device->limits.cores, parts;
-    if (device->is_cpu || gemm->image || gemm->parts || gemm->depth < DITI_SPLIT_DEPTH || !tiles || tiles > cores / 2 ||
-        diti_tensor_get(graph, gemm->x)->format == DITI_I8)
+    if (device->is_cpu || gemm->image || gemm->parts || gemm->blocks || gemm->depth < DITI_SPLIT_DEPTH || !tiles ||
+        tiles > cores / 2 || diti_tensor_get(graph, gemm->x)->format == DITI_I8)
         return gemm->depth;
     parts = (uint32_t)(cores / tiles);
     if (parts > DITI_SPLIT_MOST) parts = DITI_SPLIT_MOST;

@@ -168,7 +168,8 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
         if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
     case DITI_KERNEL_GEMM_HALF: return DITI_CLASS_HALF;
-    case DITI_KERNEL_GEMM_DOT_GPU: return DITI_CLASS_DOT;
+    case DITI_KERNEL_GEMM_DOT_GPU: return i8 ? DITI_CLASS_DOT : DITI_CLASS_PACKED_DOT;
+    case DITI_KERNEL_GEMM_DOT_BROADCAST: return DITI_CLASS_PACKED_DOT;
     case DITI_KERNEL_GEMM_BROADCAST: return DITI_CLASS_BROADCAST;
     case DITI_KERNEL_ATTENTION_COOP2: return DITI_CLASS_COOP2_ATTENTION;
     case DITI_KERNEL_ATTENTION_COOP: return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;

@@ -245,8 +245,8 @@ DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32
                                        dit_error *err);
 /* Loads for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
 #define DITI_STREAM_AHEAD 256u
-typedef struct diti_stream_walk { /* zero at first */
-    uint32_t slots, batch, slices;
+typedef struct diti_stream_walk {                                           /* zero at first */
+    uint32_t slots, slices, batches[DITI_STREAM_SLOTS + DITI_EXPERT_SLOTS]; /* slots: a bit for each with a batch */
 } diti_stream_walk;
 DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
                                              uint64_t *bytes, dit_error *err);

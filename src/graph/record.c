@@ -276,7 +276,7 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
     for (; plan->unread_count; plan->unread_count--) {
         const diti_plan_unread *entry = &plan->unread[plan->unread_first];
         if (entry->value > done) return;
-        /* else it was submitted again, which overwrites the timestamps */
+        /* a segment that was submitted again has overwritten its timestamps */
         if (plan->slices[entry->slice].value == entry->value) diti_record_read(plan, entry->slice);
         plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
     }

@@ -129,13 +129,6 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
         const diti_json *layer = NULL;
         const diti_stored_tensor *marker;
         if (tensor->type != DIT_TYPE_I8_ROW) continue;
-        if (diti_stored_sibling(checkpoint, tensor, ".qweight", ".wscales")) {
-            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                               "%s: tensor '%.200s' is in nunchaku's order for its own kernels, which dit.h does not "
-                               "read; convert the model's original file",
-                               diti_checkpoint_name(checkpoint), tensor->name);
-            break;
-        }
         if (diti_ends_with(tensor->name, ".weight")) layer = diti_comfy_layer(layers, tensor->name);
         marker = diti_comfy_marker(checkpoint, tensor);
         if (layer)

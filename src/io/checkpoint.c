@@ -61,6 +61,7 @@ static dit_result diti_checkpoint_take_file(diti_checkpoint *checkpoint, diti_fi
 static dit_result diti_index_tensors(diti_checkpoint *checkpoint, dit_error *err) {
     DITI_TRY(diti_name_build(&checkpoint->env, &checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors,
                              checkpoint->tensor_count, diti_checkpoint_name(checkpoint), "tensor", err));
+    DITI_TRY(diti_checkpoint_name_nunchaku(checkpoint, err));
     return diti_checkpoint_name_types(checkpoint, err);
 }
 
@@ -330,6 +331,7 @@ DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
     diti_metadata_free(&env, &checkpoint->metadata);
     diti_free(&env, (void *)checkpoint->files);
     diti_free(&env, checkpoint->tensors);
+    diti_free(&env, checkpoint->packed);
     diti_free(&env, checkpoint->index.slots);
     diti_free(&env, checkpoint);
 }
@@ -420,6 +422,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);
     }
+    if (tensor->made) return diti_nunchaku_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }
@@ -442,8 +445,8 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
                          (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
     }
     fit = sizeof some / bytes;
-    if (tensor->strides && tensor->size > sizeof some) { /* in pieces a long stretch would be read again for each */
-        fit = count / block;
+    if ((tensor->strides || tensor->made) && tensor->size > sizeof some) {
+        fit = count / block; /* in pieces a long stretch would be read again for each */
         blocks = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)tensor->size);
         if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);
     }

@@ -1,3 +1,4 @@
+/* Files as bytes at an offset: mapped, read by a callback of the application, or in its memory. */
 #include "io/io.h"
 #ifdef _WIN32
 #ifndef WIN32_LEAN_AND_MEAN

@@ -61,6 +61,7 @@ typedef struct diti_stored_tensor {
     /* NULL: the elements follow one another. Else steps in elements along each dimension, which diti_checkpoint_read
        puts in order (PyTorch only). */
     const uint64_t *strides;
+    const struct diti_nunchaku_tensor *made; /* not NULL: diti_checkpoint_read makes its bytes of nunchaku's tensors */
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
@@ -109,6 +110,7 @@ DIT_INTERNAL const char *diti_checkpoint_array_text(const diti_checkpoint *check
 #define DITI_ROTATION_GROUP 256u
 #define DITI_ROTATION_KEY "dit.rotation."
 #define DITI_SCALE_SUFFIX "_scale"
+#define DITI_I8_BLOCK 32u                         /* columns that have a scale of their own, where not a row has one */
 #define DITI_I8_MAX_COLUMNS 132104u               /* sums of so many products of -128..127 and -127..127 fit 32 bits */
 DIT_INTERNAL bool diti_type_is_i8(dit_type type); /* rows with a scale, for activations of int8 */
 DIT_INTERNAL bool diti_type_is_rotated(dit_type type); /* I8_ROW_ROTATED or I4_ROW_ROTATED */
@@ -139,6 +141,46 @@ DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint
 /* ComfyUI's description of a weight; NULL: there is none. */
 DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
                                                          const diti_stored_tensor *tensor);
+
+/* --- low-rank parts and smoothing: a matrix NAME may have these beside it, and y = (x / NAME_smooth) NAME^T + (x
+   NAME_lora_down^T) NAME_lora_up^T then (docs/quantized.md). --- */
+#define DITI_LOW_RANK_DOWN "_lora_down"
+#define DITI_LOW_RANK_UP "_lora_up"
+#define DITI_LOW_RANK_SMOOTH "_smooth"
+
+/* --- inside the room: nunchaku's files (docs/quantized.md), whose layers are in the order in which its kernels load
+   them, in tiles of 128 rows and columns. The tensors of a checkpoint are made of them: rows of Q4_0 and Q4_1, and
+   floats, under diffusers' names. --- */
+#define DITI_NUNCHAKU_TILE 128u
+#define DITI_NUNCHAKU_GROUP 64u /* columns that share a scale */
+#define DITI_NUNCHAKU_PACK 16u  /* rows and columns of a tile of a low-rank part */
+typedef enum diti_nunchaku_part {
+    DITI_NUNCHAKU_VALUES,
+    DITI_NUNCHAKU_SCALES,
+    DITI_NUNCHAKU_ZEROS, /* layers of modulation alone have them */
+    DITI_NUNCHAKU_BIAS,
+    DITI_NUNCHAKU_SMOOTH,
+    DITI_NUNCHAKU_DOWN,
+    DITI_NUNCHAKU_UP,
+    DITI_NUNCHAKU_PARTS
+} diti_nunchaku_part;
+typedef struct diti_nunchaku_layer {
+    const diti_stored_tensor *parts[DITI_NUNCHAKU_PARTS]; /* in the file; NULL: absent */
+    uint32_t rows, columns, tile_rows, tile_columns;      /* sizes of the matrix, and of its tiles */
+    uint32_t splits; /* not 0: the layer modulates, and row r of the file is row r / splits of what is number r % splits
+                        of so many (shifts, scales, gates) */
+    bool shifted;    /* x is what GELU makes, and nunchaku adds a constant to it, which the bias takes away again */
+} diti_nunchaku_layer;
+typedef struct diti_nunchaku_tensor {
+    diti_nunchaku_part part;
+    const diti_nunchaku_layer *layers[2]; /* columns of the second one, if any, follow those of the first */
+    uint32_t first;                       /* row of the layers that is its first */
+} diti_nunchaku_tensor;
+/* Puts tensors as diffusers calls them in the place of nunchaku's; DIT_OK where there are none of those. */
+DIT_INTERNAL dit_result diti_checkpoint_name_nunchaku(diti_checkpoint *checkpoint, dit_error *err);
+/* Bytes [offset, offset + size) of a tensor that is made (nunchaku_read.c). */
+DIT_INTERNAL dit_result diti_nunchaku_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                           uint64_t offset, unsigned char *out, size_t size, dit_error *err);
 
 /* --- packages: a pipeline's parts, from a diffusers folder or from one GGUF written by dit-convert ---
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
@@ -212,6 +254,7 @@ struct diti_checkpoint {
     size_t file_count, file_capacity;
     diti_stored_tensor *tensors;
     size_t tensor_count, tensor_capacity;
+    diti_stored_tensor *packed; /* a file's own tensors, where others are made of them (nunchaku.c); else NULL */
     diti_name_index index;
     diti_metadata metadata; /* metadata of the first file */
     uint64_t absent;        /* see diti_checkpoint_absent */

@@ -1,3 +1,4 @@
+/* A model that lies in several places: a folder of diffusers, one file with all parts, or a file for each part. */
 #include "io/io.h"
 
 /* A component that was looked for, found or not. */

@@ -1,3 +1,5 @@
+/* The types that weights are stored in: names, sizes of blocks, and how a block becomes floats. ggml defines the block
+   types; docs/models.md 9.2 has their layouts. */
 #include "io/io.h"
 
 typedef struct diti_type_layout {

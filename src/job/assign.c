@@ -25,7 +25,7 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->guided = request->shape.guided;
     out->weight_bytes = (double)weights->bytes;
     if (model->stream)
-        out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
+        out->weight_bytes += (double)diti_stream_bytes(model->stream);
     else if (weights->streamed)
         out->weight_bytes += (double)weights->streamed->bytes;
 }

@@ -13,6 +13,7 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->coop_i8 = same->coop_i8;
         device->coop_float8 = same->coop_float8;
         device->dot = same->dot;
+        device->packed_dot = same->packed_dot;
         device->coop_attention = same->coop_attention;
         device->coop_attention_khr = same->coop_attention_khr;
         device->coop_attention_i8 = same->coop_attention_i8;

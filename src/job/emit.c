@@ -175,10 +175,20 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     denoise->variance = request->shape.learned;
     share->program.low = *denoise;
     diti_transformer_prepare(share->job->model->transformer, graph, denoise);
-    if (share->job->model->low) diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
     diti_control_prepare(share, graph);
     diti_patches_begin(share, graph);
     diti_reuse_begin(share, graph);
+}
+
+/* Makes what the expert for low noise reads in its steps. Where weights are streamed, none of its come before. */
+static void diti_emit_low_prepare(diti_share *share, diti_graph *graph) {
+    share->program.low_prepare = UINT32_MAX;
+    if (!share->job->model->low) return;
+    share->program.low_prepare = diti_graph_segment(graph, "prepare low noise", false);
+    if (diti_graph_failed(graph)) return;
+    graph->segments[share->program.low_prepare].late = true;
+    diti_transformer_prepare(share->job->model->low, graph, &share->program.low);
+    diti_guard_judge(graph);
 }
 
 DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : (columns + 3u) & ~3u; }
@@ -396,6 +406,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     prepare = diti_graph_segment(graph, "prepare", false);
     diti_emit_prepare(share, graph);
     diti_guard_judge(graph);
+    diti_emit_low_prepare(share, graph);
     diti_emit_steps(share, graph, &states);
     share->program.preview_segment = UINT32_MAX;
     if (shape->preview_interval && share->job->model->vae) {

@@ -177,9 +177,9 @@ typedef struct diti_hold { /* count latent frames of a clip are those of somethi
 } diti_hold;
 
 /* A picture that a picture is made after, as it is encoded: pixels. */
-#define DITI_REFERENCE_PIXELS (2048u * 2048u)
-#define DITI_REFERENCE_SIDE 16384u /* where it is scaled */
-#define DITI_REFERENCE_WORDS 8u    /* most tokens of text around one in a prompt */
+#define DITI_REFERENCE_PIXELS (2048u * 2048u) /* most that are encoded */
+#define DITI_REFERENCE_SIDE 16384u            /* pixels of a side of what is given */
+#define DITI_REFERENCE_WORDS 8u               /* most tokens of text around one in a prompt */
 typedef struct diti_reference_shape {
     uint32_t width, height;
     diti_vision_grid shown; /* tokens that it is to the language model; 0: it is not shown to one */
@@ -257,7 +257,7 @@ typedef struct diti_job_shape {
     uint32_t clip_skip;                /* layers of CLIP that are left out */
     bool stochastic;                   /* fresh noise in every step */
     uint32_t preview_interval;
-    dit_preview preview; /* with an interval never DIT_PREVIEW_DEFAULT */
+    dit_preview preview; /* never DIT_PREVIEW_DEFAULT where there is an interval */
     uint32_t vae_tile;   /* in latent elements; 0: all at once */
     bool starts, masked; /* a picture is given to begin with; a mask is, too */
     bool draws_start;    /* the start picture's latent is drawn from a distribution */
@@ -307,7 +307,7 @@ typedef struct diti_job_request {
     diti_job_shape shape;
     double predicted_seconds; /* seconds of a picture where the planner chose the split; else 0 */
     diti_schedule schedule;
-    dit_guidance guidance; /* with the model's default in place of a scale of 0 */
+    dit_guidance guidance; /* the model's default stands in place of a scale of 0 */
     uint64_t seed;
     dit_rng rng;
     uint32_t latent_width, latent_height;
@@ -324,13 +324,13 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* the desc's, while it is there */
-    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* the desc's, while it is there */
-    const dit_image *control_image;                          /* the desc's, while it is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* pictures of the desc, while it is there */
+    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* pictures of the desc, while it is there */
+    const dit_image *control_image;                          /* pictures of the desc, while it is there */
     dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
-    const dit_image *start, *mask;            /* the desc's pictures, while it is there */
+    const dit_image *start, *mask;            /* pictures of the desc, while it is there */
     diti_reuse_row *reuse_rows;               /* [steps]; NULL: no blocks are reused */
     uint8_t *reuses;                          /* [steps]: whether the host knows that the step reuses blocks */
     float *step_noise;                        /* [steps, image_count, C, frames, h, w] when stochastic */
@@ -378,7 +378,7 @@ typedef struct diti_snapshot {
     unsigned char *states;
     size_t bytes;  /* bytes of states */
     uint32_t step; /* steps that are finished in states */
-    bool valid;    /* states are something */
+    bool valid;    /* false: states hold nothing yet */
 } diti_snapshot;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
@@ -444,6 +444,7 @@ typedef struct diti_program {
     VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
     diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
     diti_denoise low;                          /* evaluations by model->low */
+    uint32_t low_prepare;                      /* segment before the first of them; UINT32_MAX: there is none */
     bool is_low;                               /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_VARIANTS];     /* step_segment is the first; UINT32_MAX: none */
@@ -669,6 +670,9 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
                                                     diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph); /* in the segment that encodes prompts */
 DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err);
+/* Sides to which one of so many references is scaled before it is cut to whole tokens. */
+DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const dit_image *image, uint32_t count,
+                                        uint32_t *width, uint32_t *height);
 /* Tokens of all references in a prompt, with the text around them; 0: none is shown. */
 DIT_INTERNAL uint32_t diti_references_tokens(const diti_job_shape *shape);
 /* resize.c: RGBA of one size as RGBA of another one, which the caller frees with diti_free. */

@@ -31,7 +31,9 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     options.progress = &desc->progress;
     options.matrices = model->sizes[part].matrices;
     options.keep = model->keep[part];
-    if (options.keep < options.matrices) options.stream = model->stream;
+    options.expert = model->stream && model->stream->sizes.experts &&
+                     (part == DITI_PART_TRANSFORMER || part == DITI_PART_TRANSFORMER_2);
+    if (options.keep < options.matrices || options.expert) options.stream = model->stream;
     options.int8_attention = desc->int8_attention;
     options.by_need = desc->weights_by_need && part == DITI_PART_TRANSFORMER;
     return options;
@@ -524,11 +526,37 @@ static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t
     return slot > least ? slot : least;
 }
 
+/* Two experts that do not both fit have slots for the one at work, a few large ones, since no matrix fills what is left
+   of a slot. Takes them off room. */
+static void diti_model_experts(dit_model *model, diti_stream_sizes *sizes, uint64_t *room) {
+    const uint64_t limit = model->device ? model->device->limits.block & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
+    uint64_t high = model->sizes[DITI_PART_TRANSFORMER].matrices, low = model->sizes[DITI_PART_TRANSFORMER_2].matrices,
+             most = high > low ? high : low, bytes, count;
+    if (!low || high + low <= *room) return;
+    bytes = most + most / 16 + sizes->slot;
+    if (bytes > *room) bytes = *room;
+    count = bytes / (8 * sizes->slot);
+    if (count < bytes / limit + 1) count = bytes / limit + 1;
+    if (count > DITI_EXPERT_SLOTS) count = DITI_EXPERT_SLOTS;
+    bytes = bytes / count < limit ? bytes / count & ~(uint64_t)255u : limit;
+    if (bytes < sizes->slot) return;
+    sizes->expert = bytes;
+    sizes->experts = (uint32_t)count;
+    *room -= bytes * count;
+}
+
+/* An expert that fits keeps a little more than all of it, so that no rounding streams a matrix. */
+static void diti_model_keep_expert(dit_model *model, const diti_stream_sizes *sizes, int part) {
+    uint64_t bytes = sizes->experts * sizes->expert;
+    model->keep[part] = bytes < model->sizes[part].matrices ? bytes : 2 * model->sizes[part].matrices;
+}
+
 /* Weights used in every step come first, then those used once per picture, then once per prompt. */
-static void diti_model_share(dit_model *model, uint64_t room, bool release_text) {
+static void diti_model_share(dit_model *model, uint64_t room, bool experts, bool release_text) {
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         uint64_t *keep = &model->keep[part];
+        if (experts && (part == DITI_PART_TRANSFORMER || part == DITI_PART_TRANSFORMER_2)) continue;
         *keep = model->sizes[part].matrices < room ? model->sizes[part].matrices : room;
         if (part >= DITI_PART_TEXT && release_text) *keep = 0;
         room -= *keep;
@@ -536,16 +564,17 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 }
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
-    uint64_t fixed = model->lora_bytes + model->low_rank_bytes, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    uint64_t fixed = model->lora_bytes + model->low_rank_bytes, all = 0, text = 0, slot, room = UINT64_MAX;
+    diti_stream_sizes streams = DITI_ZERO;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
         fixed += sizes->resident;
         if (part < DITI_PART_TEXT || !desc->release_text_encoders) all += sizes->matrices;
         if (part >= DITI_PART_TEXT) text += sizes->matrices;
-        if (sizes->piece > piece) piece = sizes->piece;
+        if (sizes->piece > streams.piece) streams.piece = sizes->piece;
     }
-    diti_model_share(model, UINT64_MAX, desc->release_text_encoders);
+    diti_model_share(model, UINT64_MAX, false, desc->release_text_encoders);
     if (!desc->weight_budget || fixed + all <= desc->weight_budget) {
         if (!desc->release_text_encoders || !text) return DIT_OK;
     }
@@ -559,13 +588,16 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
                              (unsigned long long)desc->weight_budget, (unsigned long long)least,
                              (unsigned long long)fixed, (unsigned long long)slot);
         room = desc->weight_budget - fixed;
-        slot = diti_model_slot(model, slot, room);
-        room -= DITI_STREAM_SLOTS * slot;
+        streams.slot = diti_model_slot(model, slot, room);
+        room -= DITI_STREAM_SLOTS * streams.slot;
+        diti_model_experts(model, &streams, &room);
     } else {
-        slot = diti_model_slot(model, slot, text);
+        streams.slot = diti_model_slot(model, slot, text);
     }
-    diti_model_share(model, room, desc->release_text_encoders);
-    DITI_TRY(diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err));
+    diti_model_share(model, room, streams.experts > 0, desc->release_text_encoders);
+    for (part = DITI_PART_TRANSFORMER; part <= (int)DITI_PART_TRANSFORMER_2 && streams.experts; part++)
+        diti_model_keep_expert(model, &streams, part);
+    DITI_TRY(diti_stream_create(model->device, &model->env, &streams, &model->stream, err));
     model->stream->keeps = desc->keep_streamed;
     return DIT_OK;
 }
@@ -605,7 +637,7 @@ DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t 
 
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
     const diti_weights *parts[DITI_PARTS];
-    uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+    uint64_t bytes = diti_stream_bytes(model->stream);
     int part;
     diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
@@ -615,6 +647,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
         if (!parts[part]) continue;
         bytes += parts[part]->bytes;
         if (streamed && parts[part]->streamed) *streamed += parts[part]->streamed->bytes;
+        if (streamed && parts[part]->expert) *streamed += parts[part]->expert->bytes;
     }
     return bytes;
 }

@@ -23,7 +23,7 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     diti_share *share = diti_share_create(job, context ? context->device : NULL);
     if (!share) return diti_fail_memory(err, "the job");
-    job->request.shape.resumes = false; /* there is no device to go on with */
+    job->request.shape.resumes = false; /* no other device can go on */
     diti_assign(&job->request.shape, false, 0, 1, &share->assignment);
     return DIT_OK;
 }

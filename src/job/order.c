@@ -21,16 +21,26 @@ static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
                                              : share->program.step_segments[form][variant];
 }
 
+/* Whether the next step is the first one of the expert for low noise, which has to be prepared. */
+static bool diti_run_enters_low(const diti_share *share, uint32_t segment, uint32_t step) {
+    const dit_job *job = share->job;
+    return segment != share->program.low_prepare && step < job->request.shape.steps && diti_job_is_low(job, step) &&
+           (step == job->begins_at || !diti_job_is_low(job, step - 1));
+}
+
 /* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32_t repeat) {
     const dit_job *job = share->job;
     bool step = diti_share_is_step(share, segment);
     uint32_t next = diti_patches_after(share, segment, repeat);
     uint32_t skipped = job->resumed && segment + 1 == share->program.start_segment ? 1 : 0; /* the outcome was kept */
-    if (segment + 1 + skipped < share->program.step_segment) return segment + 1 + skipped;
+    uint32_t first = share->program.low_prepare < share->program.step_segment ? share->program.low_prepare
+                                                                              : share->program.step_segment;
+    if (segment + 1 + skipped < first) return segment + 1 + skipped;
     if (segment >= share->program.decode_segment) return segment + 1;
     if (next != UINT32_MAX) return next;
     if (step && diti_job_preview_due(job, repeat)) return share->program.preview_segment;
+    if (diti_run_enters_low(share, segment, repeat)) return share->program.low_prepare;
     return repeat < job->request.shape.steps ? diti_run_step_segment(share, repeat) : share->program.decode_segment;
 }
 

@@ -7,7 +7,7 @@ typedef struct diti_product {
     uint32_t m, n, k;       /* sizes of a product; a convolution: pixels, channels that come out, channels that go in */
     uint32_t height, width; /* size of a convolution's picture, kernel 3 x 3; 0: a linear layer */
     bool half;              /* operands in F16, weights too; else F32 */
-    dit_type type;          /* type of the weights: rows of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
+    dit_type type; /* type of the weights: rows or blocks of int8, or 8-bit floats; DIT_TYPE_STORED: as half says */
     bool out_f32;
     bool bias, gelu, multiply, gate, residual;
     float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
@@ -58,6 +58,22 @@ static uint32_t diti_product_store_float8(const diti_product *p, unsigned char *
     return (uint32_t)count;
 }
 
+/* Blocks of 32: a scale as F16, and bytes. */
+static uint32_t diti_product_store_q8_0(const diti_product *p, unsigned char *out) {
+    const float scale = 1.0f / 256.0f; /* exact in F16 */
+    const uint16_t half = diti_float_to_half(scale);
+    const size_t count = (size_t)p->n * p->k;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        unsigned char *block = out + i / 32 * 34;
+        int8_t step = (int8_t)(p->w[i] * 254.0f);
+        memcpy(block, &half, sizeof half);
+        memcpy(block + 2 + i % 32, &step, 1);
+        p->w[i] = (float)step * scale;
+    }
+    return (uint32_t)(count / 32 * 34);
+}
+
 /* The weights as the device stores them, in out; rows of int8 change the values to what they stand for. */
 static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
     const float scale = 1.0f / 254.0f;
@@ -66,6 +82,7 @@ static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
     const uint32_t pitch = i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
     uint32_t r, c;
     if (diti_product_is_float8(p)) return diti_product_store_float8(p, out);
+    if (p->type == DIT_TYPE_Q8_0) return diti_product_store_q8_0(p, out);
     for (r = 0; r < p->n; r++) {
         unsigned char *to = out + (size_t)r * pitch;
         float *row = p->w + (size_t)r * k;
@@ -107,7 +124,8 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     size_t i;
     diti_graph_init(&graph, device);
     halves = graph.activation == DITI_F16;
-    diti_graph_segment(&graph, "self-test", false);
+    diti_graph_segment(&graph, "self-test", true);
+    diti_graph_scope(&graph, "block", 0);
     x = diti_tensor_input(&graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
     if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");
     if (p->gate) gate = diti_tensor_input(&graph, DITI_F32, 1, p->n, "self-test gate");
@@ -271,14 +289,14 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
     if (which == DITI_PROBE_PLAIN) {
         p.m = 191;
         p.n = 188;
-        p.k = diti_product_is_float8(&p) ? 208 : 200;
+        p.k = diti_product_is_float8(&p) ? 208 : type == DIT_TYPE_Q8_0 ? 224 : 200;
         p.out_f32 = true;
         return diti_product_run(device, &p, agrees, err);
     }
     p.half = p.bias = true;
     p.m = device->is_cpu ? 97 : 1500; /* at least 128 tiles of 128 x 128 */
     p.n = device->is_cpu ? 92 : 1404;
-    p.k = diti_product_is_float8(&p) ? 80 : 72;
+    p.k = diti_product_is_float8(&p) ? 80 : type == DIT_TYPE_Q8_0 ? 96 : 72;
     if (which == DITI_PROBE_HIDDEN) {
         p.gelu = p.multiply = true;
     } else if (which == DITI_PROBE_RESIDUAL) {

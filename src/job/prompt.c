@@ -236,13 +236,18 @@ static diti_tensor diti_prompts_keep(const dit_model *model, diti_graph *graph, 
     return diti_gather_tensor(graph, states, *kept, "drop the system message");
 }
 
+/* Padding in front of a prompt is an item of its own, which has no keys. */
+static bool diti_prompts_pad_before(const diti_encoder *encoder) {
+    return encoder->chat && encoder->chat->rules & DITI_CHAT_PADS_BEFORE;
+}
+
 /* Where prompts have unequal lengths, one item more names the rows of none. */
 static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, uint32_t index, diti_text_use *text) {
     const diti_encoder *encoder = &model->encoders[index];
     diti_encoder_use *use = &text->encoders[index];
     uint32_t prompts = diti_prompts_encoded(text);
     bool fixed = model->fixed_text;
-    use->batch = fixed ? prompts : prompts + 1;
+    use->batch = fixed ? prompts * (diti_prompts_pad_before(encoder) ? 2 : 1) : prompts + 1;
     use->tokens = text->picture_count ? diti_encoder_room(encoder) : encoder->tokens;
     use->picture_count = text->picture_count;
     use->padding = encoder->chat && encoder->chat->unit ? 1 : 0;
@@ -347,7 +352,7 @@ DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_
 typedef struct diti_prompt_input { /* an encoder's input for the prompts that are encoded, one after the other */
     int32_t *ids;
     uint32_t *kept; /* rows that are the text */
-    uint32_t items[3][DITI_ITEM_WORDS];
+    uint32_t items[5][DITI_ITEM_WORDS];
     diti_row_weight *weights;
 } diti_prompt_input;
 
@@ -366,22 +371,30 @@ static void diti_prompts_fill(const dit_model *model, const diti_text_use *text,
     uint32_t branch, i, next = 0, first = 0, kept = 0, room = diti_encoder_room(encoder),
                         dropped = diti_encoder_dropped(encoder, text->picture_count > 0);
     uint32_t apart; /* 1: the first row stands apart from the others */
+    uint32_t shift; /* rows of padding in front */
     bool masks = (!model->fixed_text && !diti_prompts_read_padding(model)) || diti_encoders_mask(model) ||
                  diti_kind_is_decoder(encoder->kind);
     for (branch = 0; branch < text->branches; branch++) {
         uint32_t count = model->fixed_text ? encoder->tokens : prompts->rows[branch] + dropped,
                  *item = out->items[next];
         if (!text->encodes[branch]) continue;
-        memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
-        item[0] = item[2] = first;
-        item[1] = count;
+        shift = diti_prompts_pad_before(encoder) ? count - tokens->lengths[branch] : 0;
+        for (i = 0; i < count; i++) out->ids[first + (i + shift) % count] = tokens->ids[(size_t)branch * room + i];
+        if (diti_prompts_pad_before(encoder)) {
+            item[0] = first;
+            item[1] = shift;
+            item = out->items[++next];
+        }
+        item[0] = item[2] = first + shift;
+        item[1] = count - shift;
         item[3] = masks ? tokens->lengths[branch] - (tokens->plain[branch] ? dropped : 0) : count;
         apart = !tokens->plain[branch] && dropped && diti_prompts_row(encoder, tokens, branch, dropped, 0) == 0;
         for (i = apart; out->weights && i < count - dropped; i++) {
-            uint32_t row = diti_prompts_row(encoder, tokens, branch, dropped, i);
-            out->weights[first + row].weight = tokens->weights[(size_t)branch * room + row];
-            out->weights[first + row].first = first + diti_prompts_row(encoder, tokens, branch, dropped, apart);
-            out->weights[first + row].rows = count - dropped - apart;
+            uint32_t from = diti_prompts_row(encoder, tokens, branch, dropped, i);
+            diti_row_weight *to = &out->weights[first + (from + shift) % count];
+            to->weight = tokens->weights[(size_t)branch * room + from];
+            to->first = first + diti_prompts_row(encoder, tokens, branch, dropped, apart);
+            to->rows = count - dropped - apart;
         }
         for (i = 0; out->kept && i < count - dropped; i++)
             out->kept[kept++] = first + diti_prompts_row(encoder, tokens, branch, dropped, i);

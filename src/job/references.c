@@ -1,7 +1,7 @@
 /* Pictures that a picture is made after: FLUX.2's, Kontext's and Qwen-Image-Edit's references. Checks of a request,
-   ops, and what the host writes. Each is cut to whole tokens in its middle, or scaled, and encoded once; the
-   transformer reads its tokens beside those of the noise. A language model may be shown a smaller copy with the prompt.
- */
+   ops, and what the host writes. Each is scaled as the model's pipeline scales it, cut to whole tokens in its middle,
+   and encoded once; the transformer reads its tokens beside those of the noise. A language model may be shown a smaller
+   copy with the prompt. */
 #include "job/job.h"
 
 /* Pixels of a side that a token stands for. */
@@ -16,6 +16,35 @@ static void diti_reference_fit(const dit_image *image, uint32_t area, uint32_t *
     *height = (uint32_t)floor(side / ratio / 32 + 0.5) * 32;
     if (!*width) *width = 32;
     if (!*height) *height = 32;
+}
+
+/* The first of those sizes whose proportions are nearest to the picture's. */
+static void diti_reference_nearest(const dit_image *image, const uint16_t (*sizes)[2], uint32_t *width,
+                                   uint32_t *height) {
+    double ratio = (double)image->width / image->height, least = 1e9;
+    for (; (*sizes)[0]; sizes++) {
+        double away = fabs(ratio - (double)(*sizes)[0] / (*sizes)[1]);
+        if (away >= least) continue;
+        least = away;
+        *width = (*sizes)[0];
+        *height = (*sizes)[1];
+    }
+}
+
+DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const dit_image *image, uint32_t count,
+                                        uint32_t *width, uint32_t *height) {
+    uint32_t most = count > 1 ? traits->reference_most : traits->reference_most_alone;
+    double pixels = (double)image->width * image->height;
+    *width = image->width;
+    *height = image->height;
+    if (traits->reference_area) {
+        diti_reference_fit(image, traits->reference_area, width, height);
+    } else if (traits->reference_sizes) {
+        diti_reference_nearest(image, traits->reference_sizes, width, height);
+    } else if (most && pixels > most) {
+        *width = (uint32_t)(image->width * sqrt(most / pixels));
+        *height = (uint32_t)(image->height * sqrt(most / pixels));
+    }
 }
 
 /* The tower of the model's language model; NULL: nothing is shown to it. */
@@ -43,12 +72,15 @@ static dit_result diti_reference_show(const dit_model *model, const dit_image *i
     return DIT_OK;
 }
 
-static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_reference *reference,
+static dit_result diti_references_take(const dit_model *model, uint32_t index, const dit_job_desc *desc,
                                        diti_job_request *out, dit_error *err) {
+    const dit_reference *reference = &desc->references[index];
     const dit_image *image = reference->frames;
+    const diti_model_traits *traits = &model->transformer->traits;
     diti_reference_shape *shape = &out->shape.references[index];
-    uint32_t unit = diti_references_unit(model), area = model->transformer->traits.reference_area;
-    uint32_t least = area ? 2 * unit : 4 * unit; /* a side of one that is scaled, or not */
+    uint32_t unit = diti_references_unit(model), width, height;
+    uint32_t least =
+        traits->reference_area || traits->reference_sizes ? 2 * unit : 4 * unit; /* scaled up, too, or not */
     if (!image || reference->frame_count > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "references[%u]: it must be one picture", (unsigned)index);
     if (!image->rgba || image->image || image->rgb)
@@ -65,14 +97,17 @@ static dit_result diti_references_take(const dit_model *model, uint32_t index, c
                          "references[%u]: it has %u x %u pixels; its sides must be at least %u, and one at most eight "
                          "times the other",
                          (unsigned)index, image->width, image->height, least);
-    if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE ||
-        (!area && (uint64_t)image->width * image->height > DITI_REFERENCE_PIXELS))
+    if (image->width > DITI_REFERENCE_SIDE || image->height > DITI_REFERENCE_SIDE)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index,
-                         image->width, image->height, DITI_REFERENCE_PIXELS);
-    shape->width = image->width / unit * unit;
-    shape->height = image->height / unit * unit;
-    if (area) diti_reference_fit(image, area, &shape->width, &shape->height);
+                         "references[%u]: it has %u x %u pixels, a side of more than %u; scale it down",
+                         (unsigned)index, image->width, image->height, DITI_REFERENCE_SIDE);
+    diti_reference_scaled(traits, image, desc->reference_count, &width, &height);
+    if ((uint64_t)width * height > DITI_REFERENCE_PIXELS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "references[%u]: it has %u x %u pixels, more than %u; scale it down", (unsigned)index, width,
+                         height, DITI_REFERENCE_PIXELS);
+    shape->width = width / unit * unit;
+    shape->height = height / unit * unit;
     out->reference_images[index] = image;
     return diti_reference_show(model, image, &shape->shown, err);
 }
@@ -97,8 +132,7 @@ DIT_INTERNAL dit_result diti_job_request_references(const dit_model *model, cons
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: mask_strategy and loops are of clips; this model makes pictures");
     DITI_TRY(diti_job_needs_encoder(model, "references", err));
-    for (i = 0; i < desc->reference_count; i++)
-        DITI_TRY(diti_references_take(model, i, &desc->references[i], out, err));
+    for (i = 0; i < desc->reference_count; i++) DITI_TRY(diti_references_take(model, i, desc, out, err));
     out->shape.reference_count = desc->reference_count;
     return DIT_OK;
 }
@@ -218,25 +252,43 @@ static dit_result diti_reference_scale(const diti_env *env, const diti_picture *
     return result;
 }
 
-static dit_result diti_reference_write(diti_share *share, uint32_t index, const diti_picture *picture, dit_error *err) {
+static diti_picture diti_reference_picture(const dit_image *image) {
+    diti_picture picture;
+    picture.rgba = image->rgba;
+    picture.pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
+    picture.width = image->width;
+    picture.height = image->height;
+    return picture;
+}
+
+/* Pixels of the middle. Alpha weighs no colour where the pipeline drops it before it scales. */
+static dit_result diti_reference_write(diti_share *share, uint32_t index, const dit_image *image, dit_error *err) {
     const dit_job *job = share->job;
+    const diti_model_traits *traits = &job->model->transformer->traits;
     const diti_reference_shape *shape = &job->request.shape.references[index];
+    diti_picture picture = diti_reference_picture(image), scaled = picture;
     size_t line = (size_t)shape->width * 4, bytes = line * shape->height;
-    uint8_t *packed = NULL;
-    dit_result result = DIT_OK;
+    uint8_t *made = NULL, *packed = (uint8_t *)diti_alloc(&job->env, bytes);
+    dit_result result = packed ? DIT_OK : diti_fail_memory(err, "a reference");
     uint32_t y;
-    if (job->model->transformer->traits.reference_area) {
-        result = diti_reference_scale(&job->env, picture, shape->width, shape->height,
-                                      diti_vae_get_traits(job->model->vae)->colors == 3, &packed, err);
-    } else {
-        const uint8_t *from = picture->rgba + (picture->height - shape->height) / 2 * picture->pitch +
-                              (size_t)(picture->width - shape->width) / 2 * 4;
-        packed = (uint8_t *)diti_alloc(&job->env, bytes);
-        if (!packed) result = diti_fail_memory(err, "a reference");
-        for (y = 0; y < shape->height && packed; y++) memcpy(packed + y * line, from + y * picture->pitch, line);
+    diti_reference_scaled(traits, image, job->request.shape.reference_count, &scaled.width, &scaled.height);
+    if (result >= 0 && traits->reference_area)
+        result = diti_reference_scale(&job->env, &picture, scaled.width, scaled.height,
+                                      diti_vae_get_traits(job->model->vae)->colors == 3, &made, err);
+    else if (result >= 0 && (scaled.width != picture.width || scaled.height != picture.height))
+        result = diti_resize(&job->env, &picture, scaled.width, scaled.height, DITI_WINDOW_LANCZOS, &made, err);
+    if (made) {
+        scaled.rgba = made;
+        scaled.pitch = (size_t)scaled.width * 4;
     }
+    for (y = 0; y < shape->height && result >= 0; y++)
+        memcpy(packed + y * line,
+               scaled.rgba + ((scaled.height - shape->height) / 2 + y) * scaled.pitch +
+                   (size_t)(scaled.width - shape->width) / 2 * 4,
+               line);
     if (result >= 0)
         result = diti_plan_write(share->program.plan, share->program.reference_pixels[index], packed, bytes, err);
+    diti_free(&job->env, made);
     diti_free(&job->env, packed);
     return result;
 }
@@ -259,15 +311,6 @@ static dit_result diti_reference_shown(const dit_job *job, const dit_image *imag
     diti_free(&job->env, first);
     diti_free(&job->env, second);
     return result;
-}
-
-static diti_picture diti_reference_picture(const dit_image *image) {
-    diti_picture picture;
-    picture.rgba = image->rgba;
-    picture.pitch = image->row_pitch ? image->row_pitch : (size_t)image->width * 4;
-    picture.width = image->width;
-    picture.height = image->height;
-    return picture;
 }
 
 static dit_result diti_references_write_shown(diti_share *share, diti_tensor input, dit_error *err) {
@@ -294,10 +337,8 @@ DIT_INTERNAL dit_result diti_references_write(diti_share *share, dit_error *err)
     uint32_t i;
     if (share->assignment.share) return DIT_OK;
     for (i = 0; i < job->request.shape.reference_count; i++) {
-        diti_picture picture;
         if (!job->request.reference_images[i]) return DIT_OK; /* written before */
-        picture = diti_reference_picture(job->request.reference_images[i]);
-        DITI_TRY(diti_reference_write(share, i, &picture, err));
+        DITI_TRY(diti_reference_write(share, i, job->request.reference_images[i], err));
     }
     return i && shown && share->program.text.picture_count ? diti_references_write_shown(share, shown, err) : DIT_OK;
 }

@@ -98,10 +98,12 @@ static void diti_resize_columns(const diti_resize_axis *x, uint32_t height, cons
             out[i * line + k] = diti_resize_sum(x, (uint32_t)(k / 4), from + i * pitch + k % 4, 4);
 }
 
-/* torch makes columns first; Pillow, of whose window it is, begins with what leaves fewer bytes between the two. */
+/* torch makes columns first; so does Pillow, whose window Lanczos' is, unless the picture loses more than twice as many
+   lines as columns (its version 13; earlier ones never begin with lines). */
 DIT_INTERNAL dit_result diti_resize(const diti_env *env, const diti_picture *from, uint32_t width, uint32_t height,
                                     diti_window window, uint8_t **out, dit_error *err) {
-    bool lines_first = window == DITI_WINDOW_LANCZOS && (uint64_t)height * from->width < (uint64_t)from->height * width;
+    int64_t lines_lost = (int64_t)from->height - height, columns_lost = (int64_t)from->width - width;
+    bool lines_first = window == DITI_WINDOW_LANCZOS && lines_lost > 0 && lines_lost > 2 * columns_lost;
     size_t line = (size_t)width * 4, own = (size_t)from->width * 4, pitch = from->pitch ? from->pitch : own;
     uint8_t *between = (uint8_t *)diti_alloc_array(env, lines_first ? height : from->height, lines_first ? own : line);
     uint8_t *made = (uint8_t *)diti_alloc_array(env, height, line);

@@ -21,7 +21,7 @@ static bool diti_run_is_chunk(const diti_share *share, uint32_t segment) {
 }
 
 static dit_stage diti_run_stage(const diti_share *share, uint32_t segment) {
-    if (segment < share->program.step_segment) return DIT_STAGE_ENCODE;
+    if (segment < share->program.step_segment && segment != share->program.low_prepare) return DIT_STAGE_ENCODE;
     return segment < share->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 
@@ -69,7 +69,7 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (flight->preview) job->status.preview_id++;
     if (flight->frames > job->status.frame && !share->run.health.blocked) job->status.frame = flight->frames;
     if (share->run.total_us > 0) fraction = (float)(flight->done_us / share->run.total_us);
-    if (fraction > 1) fraction = 1; /* there was more to do than planned */
+    if (fraction > 1) fraction = 1; /* more was to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
 }

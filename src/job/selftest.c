@@ -94,6 +94,20 @@ static dit_result diti_selftest_float8(diti_device *device, bool *agrees, dit_er
     return DIT_OK;
 }
 
+/* Blocks of int8 by the integer dot product, although the device may have climbed to matrices that it doubts. */
+static dit_result diti_selftest_packed_dot(diti_device *device, bool *agrees, dit_error *err) {
+    const bool forced = device->packed_dot_forced;
+    dit_result result;
+    device->packed_dot_forced = true;
+    result = diti_probe_product(device, DITI_PROBE_PLAIN, DIT_TYPE_Q8_0, agrees, err);
+    if (result >= 0 && *agrees && !device->is_cpu)
+        result = diti_probe_product(device, DITI_PROBE_HIDDEN, DIT_TYPE_Q8_0, agrees, err);
+    if (result >= 0 && *agrees && !device->is_cpu)
+        result = diti_probe_product(device, DITI_PROBE_RESIDUAL, DIT_TYPE_Q8_0, agrees, err);
+    device->packed_dot_forced = forced;
+    return result;
+}
+
 /* Products of a rung, with that one's kernels although the device may have climbed higher. */
 static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *agrees, dit_error *err) {
     const diti_rung used = device->rung;
@@ -166,6 +180,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
+    case DITI_CLASS_PACKED_DOT: return diti_selftest_packed_dot(device, agrees, err);
     case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
@@ -272,6 +287,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_COOP_I8,
                                          DITI_CLASS_COOP_FLOAT8,
                                          DITI_CLASS_DOT,
+                                         DITI_CLASS_PACKED_DOT,
                                          DITI_CLASS_BROADCAST,
                                          DITI_CLASS_COOP2_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION,

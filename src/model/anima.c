@@ -131,7 +131,7 @@ static dit_result diti_anima_read(diti_component *component, diti_loader *loader
     DITI_TRY(diti_anima_check(loader, config, out, err));
     config->channels = out / 4;
     config->heads = config->width / config->head_dim;
-    scale = scale && scale->first ? scale->first->next : NULL; /* there are three: time, lines, columns */
+    scale = scale && scale->first ? scale->first->next : NULL; /* the second of three: time, lines, columns */
     config->scale = scale && scale->number >= 1 && scale->number <= 64 ? scale->number : 4;
     return settings.result;
 }

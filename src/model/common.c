@@ -1,3 +1,4 @@
+/* Steps that families share: sinusoids, positions and their rotations, embedders of timesteps, and single layers. */
 #include "model/model.h"
 
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,

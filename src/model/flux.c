@@ -193,6 +193,12 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* Sizes that Kontext was trained with, narrow ones first. */
+static const uint16_t diti_flux_kontext_sizes[][2] = {{672, 1568}, {688, 1504}, {720, 1456}, {752, 1392},  {800, 1328},
+                                                      {832, 1248}, {880, 1184}, {944, 1104}, {1024, 1024}, {1104, 944},
+                                                      {1184, 880}, {1248, 832}, {1328, 800}, {1392, 752},  {1456, 720},
+                                                      {1504, 688}, {1568, 672}, {0, 0}};
+
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -222,6 +228,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->repaint_channels = config->mask;
     if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
     traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
+    traits->reference_sizes = diti_flux_kontext_sizes;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
 }

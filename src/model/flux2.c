@@ -259,7 +259,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = config->guided ? NULL : diti_chat_of(DITI_CHAT_FLUX2_KLEIN);
+    traits->chat = diti_chat_of(config->guided ? DITI_CHAT_FLUX2_DEV : DITI_CHAT_FLUX2_KLEIN);
     traits->text_tokens = 512;
     traits->text_columns = config->text;
     traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
@@ -271,6 +271,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
     traits->references = DITI_MOST_REFERENCES;
+    traits->reference_most = traits->reference_most_alone = 1024 * 1024;
     traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;

@@ -432,7 +432,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
     desc.batch = prompts;
     desc.heads = DITI_HUNYUANDIT_POOL_HEADS;
     desc.head_dim = columns / DITI_HUNYUANDIT_POOL_HEADS;
-    desc.name = "text_mean"; /* with scale 0 every score is 0, and attention is the mean */
+    desc.name = "text_mean"; /* scale 0 makes every score 0, so that attention is the mean */
     mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, &desc);
     mean = diti_add_rows(graph, mean, diti_tensor_view(graph, positions, 0, 1, 0, columns), 0, "text_mean");
     for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {

@@ -61,13 +61,13 @@ typedef struct diti_model_traits {
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
     const struct diti_chat
-        *chat;                /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                                 model_index.json has no class that says otherwise; NULL: what it says is given */
-    bool lacks_encoders;      /* the model was trained to do without some encoders: zeros stand for their outputs */
-    uint32_t class_count;     /* classes in place of a text, without the one that means none; 0: none */
-    bool guides_beyond;       /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
-    bool norms_tokens;        /* the guided prediction of each token gets the length of the conditional one */
-    bool norms_lines;         /* each line of each channel of it does */
+        *chat;            /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
+                             model_index.json has no class that says otherwise; NULL: what it says is given */
+    bool lacks_encoders;  /* the model was trained to do without some encoders: zeros stand for their outputs */
+    uint32_t class_count; /* classes in place of a text, without the one that means none; 0: none */
+    bool guides_beyond;   /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
+    bool norms_tokens;    /* the guided prediction of each token gets the length of the conditional one */
+    bool norms_lines;     /* each line of each channel gets the length of the conditional one, in place of each token */
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
@@ -83,12 +83,16 @@ typedef struct diti_model_traits {
     const char *cache;      /* dit_job_desc.cache "auto"; NULL: as other families */
     bool caches_references; /* diti_denoise.keeps_references is understood */
     bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
-    bool keeps_references;   /* the model was trained so */
+    bool keeps_references;   /* jobs keep references without being asked, since the model's pipeline does */
     uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
-                                cut to whole tokens as they are */
-    uint32_t shown_area;     /* pixels of the copies that the language model sees, with such sides; 0: it sees
-                                none */
+                                cut to whole tokens */
+    uint32_t reference_most, reference_most_alone; /* before that, one of more pixels is scaled down to so many: each
+                                                      of several, and one by itself; 0: it is not */
+    const uint16_t (*reference_sizes)[2]; /* widths and heights, a 0 behind them: each is scaled to the one of the
+                                             nearest proportions instead; NULL: it is not */
+    uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
+                            none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
     bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */
@@ -99,7 +103,7 @@ typedef struct diti_model_traits {
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
     bool sees_picture;       /* text2 are tokens that an image encoder makes of the picture that is moved */
-    bool masks_padding;      /* but the encoders leave it out, and the family wants text_lengths */
+    bool masks_padding;      /* encoders leave the padding out, and the family wants text_lengths */
     uint32_t text_unit;      /* not 0: texts are of unequal length, and an evaluation has so many rows for each, or a
                                 multiple, that the longest one fits: text_tokens */
     bool encodes_padding;    /* encoders read the padding, and the transformer does not; prompts are not lower-cased */
@@ -109,8 +113,8 @@ typedef struct diti_model_traits {
     float default_fps;       /* frames of a second at which clips are shown */
     bool draws_frames;       /* every step draws noise for frames that are given, whether there are any or not */
     bool noise_by_frame;     /* noise is drawn [frames, C, h, w]; else [C, frames, h, w] */
-    uint32_t padding_rows;   /* so many rows of padding behind each prompt are part of its text, which the encoder makes
-                                without attending them; such prompts are not lower-cased */
+    uint32_t padding_rows;   /* rows of padding behind each prompt that are part of its text; the encoder makes them
+                                without   attending them, and such prompts are not lower-cased */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
     bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
@@ -557,10 +561,11 @@ typedef struct diti_sublayer {
     const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
     const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
-    const diti_layer *gate; /* then the activation is of this one, and what it gives is multiplied with in's */
-    const diti_layer *out;  /* second layer */
-    uint32_t columns;       /* between the two, heads' or a feed-forward's; 0: there is no second one */
-    uint32_t head_dim;      /* 0: a feed-forward */
+    const diti_layer
+        *gate; /* the activation is its own, and the result is multiplied with that of in; NULL: in has it */
+    const diti_layer *out; /* second layer */
+    uint32_t columns;      /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;     /* 0: a feed-forward */
     diti_attend_axis axis;
     bool half_split, two_axes, rotate_first; /* how the pass's tables rotate: diti_qkv_desc */
     const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it

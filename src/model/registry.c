@@ -1,3 +1,4 @@
+/* The list of all families, and which of them a file belongs to. */
 #include "model/model.h"
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void);

@@ -216,7 +216,7 @@ static void diti_stdit_set_traits(diti_stdit *model) {
     static const uint32_t tokens[] = {120, 200, 300};
     const diti_stdit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    bool flows = config->version == DITI_STDIT_3; /* with an autoencoder of its own, which scales latents itself */
+    bool flows = config->version == DITI_STDIT_3; /* the autoencoder of v1.2 scales latents itself */
     traits->variant = variants[config->version];
     traits->latents.channels = config->channels;
     traits->latents.scale = flows ? 1 : 0.18215f;

@@ -1,3 +1,5 @@
+/* Names of samplers and schedules, and how scheduler_config.json, a model's defaults and a request become one setting.
+ */
 #include "sample/sample.h"
 
 /* --- names --- */

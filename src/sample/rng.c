@@ -1,3 +1,4 @@
+/* Random numbers as torch draws them, from its generators for processors and for CUDA, so that seeds agree. */
 #include "sample/sample.h"
 
 static const double diti_two_pi = 6.28318530717958647692;

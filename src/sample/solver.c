@@ -1,3 +1,4 @@
+/* Solvers (docs/models.md 7): what the model predicts, and the factors of every step, as rows of one table. */
 #include "sample/sample.h"
 
 /* --- what the model's output means: x0 and epsilon as mixtures of x and m --- */

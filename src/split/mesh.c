@@ -130,7 +130,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.devices[DITI_LANE_IN] = diti_mesh_device(mesh, to);
     desc.transport = diti_mesh_transport(maker, from, to);
     desc.slot_bytes = peers->chunk;
-    if (desc.transport != DITI_TRANSPORT_APPLICATION) { /* processes cut alike, whatever else each sends */
+    if (desc.transport != DITI_TRANSPORT_APPLICATION) { /* processes of one cut alike, whatever else each sends */
         desc.bridged = desc.transport != DITI_TRANSPORT_LOCAL &&
                        peers->bridges[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;

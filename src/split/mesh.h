@@ -30,7 +30,7 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
    Each side has copies of its own, which it opens in an order of its own: what is opened first on one side meets what
    is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
  */
-#define DITI_LANE_SLOTS 4u /* most slots of a lane: fewer where the host has no memory for them */
+#define DITI_LANE_SLOTS 4u /* a lane has so many, where the host's memory has room for them */
 #define DITI_LANE_TAG_BITS                                                                                             \
     14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
@@ -255,7 +255,7 @@ DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells 
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
 DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
-DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* with those behind; NULL is fine */
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* a whole list; NULL is fine */
 
 /* plans: one for each member. places: index of the context's device that each is on, number of the first one among the
    members of all processes, and how many members a process has; NULL: member i is on device i. */

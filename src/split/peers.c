@@ -104,7 +104,7 @@ static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t t
         return false;
     if (transport == DITI_TRANSPORT_DMA_BUF && !diti_override_is(overrides, "transport", "dma_buf") &&
         !diti_override_number(overrides, "unverified", 0))
-        return false; /* has run on no driver that dit was tested with */
+        return false; /* this way ran on no driver that dit was tested with */
     return transport == DITI_TRANSPORT_STAGED ||
            diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
 }

@@ -11,7 +11,7 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
     uint32_t rank, ranks = diti_split_ranks(&plan->split);
     diti_split split = plan->split; /* shard is a key of its own */
     char *out = *text = (char *)diti_alloc(env, size);
-    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
+    if (!out) return diti_fail_memory(err, "a plan as text");
     split.shard = 0;
     diti_format(out, size,
                 "{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"

@@ -44,10 +44,13 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
     return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
 }
 
-/* Language models have no text begin or end by itself; what pads is masked. */
+/* Language models have no text begin or end by itself; Mistral's are padded with a word of their own. */
 static void diti_bpe_finish_bytes(diti_tokenizer *tokenizer) {
-    static const char pad[] = "<|endoftext|>";
-    tokenizer->padding = diti_piece_find(&tokenizer->specials, pad, sizeof pad - 1);
+    static const char *const pads[] = {"<|endoftext|>", "<pad>"};
+    size_t i;
+    tokenizer->padding = -1;
+    for (i = 0; i < DITI_COUNT(pads) && tokenizer->padding < 0; i++)
+        tokenizer->padding = diti_piece_find(&tokenizer->specials, pads[i], strlen(pads[i]));
     if (tokenizer->padding < 0) tokenizer->padding = 0;
 }
 
@@ -237,7 +240,7 @@ static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
 }
 
 /* --- words of language models: the alternatives of Qwen2's and LLaMA 3's pattern in their order (docs/models.md 6.4),
-   which differ in how many digits a word has --- */
+   which differ in how many digits a word has; Mistral's have other words of letters --- */
 
 /* The pattern's white space, which is Unicode's; Python's has four codes more. */
 static bool diti_bpe_is_space(const diti_codes *text, size_t at) {
@@ -248,8 +251,22 @@ static bool diti_bpe_is_feed(const diti_codes *text, size_t at) {
     return at < text->count && (text->at[at] == '\r' || text->at[at] == '\n');
 }
 
+/* Letters that have no case, and where cases count, marks, too, are of both. */
+static bool diti_bpe_is_both(const diti_codes *text, size_t at) {
+    return at < text->count && (text->kinds[at] == DITI_UNICODE_LETTER || text->kinds[at] == DITI_UNICODE_MARK);
+}
+
+static bool diti_bpe_is_upper(const diti_codes *text, size_t at) {
+    return at < text->count && (text->kinds[at] == DITI_UNICODE_UPPER || diti_bpe_is_both(text, at));
+}
+
+static bool diti_bpe_is_lower(const diti_codes *text, size_t at) {
+    return at < text->count && (text->kinds[at] == DITI_UNICODE_LOWER || diti_bpe_is_both(text, at));
+}
+
 static bool diti_bpe_is_letter(const diti_codes *text, size_t at) {
-    return at < text->count && text->kinds[at] == DITI_UNICODE_LETTER;
+    return at < text->count && (text->kinds[at] == DITI_UNICODE_LETTER || text->kinds[at] == DITI_UNICODE_UPPER ||
+                                text->kinds[at] == DITI_UNICODE_LOWER);
 }
 
 static bool diti_bpe_is_number(const diti_codes *text, size_t at) {
@@ -289,11 +306,40 @@ static size_t diti_bpe_space_end(const diti_codes *text, size_t first) {
     return end == text->count || end == first + 1 ? end : end - 1;
 }
 
+/* Mistral's pattern (docs/models.md 6.4) splits at capitals: upper*lower+, where the upper ones are as many as leave
+   one that is lower. first: there is no such word. */
+static size_t diti_bpe_lower_end(const diti_codes *text, size_t first) {
+    size_t end = first, both = first;
+    for (; diti_bpe_is_upper(text, end); end++)
+        if (diti_bpe_is_both(text, end)) both = end + 1;
+    if (!diti_bpe_is_lower(text, end)) return both;
+    while (diti_bpe_is_lower(text, end)) end++;
+    return end;
+}
+
+/* upper+, for what comes behind is not lower where the pattern's first alternative has not found a word. */
+static size_t diti_bpe_upper_end(const diti_codes *text, size_t first) {
+    while (diti_bpe_is_upper(text, first)) first++;
+    return first;
+}
+
+/* Either with one sign or space in front, if that makes a word. */
+static size_t diti_bpe_cased_end(const diti_codes *text, size_t first) {
+    bool leads = !diti_bpe_is_letter(text, first) && !diti_bpe_is_number(text, first) && !diti_bpe_is_feed(text, first);
+    size_t end = leads ? diti_bpe_lower_end(text, first + 1) : first;
+    if (end > first + leads) return end;
+    end = diti_bpe_lower_end(text, first);
+    if (end > first) return end;
+    end = leads ? diti_bpe_upper_end(text, first + 1) : first;
+    return end > first + leads ? end : diti_bpe_upper_end(text, first);
+}
+
 static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_codes *text, size_t first) {
-    size_t end = first + diti_bpe_any_contraction(text, first);
+    bool cased = (tokenizer->rules & DITI_CLEAN_CASES) != 0;
+    size_t end = cased ? diti_bpe_cased_end(text, first) : first + diti_bpe_any_contraction(text, first);
     bool leads = !diti_bpe_is_letter(text, first) && !diti_bpe_is_number(text, first) && !diti_bpe_is_feed(text, first);
     if (end > first) return end;
-    if (diti_bpe_is_letter(text, first) || (leads && diti_bpe_is_letter(text, first + 1))) {
+    if (!cased && (diti_bpe_is_letter(text, first) || (leads && diti_bpe_is_letter(text, first + 1)))) {
         for (end = first + 1; diti_bpe_is_letter(text, end);) end++;
         return end;
     }
@@ -304,7 +350,7 @@ static size_t diti_bpe_bytes_end(const diti_tokenizer *tokenizer, const diti_cod
     if (!diti_bpe_is_sign(text, first) && !(text->at[first] == ' ' && diti_bpe_is_sign(text, first + 1)))
         return diti_bpe_space_end(text, first);
     for (end = first + 1; diti_bpe_is_sign(text, end);) end++;
-    while (diti_bpe_is_feed(text, end)) end++;
+    while (diti_bpe_is_feed(text, end) || (cased && end < text->count && text->at[end] == '/')) end++;
     return end;
 }
 

@@ -131,15 +131,21 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
 typedef struct diti_bpe_pattern {
     diti_tokenizer_kind kind;
     uint32_t digits;
+    uint32_t rules;
     const char *regex;
 } diti_bpe_pattern;
 #define DITI_BPE_PATTERN(DIGITS)                                                                                       \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" DIGITS                                               \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define DITI_BPE_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define DITI_BPE_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 static const diti_bpe_pattern diti_bpe_patterns[] = {
-    {DITI_TOKENIZER_CLIP, 1, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"},
-    {DITI_TOKENIZER_BYTES, 1, DITI_BPE_PATTERN("\\p{N}")},
-    {DITI_TOKENIZER_BYTES, 3, DITI_BPE_PATTERN("\\p{N}{1,3}")},
+    {DITI_TOKENIZER_CLIP, 1, 0, "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"},
+    {DITI_TOKENIZER_BYTES, 1, 0, DITI_BPE_PATTERN("\\p{N}")},
+    {DITI_TOKENIZER_BYTES, 3, 0, DITI_BPE_PATTERN("\\p{N}{1,3}")},
+    {DITI_TOKENIZER_BYTES, 1, DITI_CLEAN_CASES,
+     "[^\\r\\n\\p{L}\\p{N}]?" DITI_BPE_UPPER "*" DITI_BPE_LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" DITI_BPE_UPPER
+     "+" DITI_BPE_LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
 };
 
 static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *regex, dit_error *err) {
@@ -148,6 +154,7 @@ static dit_result diti_bpe_read_pattern(diti_tokenizer *tokenizer, const char *r
         const diti_bpe_pattern *pattern = &diti_bpe_patterns[i];
         if (pattern->kind != tokenizer->kind || !diti_equal(pattern->regex, regex)) continue;
         tokenizer->digits = pattern->digits;
+        tokenizer->rules |= pattern->rules;
         return DIT_OK;
     }
     return diti_bpe_unsupported(tokenizer->name, "pattern", regex, err);

@@ -24,6 +24,11 @@
     "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
 #define DITI_CHAT_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
 
+/* Mistral's; the message has a line feed in it, as BFL published it. */
+#define DITI_CHAT_REASON                                                                                               \
+    "[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing on "   \
+    "object relationships, object\nattribution and actions without speculation.[/SYSTEM_PROMPT][INST]"
+
 #define DITI_CHAT_SUPERIOR                                                                                              \
     "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
     "on textual prompts or user prompts. <Prompt Start> "
@@ -57,6 +62,17 @@ static const diti_chat diti_chats[DITI_CHATS] = {
      true,
      0,
      {3, 36, {9, 18, 27}, false},
+     0},
+    {"Flux2Pipeline",
+     DITI_CHAT_REASON,
+     "[/INST]",
+     NULL,
+     "",
+     "",
+     512,
+     true,
+     DITI_CHAT_PADS_BEFORE,
+     {3, 0, {10, 20, 30}, true},
      0},
     {"Flux3ModularPipeline Flux3DistilledModularPipeline Flux3AutoBlocks Flux3DistilledAutoBlocks",
      DITI_CHAT_USER,

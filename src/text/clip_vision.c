@@ -58,7 +58,7 @@ static void diti_clip_vision_load_all(diti_component *component, diti_loader *lo
     diti_load_vector(loader, &vision->whole, 1, d, "vision_model.embeddings.class_embedding");
     diti_load_vector(loader, &vision->position, config->positions, d,
                      "vision_model.embeddings.position_embedding.weight");
-    diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* so spelled in the files */
+    diti_load_norm(loader, &vision->first_norm, d, "vision_model.pre_layrnorm"); /* files spell it in this way */
     for (i = 0; i < count; i++) diti_clip_load_block(loader, config, &vision->blocks[i], "vision_model", i);
     diti_loader_scope(loader, "vision_model.encoder.layers.%u.", (unsigned)count);
     diti_loader_use(loader, diti_loader_find(loader, "mlp.fc1.weight")); /* a layer that is known, and not needed */

@@ -1,3 +1,5 @@
+/* SentencePiece's normalizer (docs/models.md 6.2): a table of replacements, a trie of whose keys the longest wins, and
+   the rules for white space. */
 #include "text/tokenizer.h"
 
 /* Bounds that no real map comes near; they keep hostile maps from costing more than the prompt's length. */

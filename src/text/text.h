@@ -25,7 +25,8 @@ enum { /* diti_chat.rules */
        DITI_CHAT_LOWERS = 2, /* the prompt is lower-cased, and without white space at its ends */
        DITI_CHAT_KEEPS_FIRST = 4, /* the first and the last token of `dropped` are part of the text nevertheless */
        DITI_CHAT_PLAIN_GUIDES =
-           8 /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+           8, /* a negative prompt has no text around it, nor has an empty one that is made a blob */
+       DITI_CHAT_PADS_BEFORE = 16 /* padding stands in front of the text and attends nothing; with `padded` */
 };
 typedef struct diti_chat {
     const char *classes;        /* pipelines' classes in model_index.json, with spaces between */
@@ -46,6 +47,7 @@ typedef enum diti_chat_model {
     DITI_CHAT_PLAIN, /* the prompt alone, the last state */
     DITI_CHAT_ZIMAGE,
     DITI_CHAT_FLUX2_KLEIN,
+    DITI_CHAT_FLUX2_DEV,
     DITI_CHAT_FLUX3,
     DITI_CHAT_QWEN_IMAGE,
     DITI_CHAT_QWEN_IMAGE_EDIT, /* the first one; those that follow take several pictures */

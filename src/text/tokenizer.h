@@ -11,7 +11,9 @@ typedef enum diti_unicode_class {
     DITI_UNICODE_MARK, /* nonspacing */
     DITI_UNICODE_PUNCTUATION,
     DITI_UNICODE_CONTROL, /* formats, private and unassigned codes, too */
-    DITI_UNICODE_SPACE
+    DITI_UNICODE_SPACE,
+    DITI_UNICODE_UPPER, /* letters of one case, where DITI_CLEAN_CASES asks; any mark is DITI_UNICODE_MARK then */
+    DITI_UNICODE_LOWER
 } diti_unicode_class;
 DIT_INTERNAL bool diti_unicode_is_space(uint32_t code);
 DIT_INTERNAL uint32_t diti_utf8_encode(uint32_t code, char *out); /* bytes written: 1 to 4 */
@@ -35,7 +37,8 @@ typedef enum diti_clean_rule {
     DITI_CLEAN_LOWER = 8,        /* code by code, as the tokenizers library does */
     DITI_CLEAN_LOWER_SIGMA = 16, /* as Python does: a sigma that ends a word looks different */
     DITI_CLEAN_ACCENTS = 32,     /* NFD without nonspacing marks */
-    DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS
+    DITI_CLEAN_LAST = DITI_CLEAN_ACCENTS,
+    DITI_CLEAN_CASES = 64 /* no step: classes tell the case of letters */
 } diti_clean_rule;
 #define DITI_PROMPT_LIMIT (16u << 20) /* bytes */
 /* Text (UTF-8; broken bytes become U+FFFD) after those steps, freed with diti_codes_free. */

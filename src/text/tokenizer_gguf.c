@@ -104,23 +104,25 @@ static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_g
 /* --- byte-level BPE: the words that a text is split into have a name --- */
 typedef struct diti_ggml_split {
     const char *name;
-    uint32_t digits;
-    bool composes, whole_words;
+    uint32_t digits, rules;
+    bool whole_words;
 } diti_ggml_split;
 
 static dit_result diti_ggml_read_split(const diti_checkpoint *checkpoint, diti_tokenizer *tokenizer, dit_error *err) {
-    static const diti_ggml_split splits[] = {{"qwen2", 1, true, false}, {"llama-bpe", 3, false, true}};
+    static const diti_ggml_split splits[] = {
+        {"qwen2", 1, DITI_CLEAN_COMPOSE, false}, {"llama-bpe", 3, 0, true}, {"tekken", 1, DITI_CLEAN_CASES, true}};
     const char *name = diti_checkpoint_text(checkpoint, "tokenizer.ggml.pre");
     size_t i;
     for (i = 0; i < DITI_COUNT(splits); i++) {
         if (!diti_equal(name, splits[i].name)) continue;
         tokenizer->digits = splits[i].digits;
-        tokenizer->rules = splits[i].composes ? DITI_CLEAN_COMPOSE : 0;
+        tokenizer->rules = splits[i].rules;
         tokenizer->whole_words = splits[i].whole_words;
         return DIT_OK;
     }
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "GGUF metadata: tokenizer.ggml.pre is \"%.60s\"; only \"qwen2\" and \"llama-bpe\" are supported",
+                     "GGUF metadata: tokenizer.ggml.pre is \"%.60s\"; only \"qwen2\", \"llama-bpe\" and \"tekken\" are "
+                     "supported",
                      name ? name : "(absent)");
 }
 

@@ -1,9 +1,11 @@
+/* Unicode as far as tokenizers need it: classes of characters, normal forms, lower case, and the cleaning of prompts.
+ */
 #include "text/tokenizer.h"
 #include "text/unicode_tables.h"
 
 /* --- the tables: expanded for as long as a text is worked on, since most texts need none of them --- */
 typedef struct diti_unicode {
-    int32_t *classes, *combining, *pairs, *splits, *ideographs, *lower;
+    int32_t *classes, *combining, *pairs, *splits, *ideographs, *lower, *cases;
 } diti_unicode;
 
 /* As tests/reference/unicode_tables.py writes them: differences from row to row, in digits of base 45. */
@@ -28,7 +30,7 @@ static void diti_unicode_expand(const char *const *lines, uint32_t columns, uint
 
 static diti_unicode *diti_unicode_create(const diti_env *env) {
     size_t count = DITI_UNICODE_CLASSES + DITI_UNICODE_COMBINING + DITI_UNICODE_PAIRS + DITI_UNICODE_SPLITS +
-                   DITI_UNICODE_IDEOGRAPHS + DITI_UNICODE_LOWER;
+                   DITI_UNICODE_IDEOGRAPHS + DITI_UNICODE_LOWERS + DITI_UNICODE_CASES;
     diti_unicode *unicode = (diti_unicode *)diti_alloc(env, sizeof *unicode + count * sizeof(int32_t));
     if (!unicode) return NULL;
     unicode->classes = (int32_t *)(void *)(unicode + 1);
@@ -37,12 +39,14 @@ static diti_unicode *diti_unicode_create(const diti_env *env) {
     unicode->splits = unicode->pairs + DITI_UNICODE_PAIRS;
     unicode->ideographs = unicode->splits + DITI_UNICODE_SPLITS;
     unicode->lower = unicode->ideographs + DITI_UNICODE_IDEOGRAPHS;
+    unicode->cases = unicode->lower + DITI_UNICODE_LOWERS;
     diti_unicode_expand(diti_unicode_classes, 2, DITI_UNICODE_CLASSES, unicode->classes);
     diti_unicode_expand(diti_unicode_combining, 2, DITI_UNICODE_COMBINING, unicode->combining);
     diti_unicode_expand(diti_unicode_pairs, 3, DITI_UNICODE_PAIRS, unicode->pairs);
     diti_unicode_expand(diti_unicode_splits, 3, DITI_UNICODE_SPLITS, unicode->splits);
     diti_unicode_expand(diti_unicode_ideographs, 1, DITI_UNICODE_IDEOGRAPHS, unicode->ideographs);
-    diti_unicode_expand(diti_unicode_lower, 4, DITI_UNICODE_LOWER, unicode->lower);
+    diti_unicode_expand(diti_unicode_lowers, 4, DITI_UNICODE_LOWERS, unicode->lower);
+    diti_unicode_expand(diti_unicode_cases, 2, DITI_UNICODE_CASES, unicode->cases);
     return unicode;
 }
 
@@ -65,6 +69,15 @@ static diti_unicode_class diti_unicode_classify(const diti_unicode *unicode, uin
     if ((code | 32) >= 'a' && (code | 32) <= 'z') return DITI_UNICODE_LETTER;
     if (code >= '0' && code <= '9') return DITI_UNICODE_NUMBER;
     return strchr(" $+<=>^`|~", (int)code) ? DITI_UNICODE_OTHER : DITI_UNICODE_PUNCTUATION;
+}
+
+/* Letters of one case, and marks that are not among the nonspacing ones, have classes of their own. */
+static diti_unicode_class diti_unicode_classify_cased(const diti_unicode *unicode, uint32_t code) {
+    uint32_t own = 0;
+    if (code >= 'A' && code <= 'Z') return DITI_UNICODE_UPPER;
+    if (code >= 'a' && code <= 'z') return DITI_UNICODE_LOWER;
+    if (code >= 0x80) own = diti_unicode_find(unicode->cases, DITI_UNICODE_CASES, code);
+    return own ? (diti_unicode_class)own : diti_unicode_classify(unicode, code);
 }
 
 static uint32_t diti_unicode_order(const diti_unicode *unicode, uint32_t code) {
@@ -274,7 +287,7 @@ static void diti_compose(const diti_unicode *unicode, const diti_codes *text, di
 static uint32_t diti_unicode_to_lower(const diti_unicode *unicode, uint32_t code) {
     size_t i;
     if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
-    for (i = 0; i < DITI_UNICODE_LOWER; i += 4) {
+    for (i = 0; i < DITI_UNICODE_LOWERS; i += 4) {
         const int32_t *run = unicode->lower + i;
         int32_t offset = (int32_t)code - run[0];
         if (offset < 0) break;
@@ -285,7 +298,7 @@ static uint32_t diti_unicode_to_lower(const diti_unicode *unicode, uint32_t code
 
 static bool diti_unicode_is_lower(const diti_unicode *unicode, uint32_t code) {
     size_t i;
-    for (i = 0; i < DITI_UNICODE_LOWER; i += 4) {
+    for (i = 0; i < DITI_UNICODE_LOWERS; i += 4) {
         const int32_t *run = unicode->lower + i;
         int32_t offset = (int32_t)code - run[3] - run[0];
         if (offset >= 0 && offset < run[1] * run[2] && offset % run[2] == 0) return true;
@@ -376,6 +389,7 @@ static void diti_clean_step(const diti_unicode *unicode, diti_clean_rule rule, c
     case DITI_CLEAN_LOWER: diti_lower_codes(unicode, text, false, out); break;
     case DITI_CLEAN_LOWER_SIGMA: diti_lower_codes(unicode, text, true, out); break;
     case DITI_CLEAN_ACCENTS: diti_clean_canonical(unicode, text, false, out); break;
+    case DITI_CLEAN_CASES: break;
     }
 }
 
@@ -402,9 +416,12 @@ static void diti_clean_run(const diti_unicode *unicode, uint32_t rules, diti_cod
     }
     text->kinds = (uint8_t *)diti_alloc(text->env, text->count);
     if (!text->kinds) text->failed = true;
-    for (i = 0; i < text->count && !text->failed; i++)
-        text->kinds[i] = (uint8_t)(diti_unicode_is_space(text->at[i]) ? DITI_UNICODE_SPACE
-                                                                      : diti_unicode_classify(unicode, text->at[i]));
+    for (i = 0; i < text->count && !text->failed; i++) {
+        uint32_t code = text->at[i];
+        text->kinds[i] = (uint8_t)(diti_unicode_is_space(code) ? DITI_UNICODE_SPACE
+                                   : rules & DITI_CLEAN_CASES  ? diti_unicode_classify_cased(unicode, code)
+                                                               : diti_unicode_classify(unicode, code));
+    }
 }
 
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,

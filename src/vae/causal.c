@@ -208,7 +208,7 @@ static diti_tensor diti_causal_attention(diti_vae_clip *clip, const diti_video *
     diti_graph *graph = clip->graph;
     uint32_t channels = attention->out.weight.rows, rows = size->frames * size->height * size->width, i;
     diti_video_input in = diti_video_norm(clip, size, x, &attention->norm, false, false, NULL);
-    diti_video wide = *size; /* with the lines of all bands */
+    diti_video wide = *size; /* the lines of all bands */
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_conv_desc more = DITI_ZERO;

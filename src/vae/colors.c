@@ -152,7 +152,7 @@ static const diti_color_row diti_color_rows[] = {{4, 1, 0.18215f, true, false, d
                                                  {128, 2, 1, true, false, diti_colors_flux2},
                                                  {16, 1, 1, true, true, diti_colors_wan21},
                                                  {48, 1, 1, true, true, diti_colors_wan22},
-                                                 {64, 1, 1, true, false, diti_colors_qwenimage21},
+                                                 {64, 1, 1, true, true, diti_colors_qwenimage21},
                                                  {16, 1, 0.476986f, true, true, diti_colors_hunyuanvideo},
                                                  {16, 1, 0.7f, false, true, diti_colors_cogvideox},
                                                  {16, 1, 1.15258426f, false, true, diti_colors_cogvideox},

@@ -6,7 +6,8 @@
 struct diti_hunyuanvideo_vae {
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant;
-    uint32_t time_levels; /* so many levels change the number of frames, too: the last of those that change the size */
+    uint32_t
+        time_levels; /* number of levels that change the number of frames, too: the last ones that change the size */
 };
 
 static bool diti_hunyuanvideo_vae_is(diti_loader *loader, const diti_json *config) {

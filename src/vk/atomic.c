@@ -1,3 +1,5 @@
+/* Atomic loads and stores of a word, and a lock that spins. C99 has neither; MSVC and the other compilers have their
+ * own. */
 #include "vk/vk.h"
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>

@@ -1,3 +1,4 @@
+/* Opening a device: its limits, its features, its queues, and what is left out because of a known fault. */
 #include "vk/vk.h"
 
 #define DITI_PORTABILITY_SUBSET "VK_KHR_portability_subset" /* vulkan_beta.h has the macro */
@@ -145,6 +146,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id, device->portions->team);
     device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
+    device->dot_team = diti_device_team(device, &id, device->portions->dot_team);
     device->folds = diti_device_folds(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
@@ -237,7 +239,8 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
     device->features.has[DITI_FEATURE_COOP] = false;
-    if (!device->team && !device->attention_team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
+    if (!device->team && !device->attention_team && !device->dot_team)
+        device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     diti_features_useful(&device->features);
     memset(&device->coop, 0, sizeof device->coop);
 }
@@ -262,6 +265,9 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     device->dot_attention = device->dot;
+    device->packed_dot_forced = device->has_dot && diti_override_number(overrides, "packed_dot", 0) != 0;
+    device->packed_dot = device->packed_dot_forced || (device->dot && !device->is_cpu && device->portions->packed_dot &&
+                                                       diti_override_number(overrides, "packed_dot", 1) != 0);
     for (i = 0; i < DITI_CLASSES; i++)
         if (dropped & DITI_CLASS_BIT(i)) diti_class_drop(device, (diti_class)i);
     if (device->owns_instance && device->rung < DITI_RUNG_COOP) diti_device_disable_matrices(device);

@@ -1,3 +1,5 @@
+/* Which devices there are, and which one is chosen: by its number, by a part of its name, or by rank where none is
+ * named. */
 #include "vk/vk.h"
 
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {

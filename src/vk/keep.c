@@ -89,7 +89,7 @@ DIT_INTERNAL void diti_keep_begin(diti_device *device) {
     vr = diti_device_ask_queue(device, device->queue, &device->answers[0]);
     if (vr == VK_SUCCESS && device->transfer_queue)
         vr = diti_device_ask_queue(device, device->transfer_queue, &device->answers[1]);
-    if (vr == VK_SUCCESS) diti_atomic_store(&device->asked, 1); /* else it can't answer any more */
+    if (vr == VK_SUCCESS) diti_atomic_store(&device->asked, 1); /* a lost device can't answer any more */
     if (vr == VK_ERROR_DEVICE_LOST) diti_atomic_store(&device->stalled, DITI_STALL_OVER); /* nothing runs any more */
 }
 

@@ -10,6 +10,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "coop_i8",
                                         "coop_float8",
                                         "dot",
+                                        "packed_dot",
                                         "broadcast",
                                         "coop2_attention",
                                         "coop_attention",
@@ -19,6 +20,11 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "dot_attention",
                                         "base"};
     return (size_t)which < DITI_COUNT(names) ? names[which] : "none";
+}
+
+DIT_INTERNAL bool diti_device_packs(const diti_device *device) {
+    return device->packed_dot &&
+           (device->packed_dot_forced || device->rung == DITI_RUNG_HALF || device->rung == DITI_RUNG_FP16);
 }
 
 DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which) {
@@ -34,6 +40,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
     case DITI_CLASS_COOP_FLOAT8: return matrices && device->coop_float8;
     case DITI_CLASS_DOT: return device->dot;
+    case DITI_CLASS_PACKED_DOT: return diti_device_packs(device) || (device->packed_dot && device->doubts_matrices);
     case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
     case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention_khr;
@@ -79,7 +86,8 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
     case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
     case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
     case DITI_CLASS_COOP_FLOAT8: device->coop_float8 = 0; break;
-    case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
+    case DITI_CLASS_DOT: device->dot = device->dot_attention = device->packed_dot = false; break;
+    case DITI_CLASS_PACKED_DOT: device->packed_dot = false; break;
     case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:
         if (device->coop_attention == 2) device->coop_attention = device->coop_attention_khr ? 1 : 0;

@@ -1,3 +1,4 @@
+/* Device memory: kinds and limits of it, blocks, buffers within blocks, and how much of the host a device may pin. */
 #include "vk/vk.h"
 
 #define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)

@@ -22,6 +22,8 @@ static const char *const diti_override_keys[] = {
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
+    "packed_dot",    /* 0: packed weights are never rounded to int8 for integer dot products; 1: always, on every rung,
+                        where the device has these */
     "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
     "float8", /* 1: products of F8 weights are on matrices of 8-bit floats, their inputs rounded to E4M3, where the
                  driver has such matrices; 2: the same with those of halves, for tests */

@@ -77,7 +77,7 @@ static dit_result diti_shared_allocate(diti_device *device, diti_memory_sharing 
     VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
     VkMemoryAllocateFlagsInfo mask;
     VkMemoryAllocateInfo info = DITI_ZERO;
-    bool dedicates = share == DITI_SHARING_FD || share == DITI_SHARING_DMA_BUF; /* else it has two buffers, or pages */
+    bool dedicates = share == DITI_SHARING_FD || share == DITI_SHARING_DMA_BUF; /* false: two buffers, or pages */
     VkResult vr;
     if (!diti_memory_type(device, types, share == DITI_SHARING_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
                           &info.memoryTypeIndex))
@@ -138,7 +138,7 @@ static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_memory_
     to_import.fd = fd;
     result = diti_shared_allocate(b, share, need[0].size, need[1].memoryTypeBits & diti_shared_types(b, share, fd),
                                   &to_import, &out->buffers[1], err);
-    if (!out->buffers[1].block.memory) diti_share_close(fd); /* else it is the driver's now */
+    if (!out->buffers[1].block.memory) diti_share_close(fd); /* an import makes it the driver's */
     return result;
 }
 

@@ -1,3 +1,4 @@
+/* Pipelines: one layout for all kernels, and the table of those that were made. */
 #include "vk/vk.h"
 
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err) {
@@ -74,7 +75,8 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
                                      const VkSpecializationInfo *constants, VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
-    bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST || key->kernel == DITI_KERNEL_ATTENTION_BROADCAST;
+    bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST || key->kernel == DITI_KERNEL_GEMM_DOT_BROADCAST ||
+                     key->kernel == DITI_KERNEL_ATTENTION_BROADCAST;
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;

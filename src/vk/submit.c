@@ -1,3 +1,4 @@
+/* Submissions to a queue and waiting for them by a timeline. A device that finishes nothing for long is given up. */
 #include "vk/vk.h"
 
 DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err) {
@@ -43,7 +44,7 @@ DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore 
     if (!timeline || !value) return;
     while (i < submission->wait_count && submission->waits[i] != timeline) i++;
     if (i == submission->wait_count) {
-        submission->waits[submission->wait_count] = timeline; /* there is one for each direction to each device */
+        submission->waits[submission->wait_count] = timeline; /* one for each direction to each device */
         submission->wait_values[submission->wait_count++] = 0;
     }
     if (submission->wait_values[i] < value) submission->wait_values[i] = value;

@@ -69,6 +69,7 @@ typedef enum diti_class {
     DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
     DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
+    DITI_CLASS_PACKED_DOT,          /* products of packed weights, as blocks of int8, by the integer dot product */
     DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
     DITI_CLASS_COOP_ATTENTION,      /* attention_coop with halves; with the one above, that is for heads above 256 */
@@ -133,15 +134,19 @@ enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
-    uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
-    uint32_t attention_team;    /* threads of a subgroup in attention by broadcasts; 0: there is none */
-    uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
-    uint32_t half_step;         /* columns of K in a slice of those products, in groups of four */
-    uint32_t half_unrolled;     /* groups of half_step that are written out; the rest is a loop */
-    uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
+    uint32_t team;                      /* threads of a subgroup in products by broadcasts; 0: there are none */
+    uint32_t attention_team;            /* threads of a subgroup in attention by broadcasts; 0: there is none */
+    uint32_t half_rows;                 /* results of a thread in products of halves: so many rows, 4 columns */
+    uint32_t half_step;                 /* columns of K in a slice of those products, in groups of four */
+    uint32_t half_unrolled;             /* groups of half_step that are written out; the rest is a loop */
+    uint32_t dot_columns;               /* results of a thread in large products of int8: 8 rows, so many columns */
+    bool packed_dot;                    /* packed weights are multiplied as blocks of int8 by the integer dot product */
+    uint32_t dot_team;                  /* threads of a subgroup in those products by broadcasts; 0: there are none */
+    uint32_t block_rows, block_columns; /* results of a thread in those products */
+    uint32_t block_teams;               /* such subgroups side by side */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
-    /* with matrices */
+    /* These are for kernels on matrices. */
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
     uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
                                  without matrices where that is 0 */
@@ -390,13 +395,16 @@ typedef struct diti_device {
     bool software;              /* a software driver, whatever an override makes of is_cpu */
     bool has_dot;               /* shaderIntegerDotProduct is enabled */
     bool dot;                   /* the integer dot product is used, after overrides and the self-test */
+    bool packed_dot;            /* packed weights may be multiplied as blocks of int8 by it (diti_device_packs) */
+    bool packed_dot_forced;     /* an override: on every rung */
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
-    bool states_team;           /* pipelines of both state that size: other subgroups may have another one */
+    uint32_t dot_team;          /* threads of a subgroup in gemm_dot_broadcast */
+    bool states_team;           /* pipelines of them state that size: other subgroups may have another one */
     bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
     bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
@@ -614,6 +622,8 @@ DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 
 /* --- classes of kernels --- */
 DIT_INTERNAL const char *diti_class_name(diti_class which); /* "coop_attention" */
+/* Packed weights are multiplied as blocks of int8: where products have no matrices, and activations are F16 anyway. */
+DIT_INTERNAL bool diti_device_packs(const diti_device *device);
 DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which);
 /* From now on the device does without it. Plans that exist keep what they have. */
 DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which);

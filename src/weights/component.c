@@ -1,3 +1,5 @@
+/* Tables that loaders share: sizes from shapes or from config.json, fused layers, and the skeleton that loads a part of
+   a model. */
 #include "weights/lora.h"
 
 /* ---- sizes ---- */

@@ -113,12 +113,12 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
     if (!weights->replicas) return diti_fail_memory(&loader->error, "loading %s", loader->what);
     for (i = 0; i < weights->block_count; i++) weights->blocks[i]->replicas = weights->replicas;
     if (weights->streamed) weights->streamed->replicas = weights->replicas;
+    if (weights->expert) weights->expert->replicas = weights->replicas;
     return DIT_OK;
 }
 
 /* Room for all that will be read, since a running job allocates nothing. */
-static dit_result diti_loader_keep(diti_loader *loader) {
-    diti_streamed *streamed = loader->weights.streamed;
+static dit_result diti_loader_keep(diti_loader *loader, diti_streamed *streamed) {
     if (!streamed || !streamed->stream || !streamed->stream->keeps) return DIT_OK;
     if (streamed->bytes <= SIZE_MAX)
         streamed->kept = (unsigned char *)diti_alloc_array(loader->env, 1, (size_t)streamed->bytes);
@@ -143,7 +143,9 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
         diti_loader_tell(loader);
     else if (result == DIT_OK && loader->device)
         result = diti_loader_upload(loader);
-    if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_keep(loader);
+    if (result == DIT_OK && loader->device && !loader->sizes)
+        result = diti_loader_keep(loader, loader->weights.streamed);
+    if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_keep(loader, loader->weights.expert);
     if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_add_replicas(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;
@@ -156,6 +158,12 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
     return DIT_OK;
 }
 
+static void diti_streamed_free(const diti_env *env, diti_streamed *streamed) {
+    if (streamed) diti_free(env, streamed->uploads);
+    if (streamed) diti_free(env, streamed->kept);
+    diti_free(env, streamed);
+}
+
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
     size_t i;
     for (i = 0; i < weights->block_count; i++) {
@@ -164,13 +172,12 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
+    for (i = 0; i < weights->smooth_count; i++) diti_free(env, weights->smooths[i]);
+    diti_free(env, weights->smooths);
     for (i = 0; i < weights->target_count; i++) diti_free(env, weights->targets[i].module);
     diti_free(env, weights->targets);
-    if (weights->streamed) {
-        diti_free(env, weights->streamed->uploads);
-        diti_free(env, weights->streamed->kept);
-    }
-    diti_free(env, weights->streamed);
+    diti_streamed_free(env, weights->streamed);
+    diti_streamed_free(env, weights->expert);
     diti_free(env, weights->blocks);
     diti_free(env, weights->names);
     memset(weights, 0, sizeof *weights);

@@ -69,14 +69,13 @@ static float diti_i8_value(dit_type type, const unsigned char *row, uint32_t col
     return (float)(int8_t)byte;
 }
 
-/* The values of a stored row, of floats, blocks, int8 or int4, which values and stored have room for. */
-static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
-                                   float *values, dit_error *err) {
+/* The values of a stored row, of floats or blocks that stand in stored, or of int8 or int4, which is read to there. */
+static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, float *values,
+                                   dit_error *err) {
     uint32_t i, scale_at = diti_i8_source_pitch(source) - 16;
     dit_type type = source->tensor->type;
     float scale;
     if (!diti_type_is_i8(type)) {
-        DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
         diti_type_to_float(type, stored, source->columns, values);
         return DIT_OK;
     }
@@ -114,9 +113,11 @@ static bool diti_i8_encode(const diti_i8_source *source, float *values, unsigned
     return true;
 }
 
-static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
-                                   float *values, unsigned char *out, dit_error *err) {
-    DITI_TRY(diti_i8_read_row(source, index, stored, bytes, values, err));
+static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored,
+                                   const float *smooth, float *values, unsigned char *out, dit_error *err) {
+    uint32_t c;
+    DITI_TRY(diti_i8_read_row(source, index, stored, values, err));
+    for (c = 0; smooth && c < source->columns; c++) values[c] *= smooth[c];
     if (source->merges) diti_lora_merges_add(source->merges, source->tensor, index, values);
     if (diti_i8_encode(source, values, out)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor %.200s: row %u holds values that are not finite",
@@ -125,22 +126,27 @@ static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index,
 
 DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
                                      dit_error *err) {
-    uint32_t i, pitch = diti_i8_source_pitch(source);
-    unsigned char *stored;
-    float *values;
-    uint64_t bytes = 0;
+    const uint32_t pitch = diti_i8_source_pitch(source);
+    const bool is_i8 = diti_type_is_i8(source->tensor->type);
+    unsigned char *stored; /* a row of int8, or all rows, since a tensor may be made of stretches of many rows */
+    float *values, *smooth = NULL;
+    uint64_t bytes = pitch;
     dit_result result = DIT_OK;
+    uint32_t i;
     memset(out, 0, (size_t)rows * pitch);
-    if (diti_type_is_i8(source->tensor->type) && !source->merges)
-        return diti_i8_copy_rows(source, first, rows, out, err);
-    bytes = pitch;
-    if (!diti_type_is_i8(source->tensor->type)) diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
-    stored = (unsigned char *)diti_alloc(source->env, (size_t)bytes);
+    if (is_i8 && !source->merges) return diti_i8_copy_rows(source, first, rows, out, err);
+    if (!is_i8) diti_type_bytes(source->tensor->type, 1, source->columns, &bytes);
+    stored = (unsigned char *)diti_alloc_array(source->env, is_i8 ? 1 : rows, (size_t)bytes);
     values = (float *)diti_alloc_array(source->env, source->columns, sizeof(float));
     if (!stored || !values) result = diti_i8_no_memory(source->tensor, err);
-    for (i = 0; i < rows && result >= 0; i++) {
-        result = diti_i8_make_row(source, first + i, stored, (size_t)bytes, values, out + (size_t)i * pitch, err);
-    }
+    if (result >= 0) result = diti_smooth_read(source->env, source->checkpoint, source->smooth, &smooth, err);
+    if (result >= 0 && !is_i8)
+        result = diti_checkpoint_read(source->checkpoint, source->tensor, first * bytes, stored, (size_t)(rows * bytes),
+                                      err);
+    for (i = 0; i < rows && result >= 0; i++)
+        result = diti_i8_make_row(source, first + i, stored + (is_i8 ? 0 : i * bytes), smooth, values,
+                                  out + (size_t)i * pitch, err);
+    diti_free(source->env, smooth);
     diti_free(source->env, stored);
     diti_free(source->env, values);
     return result;

@@ -190,8 +190,13 @@ static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize by
     return block;
 }
 
+/* Where the matrix at hand goes that is not resident. */
+static diti_streamed *diti_loader_row(const diti_loader *loader) {
+    return loader->streaming ? loader->weights.streamed : loader->weights.expert;
+}
+
 static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *upload) {
-    diti_streamed *streamed = upload->block ? NULL : loader->weights.streamed;
+    diti_streamed *streamed = upload->block ? NULL : diti_loader_row(loader);
     void *array = streamed ? streamed->uploads : loader->uploads;
     if (!diti_grow(loader->env, &array, streamed ? &streamed->capacity : &loader->upload_capacity,
                    streamed ? streamed->count : loader->upload_count, sizeof *upload)) {
@@ -205,20 +210,39 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 
 /* --- what is streamed --- */
 
-/* The list of streamed parts is made for the first matrix, since a loader that ends before has nothing to free. */
-static bool diti_loader_begin_stream(diti_loader *loader) {
-    diti_streamed *streamed;
-    if (loader->weights.streamed) return true;
-    if (!loader->stream && !loader->sizes && !loader->by_need) return false;
-    streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
+static diti_streamed *diti_loader_new_row(diti_loader *loader) {
+    diti_streamed *streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
     if (!streamed) {
         diti_loader_fail_memory(loader);
-        return false;
+        return NULL;
     }
     streamed->stream = loader->stream;
     streamed->env = loader->env;
     streamed->checkpoint = loader->checkpoint;
-    loader->weights.streamed = streamed;
+    return streamed;
+}
+
+/* The list of streamed parts is made for the first matrix, since a loader that ends before has nothing to free. */
+static bool diti_loader_begin_stream(diti_loader *loader) {
+    if (loader->weights.streamed) return true;
+    if (!loader->stream && !loader->sizes && !loader->by_need) return false;
+    if (loader->expert && !loader->weights.expert) {
+        loader->weights.expert = diti_loader_new_row(loader);
+        if (!loader->weights.expert) return false;
+        loader->weights.expert->slot_bytes = loader->stream->sizes.expert;
+    }
+    loader->weights.streamed = diti_loader_new_row(loader);
+    return loader->weights.streamed != NULL;
+}
+
+/* Whether the slots for the expert at work have room for matrices that lie side by side, in one of them; what is left
+   of the slot before stays empty. */
+static bool diti_loader_expert_room(const diti_loader *loader, uint64_t bytes) {
+    diti_streamed *expert = loader->weights.expert;
+    uint64_t slot = expert->slot_bytes, at = expert->bytes;
+    if (at % slot + bytes > slot) at += slot - at % slot;
+    if (bytes > slot || at + bytes > slot * loader->stream->sizes.experts) return false;
+    expert->bytes = at;
     return true;
 }
 
@@ -227,21 +251,24 @@ static bool diti_loader_begin_stream(diti_loader *loader) {
 static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     uint64_t all = bytes * (loader->join ? loader->join : 1u);
     double share;
+    bool first = !loader->join || !loader->chosen;
     if (!diti_loader_begin_stream(loader)) return;
     bytes = diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
     if (loader->by_need)
         loader->streaming = true;
-    else if (!loader->join || !loader->chosen)
+    else if (first)
         loader->streaming = (double)(loader->kept + all) > (double)loader->keep * share;
+    if (first && !loader->streaming && loader->weights.expert)
+        loader->streaming = !diti_loader_expert_room(loader, bytes * (loader->join ? loader->join : 1u));
     loader->chosen = true;
     loader->seen += bytes;
     if (!loader->streaming) loader->kept += bytes;
 }
 
 /* A place in the row of what is streamed. */
-static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
-    diti_streamed *streamed = loader->weights.streamed;
+static uint64_t diti_loader_place_streamed(const diti_loader *loader, uint64_t bytes) {
+    diti_streamed *streamed = diti_loader_row(loader);
     uint64_t place = streamed->bytes;
     streamed->bytes += diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     return place;
@@ -367,13 +394,14 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
         upload.merges = loader->merges;
         upload.merged = out->type;
     }
+    if (upload.i8 || upload.merges) upload.smooth = loader->smooth;
     upload.halves = !upload.merges && out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
-    if (loader->streaming) {
+    if (diti_loader_row(loader)) {
         upload.target = diti_loader_place_streamed(loader, upload.size);
-        part->streamed = loader->weights.streamed;
+        part->streamed = diti_loader_row(loader);
     } else {
         upload.block = diti_loader_place(loader, upload.size, &upload.target);
         if (!upload.block) return;
@@ -401,7 +429,7 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
 
 /* BF16 has F16's size and fewer bits of its own: in range nothing is lost but bits below 2^-24. */
 static bool diti_loader_halves(const diti_loader *loader) {
-    return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
+    return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !diti_loader_row(loader);
 }
 
 /* The type of a matrix with adapters in it: nothing packs it here, and BF16 would round most of them away. */
@@ -477,6 +505,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->sizes = options->sizes;
     loader->matrices = options->matrices;
     loader->keep = options->keep;
+    loader->expert = options->expert;
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
     loader->wide = options->wide;
@@ -547,6 +576,7 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
 static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_t first, uint32_t rows, uint32_t all,
                                   uint32_t columns, const char *name) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    const diti_weight *smooth = NULL;
     uint64_t stored_bytes;
     dit_type type;
     memset(out, 0, sizeof *out);
@@ -557,8 +587,13 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
         return;
     }
     diti_loader_use_low_rank(loader, tensor);
+    loader->smooth = diti_loader_find_smooth(loader, tensor, columns);
+    if (loader->smooth && type == tensor->type && !diti_lora_merges_has(loader->merges, tensor))
+        smooth = diti_loader_add_smooth(loader, loader->smooth);
     loader->skip = first;
-    diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    if (!loader->error.result) diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
+    out->smooth = smooth;
+    loader->smooth = NULL;
     diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
@@ -568,13 +603,11 @@ DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32
     diti_load_linear_rows(loader, out, 0, rows, rows, columns, name);
 }
 
-DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   const char *name) {
-    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+/* A whole tensor as F32 [rows, columns]. */
+static void diti_loader_add_floats(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
+                                   uint32_t rows, uint32_t columns, bool inverse) {
     diti_upload upload = DITI_ZERO;
     uint64_t count = (uint64_t)rows * columns;
-    memset(out, 0, sizeof *out);
-    if (!tensor || !diti_check_vector(loader, tensor, rows, columns)) return;
     if (count > diti_loader_part_limit(loader) / sizeof(float)) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "%s: tensor %.200s is larger than this device's storage buffer limit",
@@ -585,12 +618,26 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     upload.tensor = tensor;
     upload.size = tensor->size;
     upload.floats = (uint32_t)count;
+    upload.inverse = inverse;
     upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
     out->parts[0].block = upload.block;
     out->parts[0].offset = upload.target;
     out->parts[0].rows = rows;
     out->part_count = 1;
+}
+
+DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
+    memset(out, 0, sizeof *out);
+    if (tensor && diti_check_vector(loader, tensor, rows, columns))
+        diti_loader_add_floats(loader, out, tensor, rows, columns, false);
+}
+
+DIT_INTERNAL void diti_load_inverse(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor) {
+    memset(out, 0, sizeof *out);
+    diti_loader_add_floats(loader, out, tensor, 1, (uint32_t)tensor->shape[0], true);
 }
 
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
@@ -658,7 +705,7 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
 
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
     uint32_t i = 0;
-    if (!out->part_count || !more->part_count || out->type != more->type ||
+    if (!out->part_count || !more->part_count || out->type != more->type || out->smooth != more->smooth ||
         diti_weight_taps(out) != diti_weight_taps(more))
         return false;
     if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);

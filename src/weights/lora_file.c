@@ -125,6 +125,8 @@ static dit_result diti_lora_sort(diti_lora_file *file, dit_error *err) {
         diti_lora_module *module;
         if (!ending || length <= behind) {
             if (!file->foreign++) file->first_foreign = tensor;
+            diti_log(&file->env, DITI_LOG_INFO, "%s: left out: tensor %s", diti_checkpoint_name(file->checkpoint),
+                     tensor->name);
             continue;
         }
         module = diti_lora_module_of(file, name, length - behind, part);

@@ -168,9 +168,14 @@ DIT_INTERNAL dit_result diti_lora_check_fits(const diti_lora_file *file, dit_err
                          name, (unsigned)file->module_count, first ? first : "");
     if (missing)
         diti_log(&file->env, DITI_LOG_WARNING, "%s: %u of %u modules fit nothing in this model and are left out: %s%s",
-                 name, (unsigned)missing, (unsigned)file->module_count, names, missing > 3 ? ", ..." : "");
+                 name, (unsigned)missing, (unsigned)file->module_count, names,
+                 missing > 3 ? ", ...; the log names all at level 2 (--verbose)" : "");
     if (file->foreign)
         diti_log(&file->env, DITI_LOG_WARNING, "%s: %u tensors are no adapter's and are left out: %.200s%s", name,
-                 (unsigned)file->foreign, file->first_foreign->name, file->foreign > 1 ? ", ..." : "");
+                 (unsigned)file->foreign, file->first_foreign->name,
+                 file->foreign > 1 ? ", ...; the log names all at level 2 (--verbose)" : "");
+    for (i = 0; i < file->module_count; i++)
+        if (!file->modules[i].fits)
+            diti_log(&file->env, DITI_LOG_INFO, "%s: left out: module %s", name, file->modules[i].name);
     return DIT_OK;
 }

@@ -3,14 +3,29 @@
 
 /* --- the slots --- */
 
-static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
+static uint32_t diti_stream_slot_count(const diti_stream *stream) { return DITI_STREAM_SLOTS + stream->sizes.experts; }
+
+static VkDeviceSize diti_stream_slot_size(const diti_stream *stream, uint32_t slot) {
+    return slot < DITI_STREAM_SLOTS ? stream->slot_bytes : stream->sizes.expert;
+}
+
+DIT_INTERNAL uint64_t diti_stream_bytes(const diti_stream *stream) {
+    return stream ? DITI_STREAM_SLOTS * stream->slot_bytes + stream->sizes.experts * stream->sizes.expert : 0;
+}
+
+/* The slot's mirror, which has no buffer where it needs none. */
+static diti_buffer *diti_slot_mirror(diti_stream *stream, diti_stream_slot *slot) {
+    return slot < stream->slots + DITI_STREAM_SLOTS ? &slot->mirror : &stream->expert_mirror;
+}
+
+static dit_result diti_stream_make(diti_stream *stream, dit_error *err) {
     diti_device *device = stream->device;
-    VkDeviceSize usual;
+    VkDeviceSize usual, piece = stream->sizes.piece;
     bool mapped = true;
     uint32_t i;
-    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
-        DITI_TRY(
-            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err));
+    for (i = 0; i < diti_stream_slot_count(stream); i++) {
+        DITI_TRY(diti_buffer_create_shared(device, diti_stream_slot_size(stream, i), "streamed weights",
+                                           &stream->slots[i].buffer, err));
         if (!stream->slots[i].buffer.block.mapped) mapped = false;
     }
     if (mapped) return DIT_OK;
@@ -22,18 +37,18 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
                              err);
 }
 
-DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-                                           VkDeviceSize piece, diti_stream **out, dit_error *err) {
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, const diti_stream_sizes *sizes,
+                                           diti_stream **out, dit_error *err) {
     diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
     dit_result result = DIT_OK;
     *out = NULL;
     if (!stream) return diti_fail_memory(err, "streamed weights");
     stream->env = *env;
     stream->device = device;
-    stream->slot_bytes = slot_bytes;
-    stream->piece = piece;
+    stream->sizes = *sizes;
+    stream->slot_bytes = sizes->slot;
     stream->home = stream;
-    if (device) result = diti_stream_make(stream, piece, err);
+    if (device) result = diti_stream_make(stream, err);
     if (result < 0)
         diti_stream_destroy(stream);
     else
@@ -48,10 +63,11 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
         diti_stream *next = home->next;
         env = home->env;
         diti_stage_destroy(home->stage);
-        for (i = 0; i < DITI_STREAM_SLOTS && home->device; i++) {
+        for (i = 0; i < diti_stream_slot_count(home) && home->device; i++) {
             diti_buffer_destroy(home->device, &home->slots[i].mirror);
             diti_buffer_destroy(home->device, &home->slots[i].buffer);
         }
+        if (home->device) diti_buffer_destroy(home->device, &home->expert_mirror);
         diti_free(&env, home);
         home = next;
     }
@@ -59,8 +75,10 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
 
 /* Where two threads make it at the same time, the second one throws its own away. */
 DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
-    VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
+    VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff;
+    diti_stream_sizes sizes = home->sizes;
     diti_stream *made = NULL, *found;
+    if (sizes.slot > limit) sizes.slot = limit;
     for (;;) {
         diti_lock(&home->lock);
         for (found = home; found && found->device != device; found = found->next) {
@@ -72,7 +90,7 @@ DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, d
         }
         diti_unlock(&home->lock);
         if (found) break;
-        DITI_TRY(diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err));
+        DITI_TRY(diti_stream_create(device, &home->env, &sizes, &made, err));
         made->home = home;
     }
     diti_stream_destroy(made);
@@ -160,16 +178,31 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
+/* Whether the mirror of the expert's slots may be written for a slot: frames that copy from it for another one are
+   finished, and what it has for that one was copied, or is another client's, which fills its slot again. */
+static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client) {
+    diti_stream_slot *other = stream->mirror_for;
+    if (slot < stream->slots + DITI_STREAM_SLOTS || !client->recorded || !stream->expert_mirror.buffer) return true;
+    if (other && other != slot) {
+        if (other->mirrored && other->client == client) return false;
+        if (other->mirrored) other->client = NULL;
+        if (!diti_slot_marked(stream, other)) return false;
+    }
+    stream->mirror_for = slot;
+    return true;
+}
+
 /* Takes the slot for a batch of client; what was in it is gone. */
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_stream_client *client,
                                  uint32_t batch, bool wait, dit_error *err) {
     dit_result result = diti_slot_idle(stream, slot, client, wait, err);
     if (result != DIT_OK) return result;
+    if (!diti_slot_has_mirror(stream, slot, client)) return DIT_WORKING;
     if (slot->client && slot->client != client && !slot->used) slot->client->robbed = true;
     slot->client = client;
     slot->batch = batch;
     slot->ready = slot->used = false;
-    slot->mirrored = client->recorded && slot->mirror.buffer;
+    slot->mirrored = client->recorded && diti_slot_mirror(stream, slot)->buffer;
     slot->item = 0;
     slot->done = 0;
     slot->reader = VK_NULL_HANDLE;
@@ -244,7 +277,7 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
     void *out = NULL;
     dit_result result = DIT_OK;
     if (slot->mirrored)
-        out = (unsigned char *)slot->mirror.block.mapped + target;
+        out = (unsigned char *)diti_slot_mirror(stream, slot)->block.mapped + target;
     else if (stream->stage)
         result = diti_stage_room(stream->stage, put, wait, &out, err);
     else
@@ -354,7 +387,7 @@ DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buff
     while (!diti_stream_enter(client->stream)) {
         if (client->timeline->semaphore) diti_client_pause(client, NULL);
     }
-    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+    for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
         diti_stream_slot *slot = &client->stream->slots[i];
         if (slot->client == client) slot->client = NULL;
         if (slot->reader == client->timeline->semaphore) slot->reader = VK_NULL_HANDLE;
@@ -369,7 +402,7 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
     uint32_t i;
     if (!client->recorded && !recorded) return;
     while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
-    for (i = 0; i < DITI_STREAM_SLOTS; i++) /* frames that were thrown away have copied nothing into them */
+    for (i = 0; i < diti_stream_slot_count(client->stream); i++) /* thrown away frames have copied nothing into them */
         if (client->stream->slots[i].client == client) client->stream->slots[i].client = NULL;
     client->recorded = recorded;
     diti_stream_leave(client->stream);
@@ -378,7 +411,7 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
 DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_buffer *marks, uint32_t mark) {
     uint32_t i;
     while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
-    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+    for (i = 0; i < diti_stream_slot_count(client->stream); i++) {
         diti_stream_slot *slot = &client->stream->slots[i];
         if (slot->marks != marks || slot->mark != mark) continue;
         slot->client = NULL; /* a copy into it may be among the commands */
@@ -392,10 +425,10 @@ DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *clien
     dit_result result = DIT_OK;
     uint32_t i;
     DITI_TRY(diti_client_enter(client, err));
-    for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
-        diti_buffer *mirror = &stream->slots[i].mirror;
+    for (i = 0; i < diti_stream_slot_count(stream) && result >= 0 && stream->stage; i++) {
+        diti_buffer *mirror = diti_slot_mirror(stream, &stream->slots[i]);
         if (!mirror->buffer)
-            result = diti_buffer_create(stream->device, stream->slot_bytes, DITI_MEMORY_UPLOAD,
+            result = diti_buffer_create(stream->device, diti_stream_slot_size(stream, i), DITI_MEMORY_UPLOAD,
                                         "streamed weights of recorded jobs", mirror, err);
     }
     diti_stream_leave(stream);
@@ -420,11 +453,12 @@ DIT_INTERNAL dit_result diti_stream_record(diti_stream_client *client, uint32_t 
     if (!diti_stream_enter(client->stream)) return DIT_WORKING;
     result = diti_stream_fill(client, batch, false, false, bytes, err);
     if (result == DIT_OK && slot->mirrored) {
+        const diti_buffer *mirror = diti_slot_mirror(client->stream, slot);
         VkBufferCopy region = DITI_ZERO;
-        diti_buffer_flush(device, &slot->mirror);
+        diti_buffer_flush(device, mirror);
         region.size = client->batches[batch].bytes;
         diti_stream_barrier(device, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
-        device->vk.CmdCopyBuffer(commands, slot->mirror.buffer, slot->buffer.buffer, 1, &region);
+        device->vk.CmdCopyBuffer(commands, mirror->buffer, slot->buffer.buffer, 1, &region);
         diti_stream_barrier(device, commands, copy, shader, VK_ACCESS_SHADER_READ_BIT);
         slot->mirrored = false;
     }

@@ -16,11 +16,6 @@ DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_store
                              *up = diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_UP);
     if (down) diti_loader_use(loader, down);
     if (up) diti_loader_use(loader, up);
-    if (loader->error.result || !diti_stored_sibling(loader->checkpoint, tensor, "", DITI_LOW_RANK_SMOOTH)) return;
-    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: tensor %.200s has smoothing factors beside it, which this version does not apply; write a file that "
-              "has them in the norm or the layer before",
-              diti_checkpoint_name(loader->checkpoint), tensor->name);
 }
 
 static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {

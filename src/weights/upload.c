@@ -29,6 +29,7 @@ static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint
     source.tensor = upload->tensor;
     source.type = upload->i8;
     source.columns = upload->columns;
+    source.smooth = upload->smooth;
     source.merges = upload->merges;
     return diti_i8_rows(&source, upload->first + (uint32_t)(done / pitch), (uint32_t)(size / pitch),
                         (unsigned char *)out, err);
@@ -49,31 +50,41 @@ static bool diti_upload_put_floats(dit_type type, const float *values, uint32_t 
     return fits;
 }
 
-/* Whole rows of floats or blocks with adapters added. */
+/* A row of floats or blocks with adapters added. */
+static dit_result diti_upload_merge_row(const diti_upload *upload, uint64_t place, const unsigned char *stored,
+                                        const float *smooth, float *values, unsigned char *out, dit_error *err) {
+    uint32_t i;
+    diti_type_to_float(upload->tensor->type, stored, upload->columns, values);
+    for (i = 0; smooth && i < upload->columns; i++) values[i] *= smooth[i];
+    diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
+    if (diti_upload_put_floats(upload->merged, values, upload->columns, out)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "tensor %.200s has values beyond F16 with LoRAs merged into it; have them beside it",
+                     upload->tensor->name);
+}
+
+/* Whole rows of them, read together, since a tensor may be made of stretches of many rows. */
 static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkpoint *checkpoint,
                                           const diti_upload *upload, uint64_t done, uint64_t size, unsigned char *out,
                                           dit_error *err) {
-    uint64_t stored_bytes = 0, row_bytes = 0, row;
-    uint32_t columns = upload->columns;
-    float *values = (float *)diti_alloc_array(env, columns, sizeof *values);
+    uint64_t stored_bytes = 0, row_bytes = 0, i, rows, first;
+    float *values = (float *)diti_alloc_array(env, upload->columns, sizeof *values), *smooth = NULL;
     unsigned char *stored = NULL;
-    dit_result result = DIT_OK;
-    diti_type_bytes(upload->tensor->type, 1, columns, &stored_bytes);
-    diti_weight_bytes(upload->merged, 1, columns, &row_bytes);
-    stored = (unsigned char *)diti_alloc(env, (size_t)stored_bytes);
-    if (!values || !stored) result = diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
-    for (row = done / row_bytes; row < (done + size) / row_bytes && result >= 0; row++, out += row_bytes) {
-        uint64_t place = upload->first + row;
-        result =
-            diti_checkpoint_read(checkpoint, upload->tensor, place * stored_bytes, stored, (size_t)stored_bytes, err);
-        if (result < 0) break;
-        diti_type_to_float(upload->tensor->type, stored, columns, values);
-        diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
-        if (!diti_upload_put_floats(upload->merged, values, columns, out))
-            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                               "tensor %.200s has values beyond F16 with LoRAs merged into it; have them beside it",
-                               upload->tensor->name);
-    }
+    dit_result result;
+    diti_type_bytes(upload->tensor->type, 1, upload->columns, &stored_bytes);
+    diti_weight_bytes(upload->merged, 1, upload->columns, &row_bytes);
+    rows = size / row_bytes;
+    first = upload->first + done / row_bytes;
+    stored = (unsigned char *)diti_alloc_array(env, (size_t)rows, (size_t)stored_bytes);
+    result = values && stored ? DIT_OK : diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
+    if (result >= 0) result = diti_smooth_read(env, checkpoint, upload->smooth, &smooth, err);
+    if (result >= 0)
+        result = diti_checkpoint_read(checkpoint, upload->tensor, first * stored_bytes, stored,
+                                      (size_t)(rows * stored_bytes), err);
+    for (i = 0; i < rows && result >= 0; i++)
+        result = diti_upload_merge_row(upload, first + i, stored + i * stored_bytes, smooth, values,
+                                       out + i * row_bytes, err);
+    diti_free(env, smooth);
     diti_free(env, stored);
     diti_free(env, values);
     return result;
@@ -102,6 +113,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
         uint32_t i;
         for (i = 0; i < upload->floats && result == DIT_OK && upload->added != 0; i++)
             ((float *)out)[i] += upload->added;
+        if (result == DIT_OK && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
+            return diti_smooth_fail(checkpoint, upload->tensor, err);
         return result;
     }
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);

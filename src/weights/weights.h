@@ -26,10 +26,12 @@ typedef struct diti_weight {
     const char *name; /* for messages; owned by the model */
     dit_type type;    /* vectors and small tables are always F32 on the device */
     uint32_t rows, columns;
-    uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
-    uint32_t frames;     /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
-                            1: it reads one */
-    uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
+    uint32_t kernel; /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
+    uint32_t frames; /* frames that a convolution over time reads: columns are (Cin, frames, kernel, kernel); 0 and
+                        1: it reads one */
+    const struct diti_weight *smooth; /* F32 [1, columns] that the columns are multiplied with when they are expanded:
+                                         the file's matrix is for x divided by a factor for each; NULL: there is none */
+    uint32_t part_count;              /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 /* Values of a row that belong to one input channel: 1 for linear layers. */
@@ -74,6 +76,7 @@ typedef struct diti_i8_source {
     const diti_stored_tensor *tensor;
     dit_type type;
     uint32_t columns;
+    const diti_stored_tensor *smooth;      /* factors that the columns are divided by first; NULL: none */
     const struct diti_lora_merges *merges; /* added to the rows before they are quantized; NULL: nothing */
 } diti_i8_source;
 /* Rows [first, first + rows) as the device holds them. */
@@ -94,11 +97,13 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
     float added;           /* floats: to each */
+    bool inverse;          /* floats: 1 / value; they must be finite, and not 0 */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
+    const diti_stored_tensor *smooth;      /* factors that columns are divided by before i8 or merges; NULL: none */
     const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
     uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
@@ -106,6 +111,8 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
     struct diti_stream *stream; /* NULL: weights come to a device when a plan needs them, and stay (replica.c) */
+    VkDeviceSize slot_bytes; /* bytes of the row that each of an expert's slots has; 0: they pass through the two slots
+                                that all weights share */
     struct diti_replicas *replicas;
     const diti_env *env;
     const diti_checkpoint *checkpoint;
@@ -134,15 +141,23 @@ typedef struct diti_target {
     const diti_stored_tensor *tensor; /* stored tensor that has them, from tensor_row on */
     uint32_t tensor_row;
 } diti_target;
+typedef struct diti_smooth { /* factors of one matrix, or of several on one x */
+    uint32_t file;           /* the place of the stored ones tells whether they are the same */
+    uint64_t offset;
+    diti_weight weight;
+} diti_smooth;
 typedef struct diti_weights { /* the memory behind a component's weights */
     diti_weight_block **blocks;
     size_t block_count, block_capacity;
     char **names; /* storage of every diti_weight.name */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
-    uint64_t staged;            /* bytes of staging buffers that loading took besides */
+    diti_smooth **smooths;      /* storage of every diti_weight.smooth */
+    size_t smooth_count, smooth_capacity;
+    uint64_t staged; /* bytes of staging buffers that loading took besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
+    diti_streamed *expert;          /* weights in an expert's slots while it is at work; NULL: none are */
     struct diti_replicas *replicas; /* parts that are resident besides, on any device; NULL: on no device */
     diti_target *targets;           /* noted for parts that adapters may be for */
     size_t target_count, target_capacity;
@@ -225,8 +240,9 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool int8_attention;        /* dit_model_desc.int8_attention */
-    bool by_need;               /* matrices are read when a plan needs them; the same must stay */
+    bool expert;         /* keep: so many are in the stream's slots for the expert at work, while it is this one */
+    bool int8_attention; /* dit_model_desc.int8_attention */
+    bool by_need;        /* matrices are read when a plan needs them; the same must stay */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
@@ -256,9 +272,11 @@ typedef struct diti_loader {
     size_t upload_count, upload_capacity;
     diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
     struct diti_stream *stream;
-    uint64_t matrices, keep;      /* diti_load_options.matrices and keep */
-    uint64_t seen, kept;          /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;                /* rows of a matrix in the file before the rows that are asked for */
+    uint64_t matrices, keep;          /* diti_load_options.matrices and keep */
+    bool expert;                      /* diti_load_options.expert */
+    uint64_t seen, kept;              /* matrix bytes so far, and how many of them stay */
+    uint32_t skip;                    /* rows of a matrix in the file before the rows that are asked for */
+    const diti_stored_tensor *smooth; /* smoothing factors of the matrix at hand; NULL: it has none */
     uint32_t join;                /* number of matrices that are to lie side by side; 0: the next one stands alone */
     bool chosen;                  /* streaming is decided for all of those matrices */
     bool streaming;               /* the matrix at hand is streamed */
@@ -360,6 +378,8 @@ DIT_INTERNAL void diti_load_conv(diti_loader *loader, diti_layer *out, uint32_t 
 /* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
 DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
                                        uint32_t all, uint32_t columns, const char *name);
+/* 1 / value of a vector that is found already. */
+DIT_INTERNAL void diti_load_inverse(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor);
 /* Vectors of equal length as one table: F32 [count, columns]. */
 DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
                                     uint32_t columns);
@@ -373,12 +393,20 @@ typedef struct diti_fused_linear {
 } diti_fused_linear;
 DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
                                          uint32_t count, uint32_t rows, uint32_t columns, bool biased);
-/* A matrix NAME may have a low-rank part beside it (low_rank.c): y = x NAME^T + (x NAME_lora_down^T) NAME_lora_up^T. */
-#define DITI_LOW_RANK_DOWN "_lora_down"
-#define DITI_LOW_RANK_UP "_lora_up"
-#define DITI_LOW_RANK_SMOOTH "_smooth"
-/* Its tensors are not left over; smoothing factors are refused. */
+/* The tensors of a low-rank part beside a matrix are not left over (docs/quantized.md). */
 DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor);
+/* The smoothing factors of a matrix, checked; NULL: it has none, or the loader failed (smooth.c). */
+DIT_INTERNAL const diti_stored_tensor *diti_loader_find_smooth(diti_loader *loader, const diti_stored_tensor *tensor,
+                                                               uint32_t columns);
+/* Them on the device, for diti_weight.smooth. */
+DIT_INTERNAL const diti_weight *diti_loader_add_smooth(diti_loader *loader, const diti_stored_tensor *smooth);
+/* Their inverses, freed with diti_free; *out stays NULL where smooth is. */
+DIT_INTERNAL dit_result diti_smooth_read(const diti_env *env, const diti_checkpoint *checkpoint,
+                                         const diti_stored_tensor *smooth, float **out, dit_error *err);
+/* The inverse of each; false where one is 0 or not finite, which the other one tells. */
+DIT_INTERNAL bool diti_smooth_invert(float *factors, uint64_t count);
+DIT_INTERNAL dit_result diti_smooth_fail(const diti_checkpoint *checkpoint, const diti_stored_tensor *smooth,
+                                         dit_error *err);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
@@ -389,8 +417,13 @@ DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count
    its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
    slice's batch is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
    pinned buffers. Plans share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
-   and its former user fills it again. --- */
+   and its former user fills it again.
+
+   A model may have two experts, of which one works at a time. The slots behind the first two are that one's: what is
+   read into them stays as long as its steps last, and the other one's weights then take its place. Each of these slots
+   has a stretch of either expert's weights, in the order of loading. --- */
 #define DITI_STREAM_SLOTS 2u
+#define DITI_EXPERT_SLOTS 30u /* at most */
 #define DITI_NO_BATCH UINT32_MAX
 typedef struct diti_stream_item { /* a streamed part in its batch's slot */
     const diti_streamed *streamed;
@@ -429,26 +462,33 @@ typedef struct diti_stream_slot {
     VkSemaphore reader;
     uint64_t reader_value; /* value of reader when the last slice that reads the slot is finished */
     diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
-    bool mirrored;         /* the slot's content is only in the mirror so far */
+    bool mirrored;         /* the slot's content is only in its mirror so far */
     const diti_buffer *marks;
     uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
 } diti_stream_slot;
+typedef struct diti_stream_sizes {
+    VkDeviceSize slot, piece; /* slot: enough for the largest matrix; piece: least that can be read at once */
+    VkDeviceSize expert;      /* bytes of each slot for the expert at work, at least those of a slot */
+    uint32_t experts;         /* how many such slots there are */
+} diti_stream_sizes;
 typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
+    diti_stream_sizes sizes;
     VkDeviceSize slot_bytes;
-    VkDeviceSize piece;
     bool keeps; /* weights that were read stay in host memory */
-    diti_stream_slot slots[DITI_STREAM_SLOTS];
-    diti_stage *stage;        /* NULL: the slots are mapped */
-    struct diti_stream *home; /* stream of the device that the model was loaded on; itself there */
-    struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
-    int lock;                 /* home's guards busy, and the list */
-    bool busy;                /* home's is for all devices: one thread at a time reads files and the host's copy */
+    diti_stream_slot slots[DITI_STREAM_SLOTS + DITI_EXPERT_SLOTS];
+    diti_buffer expert_mirror;    /* the slots for the expert have one mirror together */
+    diti_stream_slot *mirror_for; /* the slot that had it last; NULL: none */
+    diti_stage *stage;            /* NULL: the slots are mapped */
+    struct diti_stream *home;     /* stream of the device that the model was loaded on; itself there */
+    struct diti_stream *next;     /* behind home: those of other devices, which have slots of their own */
+    int lock;                     /* home's guards busy, and the list */
+    bool busy;                    /* home's is for all devices: one thread at a time reads files and the host's copy */
 } diti_stream;
-/* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
-DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-                                           VkDeviceSize piece, diti_stream **out, dit_error *err);
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, const diti_stream_sizes *sizes,
+                                           diti_stream **out, dit_error *err);
+DIT_INTERNAL uint64_t diti_stream_bytes(const diti_stream *stream); /* bytes of all slots; 0 for NULL */
 /* Destroys the streams of all devices, after the plans that use them; NULL is fine. */
 DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
 /* The stream of a device, which is made for its first plan. */

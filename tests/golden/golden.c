@@ -189,6 +189,8 @@ static const char *const model_folders[] = {
     "tests/fixtures/lora_zimage",
     "tests/fixtures/flux_fill",
     "tests/fixtures/flux_controlnet",
+    "tests/fixtures/flux_kontext",
+    "tests/fixtures/flux2_dev_text",
 };
 
 /* The other pipelines of clips, in full sweeps. */

@@ -3,6 +3,7 @@
  */
 #ifndef GOLDEN_ANIMA_H
 #define GOLDEN_ANIMA_H
+#include "golden_originals.h"
 #include "golden_pipe.h"
 
 static inline bool golden_is_anima(const golden_folder *folder) {
@@ -52,21 +53,20 @@ static inline void golden_anima_evaluate(golden *g, const golden_folder *folder,
     golden_case_run(&c, model);
 }
 
+static inline bool golden_run_anima_case(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                         uint32_t index) {
+    if (index > 1) return false;
+    golden_anima_evaluate(g, folder, model, index ? "uncond.prompt_embeds" : "cond.prompt_embeds",
+                          index ? "model_call1.out" : "model_call0.out", index == 0);
+    return true;
+}
+
 static inline void golden_anima_transformer(golden *g, const golden_folder *folder) {
     diti_json *json = golden_open_json(&g->env, folder->path, "transformer/config.json");
     diti_checkpoint *weights =
         golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
-    diti_transformer *model = NULL;
-    dit_error err = DITI_ZERO;
-    if (golden_require(
-            g,
-            json && weights && golden_open_device(g) &&
-                diti_transformer_load(golden_shared.device, &g->env, json, weights, "", NULL, &model, &err) == DIT_OK,
-            "the transformer loads %s", err.message)) {
-        golden_anima_evaluate(g, folder, model, "cond.prompt_embeds", "model_call0.out", true);
-        golden_anima_evaluate(g, folder, model, "uncond.prompt_embeds", "model_call1.out", false);
-    }
-    diti_transformer_destroy(model);
+    golden_run_cases(g, folder, json, weights, golden_run_anima_case);
+    golden_run_original(g, folder, json, weights, golden_run_anima_case);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
 }

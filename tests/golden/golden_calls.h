@@ -152,7 +152,39 @@ static inline void golden_each_call(golden *g, const golden_folder *folder, gold
     }
 }
 
+/* A recorded picture that is scaled as one of more than 1024 x 1024 pixels is, with a limit of 64 x 64: every byte. */
+static inline void golden_calls_resize(golden *g, const golden_folder *folder) {
+    const diti_stored_tensor *out = diti_checkpoint_find(folder->golden, "resize.out.image_u8");
+    diti_model_traits traits = DITI_ZERO;
+    diti_picture from = DITI_ZERO;
+    golden_pipe p = DITI_ZERO;
+    uint32_t width = 0, height = 0, i, wrong = 0;
+    uint8_t *made = NULL;
+    if (!out) return;
+    p.folder = folder;
+    traits.reference_most = traits.reference_most_alone = 64 * 64;
+    if (!golden_require(g,
+                        golden_calls_pictures(&p, "resize.in.image_u8", 0) == 1 &&
+                            golden_calls_pictures(&p, "resize.out.image_u8", 1) == 2,
+                        "the pictures of resize are recorded"))
+        return;
+    diti_reference_scaled(&traits, &p.pictures[0], 1, &width, &height);
+    from.rgba = p.pictures[0].rgba;
+    from.width = p.pictures[0].width;
+    from.height = p.pictures[0].height;
+    if (golden_require(g, width == p.pictures[1].width && height == p.pictures[1].height,
+                       "a reference is scaled to %u x %u", width, height) &&
+        golden_require(g, diti_resize(&g->env, &from, width, height, DITI_WINDOW_LANCZOS, &made, NULL) == DIT_OK,
+                       "a reference is scaled")) {
+        for (i = 0; i < 4 * width * height; i++) wrong += made[i] != p.pictures[1].rgba[i];
+        golden_require(g, !wrong, "%u bytes of a scaled reference differ", wrong);
+    }
+    diti_free(&g->env, made);
+    for (i = 0; i < 2; i++) free((void *)(uintptr_t)p.pictures[i].rgba);
+}
+
 static inline void golden_run_calls(golden *g, const golden_folder *folder) {
+    golden_calls_resize(g, folder);
     golden_each_call(g, folder, golden_calls_one);
 }
 

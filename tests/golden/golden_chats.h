@@ -37,6 +37,8 @@ static const golden_asked_case golden_asked_cases[] = {
     {"pipe_zimage", "blurry, low quality", "base.negative_prompt_embeds.0", 96, NULL},
     {"pipe_flux2_klein", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 48, NULL},
     {"pipe_flux2_klein", "", "base.negative_prompt_embeds", 48, NULL},
+    {"flux2_dev_text", GOLDEN_ASTRONAUT, "long.prompt_embeds", 224, NULL},
+    {"flux2_dev_text", "", "empty.prompt_embeds", 224, NULL},
     {"pipe_qwenimage", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL},
     {"pipe_qwenimage", "blurry, low quality", "t2i.negative_prompt_embeds", 0, NULL},
     {"pipe_qwenimage21", GOLDEN_ASTRONAUT, "t2i.prompt_embeds", 0, NULL},

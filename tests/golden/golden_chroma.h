@@ -3,6 +3,7 @@
 #ifndef GOLDEN_CHROMA_H
 #define GOLDEN_CHROMA_H
 #include "golden_calls.h"
+#include "golden_originals.h"
 
 static inline bool golden_is_chroma(const golden_folder *folder) {
     return folder->golden && diti_checkpoint_find(folder->golden, "case0.mid.distilled_guidance_layer");
@@ -131,6 +132,7 @@ static inline void golden_run_chroma(golden *g, const golden_folder *folder) {
         if (!golden_has(folder->path, files[i])) continue;
         weights = golden_open_checkpoint(&g->env, folder->path, files[i]);
         golden_run_cases(g, folder, config, weights, golden_run_chroma_case);
+        golden_run_original(g, folder, config, weights, golden_run_chroma_case);
         diti_checkpoint_close(weights);
     }
     diti_json_free(&g->env, config);

@@ -4,6 +4,7 @@
 #ifndef GOLDEN_FLUX3_H
 #define GOLDEN_FLUX3_H
 #include "golden_calls.h"
+#include "golden_originals.h"
 
 typedef struct golden_flux3 {
     golden_case base;
@@ -209,6 +210,7 @@ static inline void golden_run_flux3(golden *g, const golden_folder *folder) {
     golden_run_cases(g, folder, base, weights, golden_run_flux3_case);
     golden_flux3_jumps = true;
     golden_run_cases(g, folder, NULL, weights, golden_run_flux3_case);
+    golden_run_original(g, folder, NULL, weights, golden_run_flux3_case);
     diti_json_free(&g->env, base);
     diti_checkpoint_close(weights);
     if (!golden_has(folder->path, "model_index.json")) return;

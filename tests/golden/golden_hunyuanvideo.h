@@ -3,6 +3,7 @@
    padding, dit.h's begin with it. */
 #ifndef GOLDEN_HUNYUANVIDEO_H
 #define GOLDEN_HUNYUANVIDEO_H
+#include "golden_originals.h"
 #include "golden_t5.h"
 
 static inline bool golden_is_hunyuanvideo(const golden_folder *folder) {
@@ -121,6 +122,9 @@ static inline bool golden_run_hunyuanvideo_case(golden *g, const golden_folder *
 }
 
 static inline void golden_run_hunyuanvideo(golden *g, const golden_folder *folder) {
-    golden_run_transformer(g, folder, NULL, golden_run_hunyuanvideo_case);
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    golden_run_cases(g, folder, folder->config, weights, golden_run_hunyuanvideo_case);
+    golden_run_original(g, folder, folder->config, weights, golden_run_hunyuanvideo_case);
+    diti_checkpoint_close(weights);
 }
 #endif

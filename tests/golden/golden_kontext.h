@@ -1,5 +1,5 @@
 /* FLUX.1 Kontext: a picture made after another one, on the pipeline that stands beside the folder, with its recorded
-   embeddings. */
+   embeddings; where the pipeline has no text encoders, the sizes of references alone. */
 #ifndef GOLDEN_KONTEXT_H
 #define GOLDEN_KONTEXT_H
 #include "golden_calls.h"
@@ -7,6 +7,29 @@
 static inline bool golden_is_kontext(const golden_folder *folder) {
     return folder->golden && diti_checkpoint_find(folder->golden, "case0.in.image_u8") &&
            diti_checkpoint_find(folder->golden, "case0.model_in");
+}
+
+/* Recorded rows: a picture's sides, and those that it is scaled to. */
+static inline void golden_kontext_sizes(golden *g, const golden_folder *folder, const diti_model_traits *traits) {
+    uint64_t count = 0, sizes = 0, i;
+    float *rows = golden_floats(folder->golden, "auto_resize_examples", &count);
+    float *known = golden_floats(folder->golden, "preferred_resolutions_wh", &sizes);
+    golden_check(g, rows && known && count == 24 && sizes == 34, "sizes of references are recorded");
+    for (i = 0; known && i < sizes; i++)
+        golden_check(g, traits->reference_sizes[i / 2][i % 2] == known[i], "size %u of the model is the recorded one",
+                     (unsigned)(i / 2));
+    for (i = 0; rows && i + 3 < count; i += 4) {
+        dit_image image = DITI_ZERO;
+        uint32_t width, height;
+        image.width = (uint32_t)rows[i];
+        image.height = (uint32_t)rows[i + 1];
+        diti_reference_scaled(traits, &image, 1, &width, &height);
+        golden_check(g, width == rows[i + 2] && height == rows[i + 3],
+                     "a reference of %u x %u becomes %u x %u, and is recorded as %u x %u", image.width, image.height,
+                     width, height, (unsigned)rows[i + 2], (unsigned)rows[i + 3]);
+    }
+    free(rows);
+    free(known);
 }
 
 static inline void golden_run_kontext(golden *g, const golden_folder *folder) {
@@ -21,8 +44,11 @@ static inline void golden_run_kontext(golden *g, const golden_folder *folder) {
     if (golden_pipe_open(&p, g, folder, path) &&
         golden_require(g, diti_json_parse(&g->env, arguments, sizeof arguments - 1, "arguments", &call, NULL) == DIT_OK,
                        "arguments")) {
+        golden_kontext_sizes(g, folder, &p.model->transformer->traits);
+        p.model->transformer->traits.reference_sizes = NULL; /* recorded with _auto_resize = False */
         p.reference_count = golden_calls_pictures(&p, "case0.in.image_u8", 0);
-        golden_pipe_call(&p, call, "case0.in.latents", "case0.step2.latents", "case0.out.image01");
+        if (p.model->encoders[0].self)
+            golden_pipe_call(&p, call, "case0.in.latents", "case0.step2.latents", "case0.out.image01");
         while (p.reference_count) free((void *)(uintptr_t)p.pictures[--p.reference_count].rgba);
     }
     golden_pipe_close(&p);

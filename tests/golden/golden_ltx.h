@@ -2,6 +2,7 @@
    have timesteps and texts of their own in the fixtures, so that they are run one by one. */
 #ifndef GOLDEN_LTX_H
 #define GOLDEN_LTX_H
+#include "golden_originals.h"
 #include "golden_t5.h"
 
 static inline bool golden_is_ltx(const golden_folder *folder) {
@@ -138,6 +139,9 @@ static inline bool golden_run_ltx_case(golden *g, const golden_folder *folder, c
 }
 
 static inline void golden_run_ltx(golden *g, const golden_folder *folder) {
-    golden_run_transformer(g, folder, NULL, golden_run_ltx_case);
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    golden_run_cases(g, folder, folder->config, weights, golden_run_ltx_case);
+    golden_run_original(g, folder, folder->config, weights, golden_run_ltx_case);
+    diti_checkpoint_close(weights);
 }
 #endif

@@ -3,6 +3,7 @@
 #ifndef GOLDEN_QWENIMAGE21_H
 #define GOLDEN_QWENIMAGE21_H
 #include "golden_edit.h"
+#include "golden_originals.h"
 
 static inline bool golden_is_qwenimage21(const golden_folder *folder) {
     return folder->golden && folder->readme && diti_starts_with(folder->readme, "QwenImage21");
@@ -101,22 +102,20 @@ static inline void golden_qwenimage21_text(golden *g, const golden_folder *folde
     diti_json_free(&g->env, json);
 }
 
+static inline bool golden_run_qwenimage21_case(golden *g, const golden_folder *folder, const diti_transformer *model,
+                                               uint32_t index) {
+    if (index > 1) return false;
+    golden_qwenimage21_evaluate(g, folder, model, index ? "edit2" : "t2i", 2 * index);
+    return true;
+}
+
 static inline void golden_run_qwenimage21(golden *g, const golden_folder *folder) {
     diti_json *json = golden_open_json(&g->env, folder->path, "transformer/config.json");
     diti_checkpoint *weights =
         golden_open_checkpoint(&g->env, folder->path, "transformer/diffusion_pytorch_model.safetensors");
-    diti_transformer *model = NULL;
-    dit_error err = DITI_ZERO;
-    if (golden_require(
-            g,
-            json && weights && golden_open_device(g) &&
-                diti_transformer_load(golden_shared.device, &g->env, json, weights, "", NULL, &model, &err) == DIT_OK,
-            "the transformer loads %s", err.message)) {
-        golden_qwenimage21_evaluate(g, folder, model, "t2i", 0);
-        golden_qwenimage21_evaluate(g, folder, model, "edit2", 2);
-        if (diti_checkpoint_find(folder->golden, "edit2.vision_deepstack0.0")) golden_qwenimage21_text(g, folder);
-    }
-    diti_transformer_destroy(model);
+    golden_run_cases(g, folder, json, weights, golden_run_qwenimage21_case);
+    golden_run_original(g, folder, json, weights, golden_run_qwenimage21_case);
+    if (diti_checkpoint_find(folder->golden, "edit2.vision_deepstack0.0")) golden_qwenimage21_text(g, folder);
     diti_checkpoint_close(weights);
     diti_json_free(&g->env, json);
 }

@@ -2,6 +2,7 @@
    other one as two branches, whose texts are of unequal length. */
 #ifndef GOLDEN_SANA_H
 #define GOLDEN_SANA_H
+#include "golden_originals.h"
 #include "golden_zimage.h"
 
 typedef struct golden_sana {
@@ -224,10 +225,16 @@ static inline bool golden_run_lumina2_case(golden *g, const golden_folder *folde
 }
 
 static inline void golden_run_sana(golden *g, const golden_folder *folder) {
-    golden_run_transformer(g, folder, NULL, golden_run_sana_case);
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    golden_run_cases(g, folder, folder->config, weights, golden_run_sana_case);
+    golden_run_original(g, folder, folder->config, weights, golden_run_sana_case);
+    diti_checkpoint_close(weights);
 }
 
 static inline void golden_run_lumina2(golden *g, const golden_folder *folder) {
-    golden_run_transformer(g, folder, NULL, golden_run_lumina2_case);
+    diti_checkpoint *weights = golden_open_weights(g, folder);
+    golden_run_cases(g, folder, folder->config, weights, golden_run_lumina2_case);
+    golden_run_original(g, folder, folder->config, weights, golden_run_lumina2_case);
+    diti_checkpoint_close(weights);
 }
 #endif

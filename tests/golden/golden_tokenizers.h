@@ -141,6 +141,7 @@ static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_
         double dropped; /* with the published words, where the golden does not say */
     } chats[] = {{"zimage", DITI_CHAT_ZIMAGE, 0},
                  {"flux2_klein", DITI_CHAT_FLUX2_KLEIN, 0},
+                 {"flux2_dev", DITI_CHAT_FLUX2_DEV, 0},
                  {"qwenimage", DITI_CHAT_QWEN_IMAGE, 34},
                  {"qwenimage_edit", DITI_CHAT_QWEN_IMAGE_EDIT, 64},
                  {"qwenimage21", DITI_CHAT_QWEN_IMAGE_21, -1},
@@ -174,7 +175,7 @@ static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_
     return false;
 }
 
-/* NAME.json: llama3: the same pieces, split and framed as LLaMA 3 does; gemma: pieces of characters. */
+/* NAME.json: llama3 and mistral: the same pieces, split and framed as these do; gemma: pieces of characters. */
 static inline void golden_run_other(golden *g, const golden_folder *folder, const char *golden_file, const char *name) {
     diti_json *golden;
     const diti_json *cases, *item;
@@ -204,7 +205,8 @@ static inline void golden_run_other(golden *g, const golden_folder *folder, cons
     free(data);
 }
 
-static inline void golden_run_chats(golden *g, const golden_folder *folder, const char *golden_file) {
+static inline void golden_run_chats(golden *g, const golden_folder *folder, const char *golden_file,
+                                    const char *member) {
     diti_json *golden = test_read_json(&g->env, golden_file);
     const diti_json *chats = diti_json_get(golden, "chat"), *item;
     golden_tokenizer_result result = {0, 0, ""};
@@ -212,7 +214,7 @@ static inline void golden_run_chats(golden *g, const golden_folder *folder, cons
     char file[1024];
     size_t size;
     char *data = NULL;
-    if (chats && golden_join(file, sizeof file, folder->path, "tokenizer.json")) data = test_read_file(file, &size);
+    if (chats && golden_join(file, sizeof file, folder->path, member)) data = test_read_file(file, &size);
     if (data) diti_tokenizer_load(&g->env, data, size, file, &tokenizer, NULL);
     for (item = chats && tokenizer ? chats->first : NULL; item; item = item->next) {
         result.cases++;
@@ -252,8 +254,13 @@ static inline void golden_run_tokenizer(golden *g, const golden_folder *folder) 
     }
     if (golden_has(folder->path, "vocab.json") && golden_has(folder->path, "tokenizer.json"))
         golden_report_tokenizer(g, "vocab.json", golden_tokenizer_merges(&g->env, folder->path, golden_file));
-    golden_run_chats(g, folder, golden_file);
+    golden_run_chats(g, folder, golden_file, "tokenizer.json");
     golden_run_other(g, folder, golden_file, "llama3");
     golden_run_other(g, folder, golden_file, "gemma");
+    if (golden_has(folder->path, "mistral.json") &&
+        golden_join(golden_file, sizeof golden_file, folder->path, "golden_mistral.json")) {
+        golden_run_other(g, folder, golden_file, "mistral");
+        golden_run_chats(g, folder, golden_file, "mistral.json");
+    }
 }
 #endif

@@ -3,7 +3,7 @@
    is an error that names step and op. The models are a fixture with some tensors multiplied. */
 /* test-runs: lavapipe sanitize */
 #include "library.h"
-#include "files.h"
+#include "edited_files.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include "split/split_ranks.h"
@@ -13,12 +13,8 @@
 enum { SIDE = 128, STEPS = 2, LATENT = 4 * (SIDE / 8) * (SIDE / 8), BYTES = SIDE * SIDE * 4 }; /* of the largest */
 static uint32_t side = 32; /* 4 tokens; SIDE: 64 tokens */
 
-/* --- models: the tensors whose names hold `name` times `factor`, or one value in the middle put there --- */
+/* --- models --- */
 
-typedef struct edit {
-    const char *member, *name;
-    float factor, value; /* factor 0: one value */
-} edit;
 #define TRANSFORMER "transformer/diffusion_pytorch_model.safetensors"
 #define ENCODER "text_encoder/model.safetensors"
 #define VAE "vae/diffusion_pytorch_model.safetensors"
@@ -65,73 +61,21 @@ static const edit infinity_in_text[] = {{ENCODER, "block.1.layer.1.DenseReluDens
 static const edit nan_in_picture[] = {{VAE, "decoder.conv_out.weight", 0, NAN}, {NULL, NULL, 0, 0}};
 static const edit plain[] = {{NULL, NULL, 0, 0}};
 
-typedef struct member {
-    char name[96];
-    char *bytes;
-    size_t size;
-} member;
-static struct {
-    const edit *edits;
-    member members[16];
-    size_t count;
-} files;
-
-static void edit_tensor(char *data, const edit *e, const char *entry) {
-    const char *offsets = strstr(entry, "\"data_offsets\":[");
-    unsigned long begin = 0, end = 0, i;
-    CHECK(!strncmp(strstr(entry, "\"dtype\":"), "\"dtype\":\"F32\"", 13));
-    if (!CHECK(offsets && sscanf(offsets + 16, "%lu,%lu", &begin, &end) == 2)) return;
-    for (i = begin; i < end; i += 4) {
-        float value;
-        memcpy(&value, data + i, 4);
-        if (e->factor != 0) value *= e->factor;
-        if (e->factor == 0 && i == (begin + end) / 8 * 4) value = e->value;
-        memcpy(data + i, &value, 4);
-    }
-}
-
-/* Safetensors: length, then "name":{"dtype":...,"shape":...,"data_offsets":[begin,end]}, then data. */
-static void edit_member(member *m) {
-    const edit *e;
-    for (e = files.edits; e->member; e++) {
-        uint64_t length;
-        char *at, *header = m->bytes + 8;
-        int found = 0;
-        if (strcmp(e->member, m->name)) continue;
-        memcpy(&length, m->bytes, 8);
-        for (at = strstr(header, e->name); at && at < header + length; at = strstr(at + 1, e->name)) {
-            edit_tensor(header + length, e, at);
-            found++;
-        }
-        CHECK_MESSAGE(found > 0, "%s is not in %s", e->name, m->name);
-    }
-}
-
 static dit_result open_member(const char *name, dit_source *out, void *user) {
-    member *m = &files.members[files.count];
     char path[256];
     (void)user;
-    if (!CHECK(files.count < 16)) return DIT_ERROR_IO;
     snprintf(path, sizeof path, FOLDER "/%s", name);
-    m->bytes = test_read_file(path, &m->size);
-    if (!m->bytes) return DIT_ERROR_IO;
-    snprintf(m->name, sizeof m->name, "%s", name);
-    edit_member(m);
-    files.count++;
-    memset(out, 0, sizeof *out);
-    out->data = m->bytes;
-    out->size = m->size;
-    return DIT_OK;
+    return edited_open(name, path, out);
 }
 
 static dit_model *load(dit_context *ctx, const edit *edits) {
     dit_model_desc desc = {0};
     dit_model *model = NULL;
     dit_error err = {0};
-    files.edits = edits;
+    edited.edits = edits;
     desc.source.open = open_member;
     CHECK_MESSAGE(dit_model_load(ctx, &desc, &model, &err) == DIT_OK, "%s", err.message);
-    while (files.count) free(files.members[--files.count].bytes);
+    edited_free();
     return model;
 }
 

@@ -299,41 +299,52 @@ static const char *const splits[] = {
     "ulysses2,layers2",   "tensor2,ulysses2", "cfg2",         "cfg2,layers2", "cfg2,ulysses2",  "cfg2,pipefusion2",
     "cfg2,ulysses2,ring2"};
 
-static void test_splits(const generated_model *shape) {
+/* Residuals that are kept for later steps: written where a step computes, read where one reuses, and both ways recorded
+   where the device decides. */
+static const char *const caches[] = {
+    "delta:first=1,blocks=6,from=2", "taylor:first=1,blocks=6,order=2,from=2,interval=3",
+    "spectrum:first=1,blocks=6,warmup=3", "fbcache:threshold=0.2,front=1,back=1", "easycache:from=1,to=4"};
+
+static void check_split(const generated_model *shape, const dit_model *model, const char *split, const char *cache) {
     static uint32_t made;
-    generated_files files;
-    generated_inputs inputs;
-    dit_model_desc source = {0};
-    dit_job_desc desc = {0};
-    dit_model *model = NULL;
     static const int32_t label = 3;
-    size_t i;
+    bool classes = model->transformer->traits.class_count > 0,
+         guided = model->transformer->traits.default_guidance != 1.0f;
+    generated_inputs inputs;
+    dit_job_desc desc = {0};
+    char name[160];
+    if (!guided && split && !strncmp(split, "cfg", 3)) return;
+    memset(&inputs, 0, sizeof inputs);
+    if (!classes) generated_texts(&inputs, model, GENERATED_TOKENS2, guided);
+    desc.model = model;
+    desc.inputs = inputs.list;
+    desc.input_count = inputs.count;
+    desc.class_labels = classes ? &label : NULL;
+    desc.width = desc.height = 8 * model->info.size_multiple;
+    desc.steps = 5;
+    desc.guidance.scale = guided ? 3 : 0;
+    desc.split = split;
+    desc.cache = cache;
+    snprintf(name, sizeof name, "%s, %s, %s", shape->name, split ? split : "whole", cache ? cache : "no cache");
+    check_job(&gpus[made++ % DITI_COUNT(gpus)], &desc, name);
+    generated_free_inputs(&inputs);
+}
+
+static void test_splits(const generated_model *shape) {
+    static const char *const cached[] = {NULL, "layers2", "ulysses2", "cfg2"};
+    generated_files files;
+    dit_model_desc source = {0};
+    dit_model *model = NULL;
+    size_t i, k;
     generated_make(&files, shape);
     source.components = files.components;
     source.component_count = files.component_count;
     source.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
     source.dry_run = true;
     if (CHECK_MESSAGE(dit_model_load(NULL, &source, &model, &err) == DIT_OK, "%s: %s", shape->name, err.message)) {
-        bool classes = model->transformer->traits.class_count > 0,
-             guided = model->transformer->traits.default_guidance != 1.0f;
-        for (i = 0; i < DITI_COUNT(splits); i++) {
-            char name[100];
-            if (!guided && !strncmp(splits[i], "cfg", 3)) continue;
-            memset(&inputs, 0, sizeof inputs);
-            if (!classes) generated_texts(&inputs, model, GENERATED_TOKENS2, guided);
-            memset(&desc, 0, sizeof desc);
-            desc.model = model;
-            desc.inputs = inputs.list;
-            desc.input_count = inputs.count;
-            desc.class_labels = classes ? &label : NULL;
-            desc.width = desc.height = 8 * model->info.size_multiple;
-            desc.steps = 5;
-            desc.guidance.scale = guided ? 3 : 0;
-            desc.split = splits[i];
-            snprintf(name, sizeof name, "%s, %s", shape->name, splits[i]);
-            check_job(&gpus[made++ % DITI_COUNT(gpus)], &desc, name);
-            generated_free_inputs(&inputs);
-        }
+        for (i = 0; i < DITI_COUNT(splits); i++) check_split(shape, model, splits[i], NULL);
+        for (i = 0; i < DITI_COUNT(cached); i++)
+            for (k = 0; k < DITI_COUNT(caches); k++) check_split(shape, model, cached[i], caches[k]);
     }
     dit_model_destroy(model);
     generated_free(&files);

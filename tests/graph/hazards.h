@@ -305,7 +305,10 @@ static inline void hazard_stream(hazard_check *check, const diti_plan_slice *sli
         if (!dispatch->bindings[i].tensor || !part || !part->streamed || !part->streamed->stream) continue;
         for (k = found = 0; batch && k < batch->count; k++) {
             const diti_stream_item *item = &plan->streaming.items[batch->first + k];
-            if (item->streamed == part->streamed && item->from == part->offset) found++;
+            const bool within = item->from <= part->offset && part->offset < item->from + item->bytes;
+            if (item->streamed == part->streamed &&
+                (batch->slot < DITI_STREAM_SLOTS ? item->from == part->offset : within))
+                found++;
         }
         if (found != 1)
             HAZARD_FAULT(check, "%s: op %u, %s, reads a streamed weight that its slice's batch has %u times",
@@ -326,7 +329,9 @@ static inline void hazard_batches(hazard_check *check) {
                 HAZARD_FAULT(check, "%s: weights of batch %u lie in each other", check->name, (uint32_t)g);
             end = item->offset + item->bytes;
         }
-        if (end > plan->streaming.stream->slot_bytes || batch->slot >= DITI_STREAM_SLOTS)
+        if (end > (batch->slot < DITI_STREAM_SLOTS ? plan->streaming.stream->slot_bytes
+                                                   : plan->streaming.stream->sizes.expert) ||
+            batch->slot >= DITI_STREAM_SLOTS + plan->streaming.stream->sizes.experts)
             HAZARD_FAULT(check, "%s: batch %u has no room in its slot", check->name, (uint32_t)g);
     }
 }

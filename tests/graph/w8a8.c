@@ -122,6 +122,8 @@ static const variant variants[] = {
     {"int8 rows, fp16", "rung=fp16", BLOCKS, DIT_TYPE_I8_ROW, 0.999, 30},
     {"int8 rows, rotated, fp16", "rung=fp16", BLOCKS, DIT_TYPE_I8_ROW_ROTATED, 0.9995, 30},
     {"int8 rows, dot product", "rung=base,dot=1", BLOCKS, DIT_TYPE_I8_ROW_ROTATED, 0.9995, 30},
+    {"as stored, blocks of int8", "rung=base,packed_dot=1", NULL, DIT_TYPE_STORED, 0.9995, 30},
+    {"as stored, blocks of int8, fp16", "rung=fp16,packed_dot=1", NULL, DIT_TYPE_STORED, 0.9995, 30},
 };
 
 /* Types of 4 bit in two steps of the first prompt: bars a little below what was measured. */

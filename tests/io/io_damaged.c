@@ -434,7 +434,7 @@ static void test_comfy(void) {
     for (size_t i = 0; i < 2 * DITI_COUNT(cases); i++) check_comfy(&cases[i / 2], i % 2);
     refuses_header("{\"a.qweight\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[0,2]},"
                    "\"a.wscales\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[2,4]}}",
-                   4, "nunchaku");
+                   4, "layer 'a' is none that dit.h knows");
 }
 
 static void refuses_rows(rows_file r, const char *culprit) {

@@ -10,6 +10,10 @@
 #include "test.h"
 
 #define MODEL "models/emoji-q8_0.gguf"
+#define LATTE "tests/fixtures/pipe_latte/transformer/"
+#define STDIT "tests/fixtures/stdit"
+#define STDIT2 "tests/fixtures/pipe_opensora11/transformer/"
+#define STDIT3 "tests/fixtures/pipe_opensora12/transformer/"
 
 typedef struct budget_line { /* one dispatch */
     const char *name;
@@ -211,18 +215,26 @@ static void check_prepare(const picture *p) {
 /* --- joint attention: nothing stands between the ops of a block, above all nothing that puts text and image together,
    or takes them apart; two products where both have weights of their own --- */
 
-static bool joint_open(picture *p, const char *path, uint32_t copies, diti_transformer **model) {
+/* config: path of its config.json; NULL: shapes say all. frames: of a clip; 0: a picture. */
+static bool evaluation_open(picture *p, const char *path, const char *config, uint32_t copies, uint32_t frames,
+                            diti_transformer **model) {
     diti_env env = test_env(NULL);
+    size_t size = 0;
+    char *text = config ? test_read_file(config, &size) : NULL;
+    diti_json *json = NULL;
     diti_checkpoint *file = NULL;
     dit_source source = {0};
     dit_error err = {0};
     diti_denoise *d = &p->share.program.denoise;
     source.path = path;
-    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &file, &err) == DIT_OK &&
-                           diti_transformer_load(NULL, &env, NULL, file, "", NULL, model, &err) == DIT_OK,
-                       "%s", err.message))
-        return false;
+    if (text) CHECK(diti_json_parse(&env, text, size, config, &json, &err) == DIT_OK);
+    CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &file, &err) == DIT_OK &&
+                      diti_transformer_load(NULL, &env, json, file, "", NULL, model, &err) == DIT_OK,
+                  "%s: %s", path, err.message);
+    diti_json_free(&env, json);
+    free(text);
     diti_checkpoint_close(file);
+    if (!*model) return false;
     diti_graph_init(&p->graph, &p->device);
     diti_graph_segment(&p->graph, "prepare", false);
     memset(d, 0, sizeof *d);
@@ -232,14 +244,21 @@ static bool joint_open(picture *p, const char *path, uint32_t copies, diti_trans
     d->height = 16;
     d->width = 24;
     d->text_tokens = 7;
-    d->latent = diti_tensor_state(&p->graph, DITI_F32, (*model)->traits.latent_channels, 16 * 24, "latent");
+    d->frames = frames;
+    d->latent = diti_tensor_state(&p->graph, DITI_F32, (*model)->traits.latent_channels,
+                                  (frames ? frames : 1) * 16 * 24, "latent");
+    if (frames) d->text_items = diti_tensor_state(&p->graph, DITI_U32, copies, DITI_ITEM_WORDS, "prompts");
     d->text = diti_tensor_state(&p->graph, DITI_F32, copies * 7, (*model)->traits.text_columns, "text");
-    d->pooled = diti_tensor_state(&p->graph, DITI_F32, copies, (*model)->traits.pooled_columns, "pooled");
+    if (!frames) d->pooled = diti_tensor_state(&p->graph, DITI_F32, copies, (*model)->traits.pooled_columns, "pooled");
     d->step = diti_tensor_state(&p->graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(*model, &p->graph, d);
     diti_graph_segment(&p->graph, "step", true);
     diti_transformer_step(*model, &p->graph, d);
     return CHECK_MESSAGE(!diti_graph_failed(&p->graph), "%s", p->graph.error.message);
+}
+
+static bool joint_open(picture *p, const char *path, uint32_t copies, diti_transformer **model) {
+    return evaluation_open(p, path, NULL, copies, 0, model);
 }
 
 static void joint_close(picture *p, diti_transformer *model) {
@@ -328,6 +347,32 @@ static void check_sd3(picture *p) {
     joint_close(p, model);
 }
 
+/* Attention within frames and within positions reads queries, keys and values where the product has left them: between
+   the two nothing runs, above all nothing that copies the activation into another order, and the next product reads
+   what attention has written. */
+static void check_divided(picture *p, const char *path, const char *config, uint32_t attentions, const char *what) {
+    diti_transformer *model = NULL;
+    uint32_t at, count = 0;
+    if (evaluation_open(p, path, config, 1, 4, &model)) {
+        at = p->graph.segments[1].first;
+        while (at < p->graph.dispatch_count) {
+            const diti_dispatch *qkv = next_dispatch(p, &at), *got;
+            if (!qkv || strcmp(qkv->name, "qkv") != 0) continue;
+            got = next_dispatch(p, &at);
+            if (got && !strcmp(got->name, "qkv_post")) got = next_dispatch(p, &at); /* norms and turns, in place */
+            CHECK_MESSAGE(got && !strcmp(got->name, "attention"), "%s: %s between qkv and attention", what,
+                          got ? got->name : "nothing");
+            got = next_dispatch(p, &at);
+            CHECK_MESSAGE(got && !strcmp(got->name, "attention_out"), "%s: %s behind attention", what,
+                          got ? got->name : "nothing");
+            count++;
+        }
+        CHECK_MESSAGE(count == attentions * model->traits.layers, "%s: %u attentions in %u layers", what, count,
+                      model->traits.layers);
+    }
+    joint_close(p, model);
+}
+
 int main(void) {
     static const dit_type_rule int8 = {"transformer.*blocks.*", DIT_TYPE_I8_ROW};
     static picture p;
@@ -342,5 +387,9 @@ int main(void) {
     picture_close(&p);
     check_flux(&p);
     check_sd3(&p);
+    check_divided(&p, LATTE "diffusion_pytorch_model.safetensors", LATTE "config.json", 2, "Latte");
+    check_divided(&p, STDIT "1/model.safetensors", STDIT "1/config.json", 2, "STDiT");
+    check_divided(&p, STDIT2 "model.safetensors", STDIT2 "config.json", 2, "STDiT2");
+    check_divided(&p, STDIT3 "model.safetensors", STDIT3 "config.json", 2, "STDiT3");
     return TEST_END("budget");
 }

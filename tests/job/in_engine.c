@@ -1,6 +1,7 @@
 /* Every sentence of the manual's chapter "In an engine" is tested, as far as a test can see it: pictures on another
    queue family, what a picture's image is and what is left of it, frames that are dropped, jobs that are destroyed
-   while they run, what a preview costs, and memory behind an allocator that maps only what it must.
+   while they run, what a preview costs, steps that reuse blocks, and memory behind an allocator that maps only what it
+   must.
    test-runs: lavapipe families sanitize */
 #define _GNU_SOURCE
 #include "library.h"
@@ -953,6 +954,54 @@ static void make_expected(dit_context *ctx, const dit_model *model) {
     dit_job_destroy(job);
 }
 
+/* A job that reuses blocks gives the same bytes in frames of the application's as dit_job_wait does, by a schedule of
+   the host's and where the device decides; nothing is allocated or compiled on the way, nor in a second run. */
+static void test_cached(engine *e, dit_context *ctx, const dit_model *model) {
+    static const char *const caches[] = {"delta:first=1,from=2,interval=2", "taylor:order=2,interval=2,from=3",
+                                         "fbcache:threshold=1.5,most=1", "delta:first=1,from=2,interval=2+gate:4"};
+    static unsigned char plain[BYTES], waited[BYTES], read[BYTES];
+    dit_job_desc desc = describe(model, 7);
+    dit_counters begun, ended;
+    dit_status status;
+    dit_output out;
+    dit_job *job;
+    size_t i;
+    int run;
+    desc.steps = 6;
+    job = create_job(ctx, &desc);
+    CHECK(job && dit_job_wait(job, UINT64_MAX) == DIT_OK &&
+          dit_job_read(job, DIT_READ_RGBA8, 0, 0, plain, BYTES, 0, NULL) == DIT_OK);
+    dit_job_destroy(job);
+    for (i = 0; i < sizeof caches / sizeof *caches; i++) {
+        desc.cache = caches[i];
+        job = create_job(ctx, &desc);
+        if (!job) continue;
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK &&
+              dit_job_read(job, DIT_READ_RGBA8, 0, 0, waited, BYTES, 0, NULL) == DIT_OK);
+        CHECK_MESSAGE(memcmp(plain, waited, BYTES), "%s: the picture without a cache", caches[i]);
+        dit_job_destroy(job);
+        job = create_job(ctx, &desc);
+        if (!job) continue;
+        dit_job_get_counters(job, &begun);
+        for (run = 0; run < 2; run++) {
+            if (run) restart(job, &desc);
+            CHECK(record(e, job, INT32_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK &&
+                  dit_job_read(job, DIT_READ_RGBA8, 0, 0, read, BYTES, 0, NULL) == DIT_OK);
+            CHECK_MESSAGE(!memcmp(read, waited, BYTES) && shows(e, &out, waited), "%s, run %d: other bytes", caches[i],
+                          run);
+            dit_job_status(job, &status, NULL);
+            CHECK_MESSAGE(status.reused > 0 && status.reused < 5, "%s: %u of 6 steps reused blocks", caches[i],
+                          status.reused);
+        }
+        dit_job_get_counters(job, &ended);
+        CHECK_MESSAGE(ended.allocations == begun.allocations && ended.pipelines == begun.pipelines,
+                      "%s: %llu allocations and %llu pipelines in the loop", caches[i],
+                      (unsigned long long)(ended.allocations - begun.allocations),
+                      (unsigned long long)(ended.pipelines - begun.pipelines));
+        dit_job_destroy(job);
+    }
+}
+
 int main(void) {
     static engine e;
     dit_context_desc cd = {0};
@@ -988,6 +1037,7 @@ int main(void) {
             test_final(&e, ctx, model);
             test_warm_up(&e, ctx, model);
             test_preview_cost(ctx, model);
+            test_cached(&e, ctx, model);
         }
     }
     dit_model_destroy(model);

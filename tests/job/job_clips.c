@@ -6,7 +6,7 @@
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
-#include "real_shapes.h"
+#include "real_vaes.h"
 
 #define COGVIDEOX "tests/fixtures/pipe_cogvideox_2b"
 #define OPEN_SORA "tests/fixtures/pipe_opensora11"
@@ -613,45 +613,140 @@ static void test_tiles(bool sweep) {
     context = before;
 }
 
-/* An allocator hands out what dit_job_memory says at most, within a tenth, while the clip is made. The devices
-   of these tests count staging and frames of the host as memory, too. */
-static void check_peak(const char *folder, const char *transformer, uint32_t side, uint32_t frames, bool moves) {
+/* A model whose memory is measured: a pipeline, or parts without text encoders, which is told embeddings. */
+typedef struct measured_model {
+    const char *name;                          /* a pipeline's folder, or the model's */
+    const char *transformer, *vae, *scheduler; /* parts; a pipeline may have its transformer elsewhere */
+    void (*make_transformer)(real_file *file); /* in place of a folder */
+    void (*make_vae)(real_file *file);
+    uint32_t tokens, columns, pooled; /* of embeddings; columns 0: the pipeline has encoders */
+    bool moves;                       /* it begins with a picture */
+    bool fixed;                       /* it makes clips of its own size alone */
+} measured_model;
+
+static void small_cogvideox15(real_file *file) { real_cogvideox(file, 128, 1, 2); }
+static void small_wan22_decoder(real_file *file) { real_wan22_decoder(file, 8); }
+
+#define MEASURED_PIPELINE(FOLDER, TRANSFORMER, MOVES)                                                                  \
+    { FOLDER, TRANSFORMER, NULL, NULL, NULL, NULL, 0, 0, 0, MOVES, false }
+#define FIXTURE "tests/fixtures/"
+static const measured_model measured_ltx = MEASURED_PIPELINE(FIXTURE "pipe_ltx", NULL, true);
+static const measured_model measured_cogvideox = MEASURED_PIPELINE(COGVIDEOX, NULL, false);
+static const measured_model measured_wan = {"Wan 2.1", FIXTURE "wan", FIXTURE "vae_wan", NULL, NULL, NULL, 7, 40, 0,
+                                            false,     false};
+static const measured_model measured_hunyuanvideo = {
+    "HunyuanVideo", FIXTURE "hunyuanvideo", FIXTURE "vae_hunyuanvideo", NULL, NULL, NULL, 7, 40, 24, false, false};
+static const measured_model measured_others[] = {
+    MEASURED_PIPELINE(FIXTURE "pipe_latte", NULL, false),
+    MEASURED_PIPELINE(FIXTURE "pipe_osp11", FIXTURE "pipe_osp11/65x512x512", false),
+    MEASURED_PIPELINE(OPEN_SORA, OPEN_SORA "/transformer", false),
+    MEASURED_PIPELINE(FIXTURE "pipe_opensora12", FIXTURE "pipe_opensora12/transformer", false),
+    MEASURED_PIPELINE(FIXTURE "pipe_wan22_i2v_a14b", NULL, true),
+    MEASURED_PIPELINE(FIXTURE "pipe_cogvideox_5b", NULL, false),
+    {"Wan 2.2 TI2V", FIXTURE "wan22_ti2v", NULL, NULL, NULL, small_wan22_decoder, 7, 40, 0, false, false},
+    {"CogVideoX I2V", FIXTURE "cogvideox_5b_i2v", COGVIDEOX "/vae", COGVIDEOX "/scheduler", NULL, NULL, 7, 40, 0, true,
+     true},
+    {"CogVideoX 1.5", NULL, COGVIDEOX "/vae", COGVIDEOX "/scheduler", small_cogvideox15, NULL, 224, 4096, 0, false,
+     false},
+};
+
+static dit_model *load_parts(const measured_model *m, real_file files[2]) {
+    const char *const paths[] = {m->transformer, m->vae, m->scheduler};
+    static const dit_role roles[] = {DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE, DIT_ROLE_SCHEDULER};
+    void (*const makers[])(real_file * file) = {m->make_transformer, m->make_vae};
+    dit_component components[3];
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    uint32_t i;
+    memset(components, 0, sizeof components);
+    for (i = 0; i < 3; i++) {
+        dit_component *part = &components[desc.component_count];
+        if (!paths[i] && (i == 2 || !makers[i])) continue;
+        part->role = roles[i];
+        part->source.path = paths[i];
+        if (!paths[i]) {
+            files[i].container = REAL_SAFETENSORS;
+            files[i].type = DIT_TYPE_F16;
+            makers[i](&files[i]);
+            part->source = real_source(&files[i]);
+        }
+        desc.component_count++;
+    }
+    desc.components = components;
+    CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s: %s", m->name, err.message);
+    return model;
+}
+
+typedef struct measured_clip {
+    uint32_t side, frames, tile;
+} measured_clip;
+typedef struct measured_bytes {
+    uint64_t said, most, device; /* what dit_job_memory says; at most at any time, all of it and without what the host
+                                    sees */
+} measured_bytes;
+
+/* Makes a clip in memory of an allocator's. */
+static measured_bytes measure_clip(const measured_model *m, const measured_clip *clip) {
+    static float values[224 * 4096];
     engine *e = (engine *)calloc(1, sizeof *e);
-    dit_image *image = stripes(side, side, 1);
+    real_file files[2] = {{0}};
+    dit_image *image = NULL;
     dit_context_desc cd = {0};
     dit_context *before = context;
     dit_memory memory = {0};
     dit_model_desc md = {0};
     dit_model *model = NULL;
+    dit_model_info info;
     dit_job *job = NULL;
     dit_error err = {0};
     dit_job_desc desc = {0};
+    dit_tensor inputs[2];
+    measured_bytes out = {0, 0, 0};
+    memset(inputs, 0, sizeof inputs);
     e->maps_least = true;
-    if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e);
+    if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e), out;
     cd.device_allocator.alloc = engine_alloc;
     cd.device_allocator.free = engine_free;
     cd.device_allocator.user = e;
     cd.overrides = "rung=base,gflop_ns=100000000";
     context = engine_context(e, &cd);
-    md.source.path = folder;
-    if (context && transformer)
-        model = load(folder, transformer, false);
+    md.source.path = m->name;
+    if (context && m->columns)
+        model = load_parts(m, files);
+    else if (context && m->transformer)
+        model = load(m->name, m->transformer, false);
     else if (context)
-        CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s: %s", folder, err.message);
+        CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s: %s", m->name, err.message);
     if (model) {
         desc.model = model;
         desc.prompt = "a fox runs through snow";
-        desc.width = desc.height = side;
-        desc.frame_count = dit_model_frames(model, frames);
+        dit_model_get_info(model, &info);
+        desc.width = m->fixed ? info.default_width : clip->side;
+        desc.height = m->fixed ? info.default_height : clip->side;
+        desc.frame_count = m->fixed ? info.default_frames : dit_model_frames(model, clip->frames);
         desc.steps = 2;
-        if (moves) desc.init_image = image;
-        CHECK_MESSAGE(dit_job_memory(context, &desc, &memory, &err) == DIT_OK, "%s: %s", folder, err.message);
+        desc.vae_tile = clip->tile;
+        if (m->moves) desc.init_image = image = stripes(desc.width, desc.height, 1);
+        if (m->columns) {
+            inputs[0].name = "prompt_embeds", inputs[0].rank = 3;
+            inputs[0].shape[1] = m->tokens, inputs[0].shape[2] = m->columns;
+            inputs[1].name = "pooled_prompt_embeds", inputs[1].rank = 2, inputs[1].shape[1] = m->pooled;
+            inputs[0].type = inputs[1].type = DIT_TYPE_F32;
+            inputs[0].shape[0] = inputs[1].shape[0] = 1;
+            inputs[0].data = inputs[1].data = values;
+            desc.prompt = NULL;
+            desc.inputs = inputs, desc.input_count = m->pooled ? 2 : 1;
+            desc.guidance.scale = m->pooled ? 0 : 1;
+        }
+        CHECK_MESSAGE(dit_job_memory(context, &desc, &memory, &err) == DIT_OK, "%s: %s", m->name, err.message);
         CHECK(run(&job, &desc));
-        printf("%s, %u frames of %u x %u: said %.2f MB, at most %.2f MB\n", folder, desc.frame_count, side, side,
-               (double)memory.peak / 1e6, (double)e->most / 1e6);
-        CHECK_MESSAGE((double)e->most <= 1.1 * (double)memory.peak && (double)e->most >= 0.9 * (double)memory.peak,
-                      "%s: said %llu, at most %llu were taken", folder, (unsigned long long)memory.peak,
-                      (unsigned long long)e->most);
+        out.said = memory.peak;
+        out.most = e->most;
+        out.device = e->kinds_most[0];
+        printf("%s, %u frames of %u x %u%s: said %.2f MB, at most %.2f MB, %.2f of them the device's\n", m->name,
+               desc.frame_count, desc.width, desc.height, clip->tile ? " in tiles" : "", (double)out.said / 1e6,
+               (double)out.most / 1e6, (double)out.device / 1e6);
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
@@ -659,17 +754,53 @@ static void check_peak(const char *folder, const char *transformer, uint32_t sid
     context = before;
     engine_end(e);
     free(e);
-    free_stripes(image);
+    real_free(&files[0]);
+    real_free(&files[1]);
+    if (image) free_stripes(image);
+    return out;
+}
+
+/* An allocator hands out what dit_job_memory says at most, within a tenth, while the clip is made. The devices
+   of these tests count staging and frames of the host as memory, too. */
+static void check_peak(const measured_model *m) {
+    const measured_clip clip = {128, 17, 0};
+    measured_bytes bytes = measure_clip(m, &clip);
+    CHECK_MESSAGE((double)bytes.most <= 1.1 * (double)bytes.said && (double)bytes.most >= 0.9 * (double)bytes.said,
+                  "%s: said %llu, at most %llu were taken", m->name, (unsigned long long)bytes.said,
+                  (unsigned long long)bytes.most);
 }
 
 static void test_peaks(bool sweep) {
-    check_peak("tests/fixtures/pipe_ltx", NULL, 128, 17, true);
+    size_t i;
+    check_peak(&measured_ltx);
     if (!sweep) return;
-    check_peak(COGVIDEOX, NULL, 128, 17, false);
-    check_peak("tests/fixtures/pipe_latte", NULL, 128, 16, false);
-    check_peak("tests/fixtures/pipe_osp11", "tests/fixtures/pipe_osp11/65x512x512", 128, 17, false);
-    check_peak(OPEN_SORA, OPEN_SORA "/transformer", 128, 16, false);
-    check_peak("tests/fixtures/pipe_wan22_i2v_a14b", NULL, 128, 17, true);
+    check_peak(&measured_cogvideox);
+    check_peak(&measured_wan);
+    check_peak(&measured_hunyuanvideo);
+    for (i = 0; i < DITI_COUNT(measured_others); i++) check_peak(&measured_others[i]);
+}
+
+/* Decodes four times the frames, in the memory that a quarter of them takes: what the device has more are latents and
+   the transformer's tokens, 16 floats for each value of the latent at most, and in tiles the pixels: as floats and as
+   bytes of the whole clip, and as floats of two rows of tiles, with a sixteenth for places between tensors. */
+static void check_four_times(const measured_model *m, uint32_t frames, uint32_t channels, uint32_t tile) {
+    const uint32_t side = tile ? 80 : 64;
+    const measured_clip few = {side, frames, tile}, many = {side, 4 * frames - 3, tile};
+    const uint64_t more = many.frames - few.frames, latents = more / 4 * (side / 8) * (side / 8) * channels * 4;
+    const uint64_t tiled = tile ? more * (17 * side * side + 25 * tile * (side + tile / 4)) : 0;
+    uint64_t before = measure_clip(m, &few).device, after = measure_clip(m, &many).device;
+    CHECK_MESSAGE(before && after > before && after - before <= 16 * latents + tiled,
+                  "%s: %u frames take %llu bytes, %u frames %llu", m->name, few.frames, (unsigned long long)before,
+                  many.frames, (unsigned long long)after);
+}
+
+static void test_four_times(bool sweep) {
+    check_four_times(&measured_wan, 33, 16, 0);
+    if (!sweep) return;
+    check_four_times(&measured_cogvideox, 33, 16, 0);
+    check_four_times(&measured_hunyuanvideo, 33, 16, 0);
+    check_four_times(&measured_wan, 17, 16, 64);
+    check_four_times(&measured_cogvideox, 17, 16, 64);
 }
 
 /* --- on two devices --- */
@@ -842,6 +973,7 @@ int main(void) {
         test_tile_memory();
         test_tiles(sweep);
         test_peaks(sweep);
+        test_four_times(sweep);
         if (sweep) test_divided(); /* compiles every kernel anew */
         test_engine();
     }

@@ -609,6 +609,87 @@ static void test_kept(void) {
     dit_model_destroy(model);
 }
 
+/* --- sizes and numbers of references --- */
+
+/* A reference that is scaled in the library gives the bytes that one gives which is scaled before, with and without a
+   gap behind its lines; what is behind its alpha counts for nothing. */
+static void test_scaled(dit_model *model) {
+    enum { W = 200, H = 120, PITCH = 4 * W + 12 };
+    diti_model_traits *traits = &model->transformer->traits;
+    static uint8_t large[H * PITCH];
+    uint32_t width, height, most = traits->reference_most_alone;
+    diti_picture from = DITI_ZERO;
+    uint8_t *small = NULL;
+    size_t i;
+    asked a;
+    for (i = 0; i < sizeof large; i++) large[i] = (uint8_t)(i % PITCH * 7 + i / PITCH * 3 + i * i % 31);
+    ask_kept(&a, model);
+    a.start.rgba = large;
+    a.start.width = W;
+    a.start.height = H;
+    a.start.row_pitch = PITCH;
+    traits->reference_most_alone = 96 * 96;
+    diti_reference_scaled(traits, &a.start, 1, &width, &height);
+    CHECK_MESSAGE(width == 123 && height == 74, "it is scaled to %u x %u", width, height);
+    run(context, &a.desc, one);
+    from.rgba = large;
+    from.pitch = PITCH;
+    from.width = W;
+    from.height = H;
+    traits->reference_most_alone = 0;
+    CHECK(diti_resize(&context->env, &from, width, height, DITI_WINDOW_LANCZOS, &small, &err) == DIT_OK);
+    a.start.rgba = small;
+    a.start.width = width;
+    a.start.height = height;
+    a.start.row_pitch = 0;
+    run(context, &a.desc, other);
+    CHECK_MESSAGE(memcmp(one, other, sizeof one) == 0, "a reference that is scaled before is off by %.3g",
+                  off(other, one));
+    diti_free(&context->env, small);
+    traits->reference_most_alone = most;
+}
+
+/* Ten of several sizes count, each of them; an eleventh is refused. */
+static void test_ten(dit_model *model) {
+    static dit_image images[11];
+    static dit_reference references[11];
+    uint32_t i;
+    asked a;
+    ask(&a, model);
+    a.desc.prompt = "a fox";
+    for (i = 0; i < 11; i++) {
+        images[i] = image_of(&picture[0][0][0], i % 2 ? 64 : 80, 64);
+        images[i].row_pitch = WIDTH * 4;
+        references[i].frames = &images[i];
+    }
+    images[3].width = 96;
+    a.desc.references = references;
+    a.desc.reference_count = 11;
+    refused(context, &a.desc, "reference_count is 11; this model (flux2 klein-4b) takes at most 10");
+    a.desc.reference_count = 10;
+    run(context, &a.desc, one);
+    images[9].rgba = &mask[0][0][0];
+    run(context, &a.desc, other);
+    CHECK_MESSAGE(off(other, one) > 1e-3, "the tenth reference changes the picture by %.3g", off(other, one));
+}
+
+static void test_sizes(void) {
+    static uint8_t wide[64 * 513 * 4];
+    dit_model *model = load(context, KLEIN, NULL, DIT_ROLE_NONE, 0);
+    asked a;
+    if (!model) return;
+    test_scaled(model);
+    test_ten(model);
+    ask_kept(&a, model);
+    a.start = image_of(wide, 513, 64);
+    refused(context, &a.desc, "one at most eight times the other");
+    a.start = image_of(wide, 63, 64);
+    refused(context, &a.desc, "must be at least 64");
+    a.start = image_of(wide, 16400, 16400); /* refused before it is read */
+    refused(context, &a.desc, "a side of more than 16384");
+    dit_model_destroy(model);
+}
+
 static dit_context *open_devices(const char *devices) {
     dit_context_desc desc = DITI_ZERO;
     dit_context *opened = NULL;
@@ -628,6 +709,7 @@ int main(void) {
         test_fill();
         test_net();
         test_kept();
+        test_sizes();
     }
     dit_context_destroy(context);
     dit_context_destroy(pair);

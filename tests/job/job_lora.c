@@ -1,5 +1,5 @@
 /* LoRAs of models and jobs: beside the weights, merged, with strengths that a restart changes, streamed weights, int8
-   rows, other devices under every split, and what is told about modules that fit nothing.
+   rows, other devices under every split, what is told about modules that fit nothing, and defaults that a LoRA changes.
 
    make test runs FLUX.1 on one device and on two; DIT_TEST_ALL=1 more families, int8 rows and every split.
    test-runs: lavapipe, in test-all sanitize swiftshader */
@@ -16,7 +16,7 @@ static const generated_model hunyuan = {"hunyuan8", "hunyuandit", 8, 16, 4, 0, 0
 enum { LORAS = 2 };
 static lora_file files[LORAS];
 static const float strengths[LORAS] = {0.8f, -0.5f};
-static char warnings[2000];
+static char warnings[2000], told[8000]; /* what was heard at level 1, and at level 2 */
 
 /* --- files for a generated model: pairs for all its layers, by diffusers' names and, if `kohya`, those of FLUX --- */
 
@@ -220,7 +220,8 @@ static void test_low_rank(const generated_model *shape, const char *overrides, d
             CHECK(difference(&other, &wanted) > 1e-3);
     }
     CHECK(load_combined(&m, shape, type, 0, 1) == DIT_ERROR_BAD_FILE && strstr(err.message, "low-rank part"));
-    CHECK(load_combined(&m, shape, type, 0, 7) == DIT_ERROR_UNSUPPORTED_MODEL && strstr(err.message, "smoothing"));
+    CHECK(load_combined(&m, shape, type, 0, 7) == DIT_ERROR_BAD_FILE &&
+          strstr(err.message, "a factor for each column"));
     lora_file_free(&combined);
     close_maker(&m);
 }
@@ -388,9 +389,37 @@ static void test_divisions(const generated_model *shape, uint32_t devices, const
 /* --- what is told --- */
 
 static void hear(int level, const char *message, void *user) {
-    size_t length = strlen(warnings);
+    size_t length = strlen(warnings), more = strlen(told);
     (void)user;
     if (level == DITI_LOG_WARNING) snprintf(warnings + length, sizeof warnings - length, "%s\n", message);
+    if (level == DITI_LOG_INFO) snprintf(told + more, sizeof told - more, "%s\n", message);
+}
+
+/* A warning counts what fits nothing and says where all of it is named. */
+static void test_named(maker *m, dit_component *component) {
+    lora_file file = DITI_ZERO;
+    char name[80];
+    uint32_t i;
+    warnings[0] = told[0] = 0;
+    lora_file_pair(&file, "transformer_blocks.0.attn.to_q", 128, 128, 3, 0.1, 1);
+    for (i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "transformer_blocks.0.attn.nothing_%u", (unsigned)i);
+        lora_file_pair(&file, name, 128, 128, 3, 0.1, 1);
+        snprintf(name, sizeof name, "something.strange_%u", (unsigned)i);
+        lora_file_matrix(&file, name, 8, 2, 0.1, 1);
+    }
+    component->source = lora_file_source(&file);
+    CHECK_RUN(dit_model_add_lora(m->model, component, NULL, &err));
+    CHECK_MESSAGE(strstr(warnings, "5 of 6 modules fit nothing") && !strstr(warnings, "nothing_4") &&
+                      strstr(warnings, "5 tensors are no adapter's") && strstr(warnings, "names all at level 2"),
+                  "%s", warnings);
+    for (i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "left out: module transformer_blocks.0.attn.nothing_%u\n", (unsigned)i);
+        CHECK_MESSAGE(strstr(told, name) != NULL, "%s is not named in: %s", name, told);
+        snprintf(name, sizeof name, "left out: tensor something.strange_%u\n", (unsigned)i);
+        CHECK_MESSAGE(strstr(told, name) != NULL, "%s is not named in: %s", name, told);
+    }
+    lora_file_free(&file);
 }
 
 static void test_told(void) {
@@ -405,7 +434,7 @@ static void test_told(void) {
     dit_job *job = NULL;
     float bad = NAN;
     cd.logger.func = hear;
-    cd.logger.max_level = DITI_LOG_WARNING;
+    cd.logger.max_level = DITI_LOG_INFO;
     cd.overrides = "rung=base";
     warnings[0] = 0;
     if (!CHECK_RUN(dit_context_create(&cd, &m.context, &err)) || !CHECK_RUN(load(&m, &flux, &without))) {
@@ -438,6 +467,66 @@ static void test_told(void) {
     desc.lora_weight_count = 2;
     CHECK(dit_job_create(m.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "1 LoRAs"));
     generated_free_inputs(&inputs);
+    test_named(&m, &component);
+    close_maker(&m);
+}
+
+/* Steps and guidance of a job as it was made. */
+static void check_request(maker *m, uint32_t steps, float scale, uint32_t told_steps, float told_scale) {
+    generated_inputs inputs;
+    dit_job_desc desc = request_asked(m, &small, NULL, &inputs);
+    dit_job *job = NULL;
+    dit_status status;
+    desc.steps = steps;
+    desc.guidance.scale = scale;
+    if (CHECK_RUN(dit_job_create(m->context, &desc, &job, &err))) {
+        dit_job_status(job, &status, NULL);
+        CHECK_MESSAGE(status.step_count == told_steps && job->request.guidance.scale == told_scale,
+                      "steps %u and guidance %g asked for: %u and %g", steps, (double)scale, status.step_count,
+                      (double)job->request.guidance.scale);
+    }
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+}
+
+/* A LoRA that was distilled to few steps changes the model's defaults of steps and guidance, whether it comes with the
+   model or later; a job's own settings win. One that is taken away from the weights says nothing. */
+static void test_defaults(void) {
+    static const loading without = {false, false, DIT_TYPE_STORED, 0, false},
+                         with = {true, false, DIT_TYPE_STORED, 0, false};
+    static const char distilled[] = "\"dit.steps\":\"6\",\"dit.guidance\":\"2.5\"";
+    dit_component component = DITI_ZERO;
+    lora_file file = DITI_ZERO;
+    dit_model_info info, before;
+    dit_lora_info lora;
+    maker m = DITI_ZERO;
+    if (!CHECK_RUN(open_devices(&m, 1, "rung=base", 0)) || !CHECK_RUN(load(&m, &sd3, &without))) {
+        close_maker(&m);
+        return;
+    }
+    dit_model_get_info(m.model, &before);
+    check_request(&m, 0, 0, before.default_steps, before.default_guidance);
+    lora_file_pair(&file, "transformer_blocks.0.attn.to_q", 128, 128, 3, 0.1, 1);
+    snprintf(file.metadata, sizeof file.metadata, "%s", distilled);
+    component.source = lora_file_source(&file);
+    component.weight = -1;
+    CHECK_RUN(dit_model_add_lora(m.model, &component, NULL, &err));
+    dit_model_get_info(m.model, &info);
+    CHECK(info.default_steps == before.default_steps && info.default_guidance == before.default_guidance);
+    component.weight = 0.5f;
+    CHECK_RUN(dit_model_add_lora(m.model, &component, NULL, &err));
+    CHECK(dit_model_lora(m.model, 1, &lora) == DIT_OK && lora.steps == 6 && lora.guidance == 2.5f);
+    dit_model_get_info(m.model, &info);
+    CHECK_MESSAGE(before.default_steps != 6 && info.default_steps == 6 && info.default_guidance == 2.5f,
+                  "%u steps, guidance %g", info.default_steps, (double)info.default_guidance);
+    check_request(&m, 0, 0, 6, 2.5f);
+    check_request(&m, 3, 0, 3, 2.5f);
+    check_request(&m, 0, 4, 6, 4);
+    check_request(&m, 9, 1.5f, 9, 1.5f);
+    make_files(&sd3, false);
+    snprintf(files[0].metadata, sizeof files[0].metadata, "%s", distilled);
+    if (CHECK_RUN(load(&m, &sd3, &with))) check_request(&m, 0, 0, 6, 2.5f);
+    lora_file_free(&file);
     close_maker(&m);
 }
 
@@ -456,6 +545,7 @@ int main(void) {
     test_low_rank(&pixart, "rung=base", DIT_TYPE_I8_ROW);
     if (whole_sweep()) test_low_rank(&flux, "rung=fp16", DIT_TYPE_STORED);
     test_told();
+    test_defaults();
     for (k = 0; k < LORAS; k++) lora_file_free(&files[k]);
     test_vulkan_end();
     return TEST_END("job_lora");

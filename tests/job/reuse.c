@@ -129,8 +129,12 @@ static size_t evaluate(const dit_job *job, const generated_inputs *texts, float 
 enum { MOST_ROWS = 128 * 128, PATTERN_STEPS = 8 };
 typedef struct pattern {
     uint32_t first, end, order;
-    bool computes[PATTERN_STEPS];
-    bool fits; /* spectrum: by ridge regression on all residuals so far, at most six */
+    bool computes[PATTERN_STEPS]; /* with a threshold: what it came to */
+    bool fits;                    /* spectrum: by ridge regression on all residuals so far, at most six */
+    uint32_t begin, gate;         /* both branches of guidance are evaluated from step begin on, before step gate */
+    double threshold;             /* above 0: the change of what blocks in front of the range add decides */
+    uint32_t warmup, most;
+    double apart; /* the least distance of a change from the threshold, relative to it */
 } pattern;
 
 /* Values of Chebyshev's polynomials, cos(k arccos x). */
@@ -180,44 +184,100 @@ static double forecast(double factors[3][MOST_ROWS], uint32_t count, uint32_t or
     return value;
 }
 
-static void run_pattern(const dit_job *job, const generated_inputs *texts, const pattern *p, float *latent) {
-    static double factors[3][MOST_ROWS], older[3][MOST_ROWS];
-    static float before[MOST_ROWS], after[MOST_ROWS], prediction[MOST_LATENTS];
-    static double residuals[PATTERN_STEPS][MOST_ROWS];
+typedef struct branch { /* the emulation of one branch of guidance */
+    generated_inputs texts;
+    double factors[3][MOST_ROWS], older[3][MOST_ROWS], residuals[PATTERN_STEPS][MOST_ROWS];
+    float input[MOST_ROWS], before[MOST_ROWS], after[MOST_ROWS], prediction[MOST_LATENTS];
+    double change[MOST_ROWS]; /* what the first blocks added to the image in the newest step that was computed */
+} branch;
+
+/* The rows in front of the range; by how much what the blocks before it add has changed, relative to that. */
+static double begin_branch(const dit_job *job, const pattern *p, branch *b, float timestep, const float *latent) {
+    const size_t rows = evaluate(job, &b->texts, timestep, 0, p->first, latent, NULL, b->before),
+                 text = (size_t)job->shares[0]->program.denoise.text_tokens * at.model->transformer->traits.width;
+    double apart = 0, size = 0;
+    size_t i;
+    if (p->threshold <= 0) return 0;
+    evaluate(job, &b->texts, timestep, 0, 0, latent, NULL, b->input);
+    for (i = text; i < rows; i++) {
+        apart += fabs((double)b->before[i] - b->input[i] - b->change[i]);
+        size += fabs(b->change[i]);
+    }
+    return size > 0 ? apart / size : 0;
+}
+
+/* Keeps what the range adds to the rows, or puts the forecast of it there. */
+static void run_range(const dit_job *job, const pattern *p, branch *b, float timestep, const float *latent,
+                      uint32_t step, const uint32_t *steps, uint32_t count) {
+    const size_t rows =
+        (job->shares[0]->program.denoise.text_tokens + job->shares[0]->program.denoise.token_range.rows) *
+        (size_t)at.model->transformer->traits.width;
+    double weights[PATTERN_STEPS] = {0}, sum;
+    uint32_t k;
+    size_t i;
+    if (p->computes[step]) {
+        evaluate(job, &b->texts, timestep, p->first, p->end, latent, b->before, b->after);
+        memcpy(b->older, b->factors, sizeof b->older);
+        for (i = 0; i < rows; i++) {
+            b->factors[0][i] = (double)b->after[i] - b->before[i];
+            b->change[i] = (double)b->before[i] - b->input[i];
+            for (k = 1; k <= p->order && k <= count && !p->fits; k++)
+                b->factors[k][i] = (b->factors[k - 1][i] - b->older[k - 1][i]) / (step - steps[count - 1]);
+        }
+        memcpy(b->residuals[count], b->factors[0], sizeof b->factors[0]);
+        return;
+    }
+    if (p->fits) {
+        k = count > 6 ? count - 6 : 0;
+        fit(steps + k, count - k, step, p->order, weights + k);
+        for (i = 0; i < count; i++) weights[i] *= i < k ? 0 : 0.4;
+        weights[count - 1] += 0.6 * 1.5;
+        weights[count - 2] -= 0.6 * 0.5;
+    }
+    for (i = 0; i < rows; i++) {
+        for (k = 0, sum = 0; k < count; k++) sum += weights[k] * b->residuals[k][i];
+        if (!p->fits) sum = forecast(b->factors, count, p->order, step - steps[count - 1], i);
+        b->after[i] = (float)((double)b->before[i] + sum);
+    }
+}
+
+static void run_pattern(const dit_job *job, const generated_inputs *texts, pattern *p, float *latent) {
+    static branch branches[2];
     const diti_job_request *request = &job->request;
-    uint32_t layers = at.model->transformer->traits.layers, step, last = 0, count = 0, k, steps[PATTERN_STEPS];
-    double weights[PATTERN_STEPS];
-    size_t values = diti_job_latent_values(job), rows, i;
+    const uint32_t layers = at.model->transformer->traits.layers, each = texts->count / (p->gate ? 2 : 1);
+    uint32_t step, count = 0, k, steps[PATTERN_STEPS], since = 0;
+    size_t values = diti_job_latent_values(job), i;
+    double changes[2];
+    memset(branches, 0, sizeof branches);
+    for (k = 0; k < (p->gate ? 2u : 1u); k++) {
+        branches[k].texts.count = each;
+        memcpy(branches[k].texts.list, texts->list + k * each, each * sizeof *texts->list);
+    }
     memcpy(latent, request->noise, values * sizeof *latent);
+    p->apart = 1;
     for (step = 0; step < request->shape.steps; step++) {
         float t = request->schedule.steps[step].timestep,
               next = step + 1 < request->shape.steps ? request->schedule.steps[step + 1].timestep : 0;
-        rows = evaluate(job, texts, t, 0, p->first, latent, NULL, before);
-        if (p->computes[step]) {
-            evaluate(job, texts, t, p->first, p->end, latent, before, after);
-            memcpy(older, factors, sizeof older);
-            for (i = 0; i < rows; i++) {
-                factors[0][i] = (double)after[i] - before[i];
-                for (k = 1; k <= p->order && k <= count && !p->fits; k++)
-                    factors[k][i] = (factors[k - 1][i] - older[k - 1][i]) / (step - last);
-            }
-            memcpy(residuals[count], factors[0], sizeof factors[0]);
-            last = steps[count++] = step;
-        } else if (p->fits) {
-            k = count > 6 ? count - 6 : 0;
-            fit(steps + k, count - k, step, p->order, weights + k);
-            for (i = 0; i < count; i++) weights[i] *= i < k ? 0 : 0.4;
-            weights[count - 1] += 0.6 * 1.5;
-            weights[count - 2] -= 0.6 * 0.5;
+        const uint32_t used = step >= p->begin && step < p->gate ? 2 : 1;
+        for (k = 0; k < used; k++) changes[k] = begin_branch(job, p, &branches[k], t, latent);
+        if (p->threshold > 0) {
+            p->computes[step] = !count || step < p->warmup || (p->most && since == p->most);
+            for (k = 0; k < used && !p->computes[step]; k++)
+                p->apart = fmin(p->apart, fabs(changes[k] / p->threshold - 1));
+            for (k = 0; k < used; k++) p->computes[step] |= changes[k] > p->threshold;
         }
-        for (i = 0; i < rows; i++) {
-            double sum = 0;
-            for (k = 0; k < count; k++) sum += weights[k] * residuals[k][i];
-            if (p->computes[step] || !p->fits) sum = forecast(factors, count, p->fits ? 0 : p->order, step - last, i);
-            after[i] = (float)((double)before[i] + sum);
+        since = p->computes[step] ? 0 : since + 1;
+        for (k = 0; k < used; k++) {
+            branch *b = &branches[k];
+            run_range(job, p, b, t, latent, step, steps, count);
+            evaluate(job, &b->texts, t, p->end, layers + 1, latent, b->after, b->prediction);
         }
-        evaluate(job, texts, t, p->end, layers + 1, latent, after, prediction);
-        for (i = 0; i < values; i++) latent[i] += (next - t) / 1000 * prediction[i];
+        if (p->computes[step]) steps[count++] = step;
+        for (i = 0; i < values; i++) {
+            double v = (double)branches[0].prediction[i];
+            if (used == 2) v = branches[1].prediction[i] + 3 * (v - branches[1].prediction[i]);
+            latent[i] += (float)((double)(next - t) / 1000 * v);
+        }
     }
 }
 
@@ -285,8 +345,27 @@ static void test_easy(void) {
     dit_job_destroy(job);
 }
 
-static void test_pattern(const char *named, const pattern *p) {
-    static const asked a = {3, 2, 1, PATTERN_STEPS, 0, 0, 0, "euler", false, 0, NULL};
+/* Steps that reused blocks are those of the pattern. */
+static void check_steps(const dit_job *job, const char *named, const pattern *p) {
+    const diti_program *program = &job->shares[0]->program;
+    float state[DITI_REUSE_STATE + PATTERN_STEPS] = {0};
+    char said[2][PATTERN_STEPS + 1] = {"", ""};
+    uint32_t step;
+    if (!job->request.reuses) return; /* a gate alone */
+    if (program->residuals[0].state)
+        CHECK(diti_plan_read(program->plan, program->residuals[0].state, state, sizeof state, &err) == DIT_OK);
+    for (step = 0; step < PATTERN_STEPS; step++) {
+        bool reuses = program->residuals[0].state ? state[DITI_REUSE_STATE + step] > 0 : job->request.reuses[step] > 0;
+        said[0][step] = reuses ? '-' : '#';
+        said[1][step] = p->computes[step] ? '#' : '-';
+    }
+    CHECK_MESSAGE(!strcmp(said[0], said[1]), "%s: computed %s instead of %s", named, said[0], said[1]);
+    CHECK_MESSAGE(strchr(said[1], '-'), "%s: no step reuses blocks", named);
+}
+
+static void test_pattern(const char *named, pattern *p) {
+    const asked a = {3,       2,     1, PATTERN_STEPS, 0, (float)p->begin / PATTERN_STEPS, p->begin ? 1.0f : 0,
+                     "euler", false, 0, NULL};
     static float latent[MOST_LATENTS];
     static outcome all;
     generated_inputs texts;
@@ -296,13 +375,17 @@ static void test_pattern(const char *named, const pattern *p) {
     cache = NULL;
     run_cached(&a, NULL, &all);
     cache = named;
-    run_cached(&a, NULL, got);
-    generated_texts(&texts, at.model, GENERATED_TOKENS2, false);
-    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK, "%s", err.message)) {
+    generated_texts(&texts, at.model, GENERATED_TOKENS2, p->gate > 0);
+    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK && wait_for(job, 120) == DIT_OK, "%s: %s", named,
+                      err.message) &&
+        CHECK(read_latent(job, 0, got) == DIT_OK)) {
         run_pattern(job, &texts, p, latent);
+        check_steps(job, named, p);
         off = relative_l2(got->latent, latent, NULL, got->count);
         apart = relative_l2(got->latent, all.latent, NULL, got->count);
         CHECK_MESSAGE(off <= 1e-5 && apart > 10 * off, "%s: off by %.3g, and %.3g from no cache", named, off, apart);
+        CHECK_MESSAGE(p->apart > 0.01, "%s: a change is within %.2g of the threshold, which either may cross", named,
+                      p->apart);
     }
     generated_free_inputs(&texts);
     dit_job_destroy(job);
@@ -310,14 +393,66 @@ static void test_pattern(const char *named, const pattern *p) {
 }
 
 static void test_patterns(bool sweeps) {
-    static const pattern delta = {1, 4, 0, {1, 1, 1, 0, 1, 0, 1, 1}, false};
-    pattern taylor = {2, 0, 2, {1, 1, 1, 0, 1, 0, 0, 1}, false};
-    pattern spectrum = {1, 0, 3, {1, 1, 1, 0, 1, 0, 1, 1}, true};
+    pattern delta = {1, 4, 0, {1, 1, 1, 0, 1, 0, 1, 1}, false, 0, 0, 0, 0, 0, 0};
+    pattern taylor = {2, 0, 2, {1, 1, 1, 0, 1, 0, 0, 1}, false, 0, 0, 0, 0, 0, 0};
+    pattern spectrum = {1, 0, 3, {1, 1, 1, 0, 1, 0, 1, 1}, true, 0, 0, 0, 0, 0, 0};
+    pattern first = {2, 0, 0, {0}, false, 0, 0, 1.2, 2, 2, 0};
     if (!open_model(&flux)) return;
     taylor.end = spectrum.end = at.model->transformer->traits.layers;
+    first.end = taylor.end - 1;
     if (sweeps) test_pattern("delta:first=1,blocks=3,from=3,to=7,interval=2", &delta);
     test_pattern("taylor:first=2,order=2,from=3,interval=3", &taylor);
     test_pattern("spectrum:first=1,warmup=3", &spectrum);
+    test_pattern("dbcache:front=2,back=1,threshold=1.2,warmup=2,most=2", &first);
+}
+
+/* The unconditional branch is dropped late, alone and beside a cache; guidance that begins late has residuals of both
+   branches from then on alone. */
+static void test_gates(bool sweeps) {
+    pattern gate = {1, 4, 0, {1, 1, 1, 1, 1, 1, 1, 1}, false, 0, 5, 0, 0, 0, 0};
+    pattern delta = {1, 3, 0, {1, 1, 1, 0, 1, 0, 1, 0}, false, 0, 5, 0, 0, 0, 0};
+    pattern taylor = {1, 3, 1, {1, 1, 1, 0, 1, 1, 1, 0}, false, 5, 7, 0, 0, 0, 0};
+    pattern first = {1, 3, 0, {0}, false, 0, 5, 1.2, 0, 0, 0};
+    if (!open_model(&small)) return;
+    test_pattern("delta:first=1,blocks=2,from=3,interval=2+gate:5", &delta);
+    test_pattern("fbcache:front=1,back=1,threshold=1.2+gate:5", &first);
+    if (!sweeps) return;
+    test_pattern("gate:5", &gate);
+    test_pattern("taylor:first=1,blocks=2,order=1,from=3,interval=2+gate:7", &taylor);
+}
+
+/* ---- presets ---- */
+
+/* Policy of "auto", steps that the host knows to reuse blocks, and the step of the gate. */
+static void test_preset(const generated_model *shape, uint32_t steps, diti_reuse_policy policy, uint32_t reuses,
+                        uint32_t gate) {
+    const asked a = {2, 2, 1, steps, 0, 0, 0, NULL, false, 0, NULL};
+    dit_job *job = NULL;
+    uint32_t count = 0, step;
+    if (shape && !open_model(shape)) return;
+    cache = "auto";
+    if (CHECK_MESSAGE(make_cached(&a, NULL, &job) == DIT_OK, "%s", err.message)) {
+        const diti_reuse *reuse = &job->request.shape.reuse;
+        for (step = 0; job->request.reuses && step < steps; step++) count += job->request.reuses[step];
+        CHECK_MESSAGE(reuse->policy == policy && count == reuses && reuse->gate_step == gate,
+                      "auto, %u steps: policy %d instead of %d, %u steps reuse and not %u, gate at %u and not at %u",
+                      steps, (int)reuse->policy, (int)policy, count, reuses, reuse->gate_step, gate);
+    }
+    dit_job_destroy(job);
+}
+
+/* Few steps have nothing to spare; some have every second one. */
+static void test_presets(void) {
+    test_preset(&hunyuan, 4, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 9, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 10, DITI_REUSE_DELTA, 4, 0);
+    test_preset(NULL, 15, DITI_REUSE_DELTA, 6, 0);
+    test_preset(NULL, 16, DITI_REUSE_TAYLOR, 9, 0);
+    test_preset(NULL, 20, DITI_REUSE_TAYLOR, 11, 0);
+    test_preset(&flux, 9, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 10, DITI_REUSE_FIRST_BLOCK, 0, 0);
+    test_preset(&sd3, 9, DITI_REUSE_NONE, 0, 0);
+    test_preset(NULL, 28, DITI_REUSE_DELTA, 9, 20);
 }
 
 /* ---- operations ---- */
@@ -597,6 +732,8 @@ int main(void) {
     if (CHECK_MESSAGE(open_devices(&at, 4, "rung=base", 0) == DIT_OK, "%s", err.message)) {
         test_refusals();
         test_patterns(sweeps);
+        test_gates(sweeps);
+        test_presets();
         test_easy();
         test_operations();
         test_splits(sweeps);

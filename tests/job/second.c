@@ -1,6 +1,6 @@
-/* The second picture: from a model that is loaded it reads no file and allocates no device memory, and the prompt after
-   it is encoded while it is drawn. Where weights are streamed, the decoder's are read while the last step runs.
-   test-runs: lavapipe */
+/* The second picture: from a model that is loaded it reads no file and allocates no device memory (the bundled model,
+   Z-Image, FLUX.2 klein), and the prompt after it is encoded while it is drawn. Where weights are streamed, the
+   decoder's are read while the last step runs. test-runs: lavapipe */
 #include "library.h"
 #include "files.h"
 #include "vulkan_faults.h"
@@ -90,6 +90,83 @@ static void test_second(dit_context *context, counted_file *file, const dit_mode
     }
     dit_job_destroy(job);
     dit_model_destroy(model);
+}
+
+/* --- repositories, whose members' reads are counted --- */
+
+enum { MEMBERS = 64 };
+typedef struct counted_folder {
+    const char *path;
+    counted_file members[MEMBERS];
+    uint32_t count;
+} counted_folder;
+
+static dit_result counted_open(const char *member, dit_source *out, void *user) {
+    counted_folder *folder = (counted_folder *)user;
+    counted_file *file = &folder->members[folder->count];
+    char path[512];
+    diti_format(path, sizeof path, "%s/%s", folder->path, member);
+    if (folder->count == MEMBERS) return DIT_ERROR_IO;
+    file->data = (unsigned char *)test_read_file(path, &file->size);
+    if (!file->data) return DIT_ERROR_IO;
+    folder->count++;
+    out->read_at = counted_read;
+    out->size = file->size;
+    out->user = file;
+    return DIT_OK;
+}
+
+static uint64_t folder_reads(const counted_folder *folder) {
+    uint64_t reads = 0;
+    uint32_t i;
+    for (i = 0; i < folder->count; i++) reads += folder->members[i].reads;
+    return reads;
+}
+
+/* Families whose text encoder is a language model, with weights that stay and with ones that are streamed and kept: the
+   second picture is another, and costs neither a read nor device memory. */
+static void test_second_of(dit_context *context, const char *path, bool streamed) {
+    static unsigned char pixels[2][64 * 64 * 4];
+    counted_folder folder = {0};
+    dit_model_desc how = {0};
+    dit_model *model = NULL;
+    dit_job_desc desc;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint64_t reads;
+    uint32_t opened, i;
+    folder.path = path;
+    how.source.open = counted_open;
+    how.source.user = &folder;
+    how.weight_budget = streamed ? 1200000 : 0;
+    how.release_text_encoders = how.keep_streamed = streamed;
+    if (CHECK_MESSAGE(dit_model_load(context, &how, &model, &err) == DIT_OK, "%s: %s", path, err.message)) {
+        desc = describe(model, first_prompt);
+        desc.width = desc.height = 64;
+        if (CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s: %s", path, err.message) &&
+            CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK) &&
+            CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, pixels[0], sizeof pixels[0], 0, &err) == DIT_OK)) {
+            reads = folder_reads(&folder);
+            opened = folder.count;
+            CHECK_MESSAGE(reads > 0, "%s is read", path);
+            fault_begin(0, VK_SUCCESS);
+            fault_only = "vkAllocateMemory";
+            desc.prompt = "owl, fluent style";
+            desc.seed = 6;
+            CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK,
+                          "%s: %s", path, err.message);
+            printf("%s%s: the second picture reads its files %llu times and allocates device memory %u times\n", path,
+                   streamed ? ", streamed and kept" : "", (unsigned long long)(folder_reads(&folder) - reads),
+                   fault_calls);
+            CHECK_MESSAGE(folder_reads(&folder) == reads && folder.count == opened && fault_calls == 0, "%s", path);
+            fault_only = NULL;
+            CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, pixels[1], sizeof pixels[1], 0, &err) == DIT_OK &&
+                  memcmp(pixels[0], pixels[1], sizeof pixels[0]) != 0);
+        }
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    for (i = 0; i < folder.count; i++) free(folder.members[i].data);
 }
 
 /* The bytes of the file in which all tensors of the decoder lie. */
@@ -259,6 +336,7 @@ int main(void) {
     dit_context *context = NULL;
     dit_error err = {0};
     counted_file file = {0};
+    int i;
     file.data = (unsigned char *)test_read_file(MODEL, &file.size);
     test_vulkan_begin();
     vulkan.get_instance_proc_addr = fault_get_instance_proc_addr;
@@ -270,6 +348,10 @@ int main(void) {
         kept.release_text_encoders = kept.keep_streamed = true;
         test_second(context, &file, &kept, "streamed and kept", pixels[1]);
         CHECK(!memcmp(pixels[0], pixels[1], BYTES));
+        for (i = 0; i < 2; i++) {
+            test_second_of(context, "tests/fixtures/pipe_zimage", i);
+            test_second_of(context, "tests/fixtures/pipe_flux2_klein", i);
+        }
         find_decoder(&file);
         test_decoder_ahead(context, &file, pixels[0]);
         test_encode_beside(context, &file, pixels[0], &resident);

@@ -10,9 +10,11 @@
 #include "model/evaluate.c"
 #include "model/latte.c"
 #include "model/stdit.c"
+#include "model/wan.c"
+#include "mesh_run.h"
 #include "real_shapes.h"
 
-enum { LONG_SAMPLES = 12, LONG_SLICE_US = 100000 };
+enum { LONG_SAMPLES = 12, LONG_SLICE_US = 100000, LONG_DEVICES = 2 };
 
 typedef struct long_clip {
     const char *name;
@@ -22,6 +24,7 @@ typedef struct long_clip {
     uint32_t text_tokens, text_length; /* of which so many are no padding */
     uint32_t reduced[3];               /* what is computed of frames, height and width */
     const char *factor;                /* says so */
+    uint32_t devices;                  /* that divide its frames by ulysses; 0: 1 */
 } long_clip;
 
 /* ---- double precision ---- */
@@ -131,49 +134,73 @@ static inline void long_attend(const double *q, const float *k, const float *v, 
     free(scores);
 }
 
+/* The root of the mean square of a row becomes 1, then its weights. */
+static inline void long_rms(double *x, uint32_t count, double eps, const float *weight) {
+    double square = 0;
+    uint32_t i;
+    for (i = 0; i < count; i++) square += x[i] * x[i] / count;
+    for (i = 0; i < count; i++) x[i] *= (double)weight[i] / sqrt(square + eps);
+}
+
 static inline double long_gelu(double x) { return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x))); }
 
 /* ---- the run ---- */
+
+typedef struct long_member { /* what a device computes: some of the frames, or all */
+    diti_axes axes;
+    diti_denoise denoise;
+    diti_graph graph;
+    diti_plan *plan;
+    diti_tensor kept[4]; /* x behind the block, what modulates it, keys and values of the text; the input x */
+} long_member;
 
 typedef struct long_run {
     const long_clip *clip;
     const real_file *file;
     const diti_transformer *model;
-    diti_denoise denoise;
-    diti_graph graph;
-    diti_plan *plan;
+    const dit_context *context;
+    long_member members[LONG_DEVICES];
+    uint32_t count;                                  /* of them */
     uint32_t rows, width, heads, dim, frames, plane; /* rows: of x; plane: tokens of a frame */
     float *x;                                        /* [rows, width], before the block */
     float *after;                                    /* and behind it */
     float *text;                                     /* keys and values of the text */
-    diti_tensor kept[4]; /* x behind the block, what modulates it, keys and values of the text; the input x */
 } long_run;
 
 static inline float long_value(uint64_t i) { return (float)(int32_t)real_random(99, i) * (1.7f / 2147483648.0f); }
 
-static inline diti_tensor long_keep(long_run *r, uint32_t slot, diti_tensor x) {
+static inline diti_tensor long_keep(long_member *m, uint32_t slot, diti_tensor x) {
     diti_elementwise_desc copy = DITI_ZERO;
-    if (diti_graph_failed(&r->graph)) return 0;
-    copy.out = r->kept[slot] = diti_tensor_state(&r->graph, DITI_F32, diti_tensor_rows(&r->graph, x),
-                                                 diti_tensor_columns(&r->graph, x), "kept");
+    if (diti_graph_failed(&m->graph)) return 0;
+    copy.out = m->kept[slot] = diti_tensor_state(&m->graph, DITI_F32, diti_tensor_rows(&m->graph, x),
+                                                 diti_tensor_columns(&m->graph, x), "kept");
     copy.name = "keep";
-    diti_elementwise(&r->graph, x, &copy);
+    diti_elementwise(&m->graph, x, &copy);
     return copy.out;
 }
 
-static inline float *long_read(long_run *r, uint32_t slot) {
-    const diti_tensor_info *info = &r->plan->tensors[r->kept[slot]];
+/* Appends to out, where it is not NULL; the values. */
+static inline size_t long_read_member(const long_member *m, uint32_t slot, float *out) {
+    const diti_tensor_info *info = &m->plan->tensors[m->kept[slot]];
     size_t count = (size_t)info->rows * info->columns;
-    float *out = (float *)malloc(count * sizeof *out);
     dit_error err = DITI_ZERO;
-    CHECK_MESSAGE(diti_plan_read(r->plan, r->kept[slot], out, count * sizeof *out, &err) == DIT_OK, "%s", err.message);
+    if (out)
+        CHECK_MESSAGE(diti_plan_read(m->plan, m->kept[slot], out, count * sizeof *out, &err) == DIT_OK, "%s",
+                      err.message);
+    return count;
+}
+
+/* Values of the first device, since all have the same. */
+static inline float *long_read(long_run *r, uint32_t slot) {
+    float *out = (float *)malloc(long_read_member(&r->members[0], slot, NULL) * sizeof *out);
+    long_read_member(&r->members[0], slot, out);
     return out;
 }
 
-static inline void long_denoise(long_run *r, uint32_t frames, uint32_t height, uint32_t width) {
+static inline void long_denoise(long_run *r, long_member *m, uint32_t frames, uint32_t height, uint32_t width) {
     const diti_model_traits *traits = &r->model->traits;
     uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, plane = frames * height * width;
-    diti_denoise *d = &r->denoise;
+    diti_denoise *d = &m->denoise;
     memset(d, 0, sizeof *d);
     d->batch = d->branches = d->text_batch = d->steps = 1;
     d->frames = frames;
@@ -182,106 +209,143 @@ static inline void long_denoise(long_run *r, uint32_t frames, uint32_t height, u
     d->text_tokens = r->clip->text_tokens;
     d->pixels[0] = 8 * height;
     d->pixels[1] = 8 * width;
+    if (r->count > 1) d->axes = &m->axes;
     r->frames = frames / deep;
     r->plane = height / traits->patch * (width / traits->patch);
     r->width = traits->width;
     r->heads = traits->heads;
     r->dim = r->width / r->heads;
     r->rows = r->frames * r->plane + (traits->joint ? d->text_tokens : 0);
-    d->latent = diti_tensor_input(&r->graph, DITI_F32, traits->latent_channels, plane, "latent");
-    d->text = diti_tensor_input(&r->graph, DITI_F32, d->text_tokens, traits->text_columns, "text");
-    d->text_items = diti_tensor_input(&r->graph, DITI_U32, 1, DITI_ITEM_WORDS, "items");
-    d->step = diti_tensor_input(&r->graph, DITI_U32, 1, 1, "step");
+    d->latent = diti_tensor_input(&m->graph, DITI_F32, traits->latent_channels, plane, "latent");
+    d->text = diti_tensor_input(&m->graph, DITI_F32, d->text_tokens, traits->text_columns, "text");
+    d->text_items = diti_tensor_input(&m->graph, DITI_U32, 1, DITI_ITEM_WORDS, "items");
+    d->step = diti_tensor_input(&m->graph, DITI_U32, 1, 1, "step");
 }
 
-/* Tells the memory of a plan of the whole clip, of the model's one block and its ends. */
-static inline void long_measure(long_run *r, diti_device *device) {
+/* Tells the memory of a plan of the whole clip, of the model's one block and its ends, on the first device. */
+static inline void long_measure(long_run *r) {
     const long_clip *c = r->clip;
+    long_member *m = &r->members[0];
     diti_plan_memory memory;
     dit_error err = DITI_ZERO;
-    diti_graph_init(&r->graph, device);
-    diti_graph_segment(&r->graph, "prepare", false);
-    long_denoise(r, c->frames, c->height, c->width);
-    diti_transformer_prepare(r->model, &r->graph, &r->denoise);
-    diti_graph_segment(&r->graph, "step", true);
-    diti_transformer_step(r->model, &r->graph, &r->denoise);
-    if (CHECK_MESSAGE(diti_plan_measure(&r->graph, &memory, &err) == DIT_OK, "%s: %s", c->name, err.message)) {
-        uint64_t stream = (uint64_t)r->rows * r->width * 4;
-        printf("%s: %u rows of %u, a residual stream of %.2f GB; activations %.2f GB, inputs %.2f GB\n", c->name,
-               (unsigned)r->rows, (unsigned)r->width, (double)stream / 1e9, (double)memory.activations / 1e9,
-               (double)memory.inputs / 1e9);
+    diti_graph_init(&m->graph, r->context->device);
+    diti_graph_segment(&m->graph, "prepare", false);
+    long_denoise(r, m, c->frames, c->height, c->width);
+    diti_transformer_prepare(r->model, &m->graph, &m->denoise);
+    diti_graph_segment(&m->graph, "step", true);
+    diti_transformer_step(r->model, &m->graph, &m->denoise);
+    if (CHECK_MESSAGE(diti_plan_measure(&m->graph, &memory, &err) == DIT_OK, "%s: %s", c->name, err.message)) {
+        uint64_t stream = (uint64_t)r->rows / r->count * r->width * 4;
+        printf("%s: %u rows of %u, a residual stream of %.2f GB; activations %.2f GB, inputs %.2f GB%s\n", c->name,
+               (unsigned)r->rows, (unsigned)r->width, (double)r->rows * r->width * 4 / 1e9,
+               (double)memory.activations / 1e9, (double)memory.inputs / 1e9, r->count > 1 ? " on each device" : "");
         CHECK_MESSAGE(memory.activations >= stream && memory.activations < 16 * stream, "%s: %llu bytes", c->name,
                       (unsigned long long)memory.activations);
     }
-    diti_graph_free(&r->graph);
-    diti_free(&r->model->component.env, r->denoise.family);
+    diti_graph_free(&m->graph);
+    diti_free(&r->model->component.env, m->denoise.family);
+    m->denoise.family = NULL;
 }
 
 /* The reference begins with the rows that modulate the block, and with keys and values of the text. */
-static inline void long_keep_state(long_run *r) {
-    if (diti_graph_failed(&r->graph)) return;
+static inline void long_keep_state(const long_run *r, long_member *m) {
+    diti_graph *graph = &m->graph;
+    if (diti_graph_failed(graph)) return;
     if (r->model->family == diti_stdit_family()) {
-        const diti_stdit_state *state = diti_stdit_at(&r->denoise);
-        long_keep(r, 1, diti_tensor_view(&r->graph, state->row, 0, 1, 0, 6 * r->width));
-        long_keep(r, 2, state->text[0][DITI_STDIT_SPATIAL]);
+        const diti_stdit_state *state = diti_stdit_at(&m->denoise);
+        long_keep(m, 1, diti_tensor_view(graph, state->row, 0, 1, 0, 6 * r->width));
+        long_keep(m, 2, state->text[0][DITI_STDIT_SPATIAL]);
+    } else if (r->model->family == diti_wan_family()) {
+        const diti_wan_state *state = diti_wan_at(&m->denoise);
+        long_keep(m, 1, diti_tensor_view(graph, state->rows, 0, 1, 0, 6 * r->width));
+        long_keep(m, 2, state->text[0]);
     } else if (r->model->traits.joint) {
-        diti_pass p = diti_pass_at(r->model, &r->graph, &r->denoise);
-        long_keep(r, 1, diti_joint_at(&p, &diti_cogvideox_at(&r->denoise)->modulation, 0, diti_cogvideox_modulation));
+        diti_pass p = diti_pass_at(r->model, graph, &m->denoise);
+        long_keep(m, 1, diti_joint_at(&p, &diti_cogvideox_at(&m->denoise)->modulation, 0, diti_cogvideox_modulation));
     } else {
-        const diti_latte_state *state = diti_latte_at(&r->denoise);
-        long_keep(r, 1, diti_tensor_view(&r->graph, state->row, 0, 1, 0, 6 * r->width));
-        long_keep(r, 2, state->text[0]);
+        const diti_latte_state *state = diti_latte_at(&m->denoise);
+        long_keep(m, 1, diti_tensor_view(graph, state->row, 0, 1, 0, 6 * r->width));
+        long_keep(m, 2, state->text[0]);
     }
 }
 
-static inline bool long_emit(long_run *r, diti_device *device) {
+/* The block of a device's rows, which are whole frames. */
+static inline bool long_emit(long_run *r, uint32_t index) {
     const long_clip *c = r->clip;
+    long_member *m = &r->members[index];
+    const diti_token_range *at = &m->denoise.token_range;
     dit_error err = DITI_ZERO;
     diti_tensor x, input;
-    diti_graph_init(&r->graph, device);
-    diti_graph_segment(&r->graph, "prepare", false);
-    long_denoise(r, c->reduced[0], c->reduced[1], c->reduced[2]);
-    input = r->kept[3] = diti_tensor_input(&r->graph, DITI_F32, r->rows, r->width, "x");
-    diti_transformer_prepare(r->model, &r->graph, &r->denoise);
-    diti_graph_segment(&r->graph, "step", true);
-    diti_transformer_begin(r->model, &r->graph, &r->denoise);
-    x = diti_add_rows(&r->graph, input, 0, 0, "residual");
-    diti_transformer_block(r->model, &r->graph, &r->denoise, 0, x);
-    long_keep(r, 0, x);
-    long_keep_state(r);
-    return CHECK_MESSAGE(!diti_graph_failed(&r->graph), "%s: %s", c->name, r->graph.error.message) &&
-           CHECK_MESSAGE(diti_plan_create(&r->graph, NULL, &r->plan, &err) == DIT_OK, "%s: %s", c->name, err.message);
+    diti_graph_init(&m->graph, r->context->devices[index]);
+    diti_graph_segment(&m->graph, "prepare", false);
+    long_denoise(r, m, c->reduced[0], c->reduced[1], c->reduced[2]);
+    input = m->kept[3] = diti_tensor_input(&m->graph, DITI_F32, r->rows, r->width, "x");
+    diti_transformer_prepare(r->model, &m->graph, &m->denoise);
+    diti_graph_segment(&m->graph, "step", true);
+    diti_transformer_begin(r->model, &m->graph, &m->denoise);
+    x = diti_add_rows(&m->graph, diti_tensor_view(&m->graph, input, at->first, at->text + at->rows, 0, r->width), 0, 0,
+                      "residual");
+    diti_transformer_block(r->model, &m->graph, &m->denoise, 0, x);
+    long_keep(m, 0, x);
+    long_keep_state(r, m);
+    return CHECK_MESSAGE(!diti_graph_failed(&m->graph), "%s: %s", c->name, m->graph.error.message) &&
+           CHECK_MESSAGE(diti_plan_create(&m->graph, NULL, &m->plan, &err) == DIT_OK, "%s: %s", c->name, err.message);
+}
+
+static inline dit_result long_write(const long_run *r, const long_member *m, const float *text, dit_error *err) {
+    const diti_model_traits *traits = &r->model->traits;
+    const float timestep = 321;
+    const uint32_t item[DITI_ITEM_WORDS] = {0, 0, 0, r->clip->text_length}, step = 0;
+    size_t texts = (size_t)r->clip->text_tokens * traits->text_columns;
+    DITI_TRY(diti_plan_write(m->plan, m->kept[3], r->x, (size_t)r->rows * r->width * sizeof *r->x, err));
+    DITI_TRY(diti_plan_write(m->plan, m->denoise.text, text, texts * sizeof *text, err));
+    if (!traits->joint && !traits->attends_padding)
+        DITI_TRY(diti_plan_write(m->plan, m->denoise.text_items, item, sizeof item, err));
+    DITI_TRY(diti_plan_write(m->plan, m->denoise.step, &step, sizeof step, err));
+    return r->model->family->write_inputs(r->model, m->plan, &m->denoise, &timestep, err);
+}
+
+static inline dit_result long_execute_plans(const long_run *r, dit_error *err) {
+    diti_plan *plans[LONG_DEVICES];
+    diti_mesh *mesh = NULL;
+    dit_result result;
+    uint32_t i;
+    if (r->count == 1) return diti_plan_run(r->members[0].plan, 0, 2, err);
+    for (i = 0; i < r->count; i++) plans[i] = r->members[i].plan;
+    result = diti_mesh_create(r->context->peers, plans, NULL, r->count, &mesh, err);
+    for (i = 0; i < 2 && result == DIT_OK; i++) result = run_plans(mesh, plans, r->count, i, err);
+    if (result == DIT_OK)
+        printf("%s: a device sends %llu bytes\n", r->clip->name,
+               (unsigned long long)diti_mesh_bytes(mesh, 0, UINT32_MAX));
+    diti_mesh_destroy(mesh);
+    return result;
 }
 
 /* Writes the inputs, runs, and reads what the reference needs. false: something failed. */
 static inline bool long_execute(long_run *r) {
     const long_clip *c = r->clip;
-    const float timestep = 321;
-    uint32_t item[DITI_ITEM_WORDS] = {0, 0, 0, 0}, step = 0, i, slices = 0;
-    uint64_t count = (uint64_t)r->rows * r->width, texts = (uint64_t)c->text_tokens * r->model->traits.text_columns, k;
-    float *text = (float *)malloc((size_t)texts * sizeof *text), longest = 0;
+    uint32_t i, k, slices = 0;
+    size_t count = (size_t)r->rows * r->width, texts = (size_t)c->text_tokens * r->model->traits.text_columns, at;
+    float *text = (float *)malloc(texts * sizeof *text), longest = 0;
     dit_error err = DITI_ZERO;
     dit_result result = text ? DIT_OK : DIT_ERROR_OUT_OF_HOST_MEMORY;
-    item[3] = c->text_length;
-    r->x = (float *)malloc((size_t)count * sizeof *r->x);
-    for (k = 0; k < count; k++) r->x[k] = long_value(k);
-    for (k = 0; k < texts; k++) text[k] = long_value((1u << 30) + k);
-    if (result == DIT_OK) result = diti_plan_write(r->plan, r->kept[3], r->x, (size_t)count * sizeof *r->x, &err);
-    if (result == DIT_OK) result = diti_plan_write(r->plan, r->denoise.text, text, (size_t)texts * sizeof *text, &err);
-    if (result == DIT_OK && !r->model->traits.joint)
-        result = diti_plan_write(r->plan, r->denoise.text_items, item, sizeof item, &err);
-    if (result == DIT_OK) result = diti_plan_write(r->plan, r->denoise.step, &step, sizeof step, &err);
-    if (result == DIT_OK) result = r->model->family->write_inputs(r->model, r->plan, &r->denoise, &timestep, &err);
-    if (result == DIT_OK) result = diti_plan_run(r->plan, 0, r->plan->segment_count, &err);
+    r->x = (float *)malloc(count * sizeof *r->x);
+    for (at = 0; at < count; at++) r->x[at] = long_value(at);
+    for (at = 0; at < texts; at++) text[at] = long_value((1u << 30) + at);
+    for (i = 0; i < r->count && result == DIT_OK; i++) result = long_write(r, &r->members[i], text, &err);
+    if (result == DIT_OK) result = long_execute_plans(r, &err);
     free(text);
     if (!CHECK_MESSAGE(result == DIT_OK, "%s: %s", c->name, err.message)) return false;
-    slices = diti_plan_slice_count(r->plan, 1);
-    for (i = 0; i < slices; i++) longest = fmaxf(longest, diti_plan_slice_us(r->plan, 1, i));
+    for (k = 0; k < r->count; k++) {
+        slices = diti_plan_slice_count(r->members[k].plan, 1);
+        for (i = 0; i < slices; i++) longest = fmaxf(longest, diti_plan_slice_us(r->members[k].plan, 1, i));
+    }
     printf("%s: %s: %u rows, %u slices, the longest %.0f ms\n", c->name, c->factor, (unsigned)r->rows, (unsigned)slices,
            (double)longest / 1e3);
     CHECK_MESSAGE(slices > 1, "%s runs in %u slices", c->name, (unsigned)slices);
-    r->after = long_read(r, 0);
-    return true;
+    r->after = (float *)malloc(count * sizeof *r->after);
+    for (k = 0, at = 0; k < r->count; k++) at += long_read_member(&r->members[k], 0, r->after + at);
+    return CHECK_MESSAGE(at == count, "%s: devices have %zu values of %zu", c->name, at, count);
 }
 
 /* Compares some rows behind the block with what they should be. */
@@ -521,6 +585,17 @@ static inline void long_reference_latte(long_run *r) {
     free(times);
 }
 
+/* Pairs of every head of row number `row` turn by its angles; tables [rows, dim / 2]. */
+static inline void long_turn(const long_run *r, const float *cosines, const float *sines, uint32_t row, double *x) {
+    uint32_t i, half = r->dim / 2;
+    for (i = 0; i < r->heads * half; i++) {
+        double c = (double)cosines[(size_t)row * half + i % half], s = (double)sines[(size_t)row * half + i % half];
+        double a = x[2 * i], b = x[2 * i + 1];
+        x[2 * i] = a * c - b * s;
+        x[2 * i + 1] = a * s + b * c;
+    }
+}
+
 /* --- all rows attend each other: CogVideoX --- */
 
 typedef struct long_expert {
@@ -538,17 +613,12 @@ static inline const float *long_expert_row(const long_run *r, const long_expert 
 /* Heads of q or k: their LayerNorm, then rotation. */
 static inline void long_expert_heads(const long_run *r, const long_expert *w, uint32_t row, const float *weight,
                                      const float *bias, double *x) {
-    uint32_t h, i;
+    uint32_t h;
     for (h = 0; h < r->heads; h++) {
         double *own = x + h * r->dim;
         long_norm(own, r->dim, 1e-6, weight, bias, NULL, NULL, own);
-        for (i = 0; i < r->dim / 2; i++) {
-            double c = (double)w->cosines[(size_t)row * (r->dim / 2) + i];
-            double s = (double)w->sines[(size_t)row * (r->dim / 2) + i], a = own[2 * i], b = own[2 * i + 1];
-            own[2 * i] = a * c - b * s;
-            own[2 * i + 1] = a * s + b * c;
-        }
     }
+    long_turn(r, w->cosines, w->sines, row, x);
 }
 
 static inline void long_reference_expert(long_run *r, const long_expert *w) {
@@ -612,7 +682,7 @@ static inline void long_reference_cogvideox(long_run *r) {
     }
     w.cosines = (float *)malloc((size_t)r->rows * r->dim * sizeof *w.cosines);
     w.sines = w.cosines + (size_t)r->rows * (r->dim / 2);
-    diti_cogvideox_turn(diti_cogvideox_of(r->model), &r->denoise, w.cosines, w.sines);
+    diti_cogvideox_turn(diti_cogvideox_of(r->model), &r->members[0].denoise, w.cosines, w.sines);
     long_reference_expert(r, &w);
     for (i = 0; i < 8; i++) free(w.norms[i]);
     long_sparse_free(&w.q);
@@ -625,11 +695,117 @@ static inline void long_reference_cogvideox(long_run *r) {
     free(modulation);
 }
 
+/* --- all rows attend each other, then the text: Wan --- */
+
+enum { LONG_WAN_NORMS = 5 };
+typedef struct long_wan {
+    sparse q, k, v, out, text_q, text_out, ff_in, ff_out;
+    float *norms[LONG_WAN_NORMS]; /* of q, of k, of the text's q; before the text: weight and bias */
+    float *modulation;            /* [6, width] */
+    float *cosines, *sines;       /* [rows, dim / 2] */
+} long_wan;
+
+static inline void long_wan_read(const long_run *r, long_wan *w, const float *rows) {
+    static const char *const norms[LONG_WAN_NORMS] = {"attn1.norm_q.weight", "attn1.norm_k.weight",
+                                                      "attn2.norm_q.weight", "norm2.weight", "norm2.bias"};
+    static const char *const names[] = {"attn1.to_q", "attn1.to_k",     "attn1.to_v",     "attn1.to_out.0",
+                                        "attn2.to_q", "attn2.to_out.0", "ffn.net.0.proj", "ffn.net.2"};
+    sparse *matrices[] = {&w->q, &w->k, &w->v, &w->out, &w->text_q, &w->text_out, &w->ff_in, &w->ff_out};
+    diti_token_grid grid = diti_transformer_grid(r->model, &r->members[0].denoise);
+    size_t longest = 2 * (size_t)(grid.frames + grid.rows + grid.columns) * r->dim;
+    char name[64];
+    uint64_t count;
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(matrices); i++) {
+        diti_format(name, sizeof name, "blocks.0.%s", names[i]);
+        *matrices[i] = long_sparse(r->file, name);
+    }
+    for (i = 0; i < LONG_WAN_NORMS; i++) {
+        diti_format(name, sizeof name, "blocks.0.%s", norms[i]);
+        w->norms[i] = long_values(r->file, name, &count);
+    }
+    w->modulation = long_modulation(r, "blocks.0.scale_shift_table", rows);
+    w->cosines = (float *)malloc(((size_t)r->rows * r->dim + longest) * sizeof *w->cosines);
+    w->sines = w->cosines + (size_t)r->rows * (r->dim / 2);
+    diti_wan_turn(&diti_wan_of(r->model)->config, &grid, w->cosines, w->sines, w->cosines + (size_t)r->rows * r->dim);
+}
+
+static inline void long_wan_free(long_wan *w) {
+    sparse *matrices[] = {&w->q, &w->k, &w->v, &w->out, &w->text_q, &w->text_out, &w->ff_in, &w->ff_out};
+    uint32_t i;
+    for (i = 0; i < DITI_COUNT(matrices); i++) long_sparse_free(matrices[i]);
+    for (i = 0; i < LONG_WAN_NORMS; i++) free(w->norms[i]);
+    free(w->modulation);
+    free(w->cosines);
+}
+
+/* A row's part of the block behind its attention to all rows: to the text, and the feed-forward. */
+static inline void long_wan_finish(const long_run *r, const long_wan *w, double eps, double *x) {
+    uint32_t width = r->width, feed = w->ff_in.rows, i;
+    double *h = (double *)malloc((2 * (size_t)width + feed) * sizeof *h), *y = h + width, *wide = y + width;
+    long_norm(x, width, eps, w->norms[3], w->norms[4], NULL, NULL, h);
+    long_apply(&w->text_q, h, 0, width, y);
+    long_rms(y, width, eps, w->norms[2]);
+    long_attend(y, r->text, r->text + width, 2 * (size_t)width, r->clip->text_length, r->heads, r->dim, h);
+    long_apply(&w->text_out, h, 0, width, y);
+    long_add(r, x, NULL, y);
+    long_norm(x, width, eps, NULL, NULL, w->modulation + 3 * width, w->modulation + 4 * width, h);
+    long_apply(&w->ff_in, h, 0, feed, wide);
+    for (i = 0; i < feed; i++) wide[i] = long_gelu(wide[i]);
+    long_apply(&w->ff_out, wide, 0, width, h);
+    long_add(r, x, w->modulation + 5 * width, h);
+    free(h);
+}
+
+static inline void long_reference_wan(long_run *r) {
+    const double eps = (double)diti_wan_of(r->model)->config.eps;
+    const uint32_t width = r->width, last = r->rows - 1,
+                   rows[LONG_SAMPLES / 2] = {0, 1, r->plane, last / 3, 2 * (last / 3) + 5, last};
+    float *given = long_read(r, 1), *kv = (float *)malloc(2 * (size_t)r->rows * width * sizeof *kv);
+    double *h = (double *)malloc(2 * (size_t)width * sizeof *h), *y = h + width;
+    double *expected = (double *)malloc(LONG_SAMPLES * (size_t)width * sizeof *expected);
+    long_wan w = DITI_ZERO;
+    uint32_t i, k, c;
+    r->text = long_read(r, 2);
+    long_wan_read(r, &w, given);
+    for (i = 0; i < r->rows; i++) {
+        double *x = long_row(r, i);
+        long_norm(x, width, eps, NULL, NULL, w.modulation, w.modulation + width, h);
+        long_apply(&w.k, h, 0, width, y);
+        long_rms(y, width, eps, w.norms[1]);
+        long_turn(r, w.cosines, w.sines, i, y);
+        for (c = 0; c < width; c++) kv[2 * (size_t)i * width + c] = (float)y[c];
+        long_apply(&w.v, h, 0, width, y);
+        for (c = 0; c < width; c++) kv[(2 * (size_t)i + 1) * width + c] = (float)y[c];
+        free(x);
+    }
+    for (k = 0; k < LONG_SAMPLES / 2; k++) {
+        double *x = long_row(r, rows[k]);
+        long_norm(x, width, eps, NULL, NULL, w.modulation, w.modulation + width, h);
+        long_apply(&w.q, h, 0, width, y);
+        long_rms(y, width, eps, w.norms[0]);
+        long_turn(r, w.cosines, w.sines, rows[k], y);
+        long_attend(y, kv, kv + width, 2 * (size_t)width, r->rows, r->heads, r->dim, h);
+        long_apply(&w.out, h, 0, width, y);
+        long_add(r, x, w.modulation + 2 * width, y);
+        long_wan_finish(r, &w, eps, x);
+        memcpy(expected + (size_t)k * width, x, width * sizeof *x);
+        free(x);
+    }
+    long_compare(r, rows, LONG_SAMPLES / 2, expected);
+    long_wan_free(&w);
+    free(given);
+    free(kv);
+    free(h);
+    free(expected);
+}
+
 /* ---- the clips ---- */
 
 static inline void long_stdit(real_file *file) { real_stdit(file, 1, 120, 1); }
 static inline void long_latte(real_file *file) { real_latte(file, true, 1); }
 static inline void long_cogvideox_5b(real_file *file) { real_cogvideox(file, 3072, 1, 1); }
+static inline void long_wan_14b(real_file *file) { real_wan(file, 5120, 1, 13824, 16, 16, 0); }
 
 static const long_clip long_clips[] = {
     {"STDiT 360x512x512",
@@ -641,10 +817,32 @@ static const long_clip long_clips[] = {
      120,
      37,
      {36, 16, 16},
-     "a tenth of its frames, a sixteenth of its places"},
-    {"LatteT2V 65 frames", long_latte, "LatteT2V", 17, 64, 64, 300, 37, {17, 64, 64}, "all of it"},
-    {"LatteT2V 221 frames", long_latte, "LatteT2V", 56, 64, 64, 300, 37, {56, 16, 16}, "a sixteenth of its places"},
-    {"LatteT2V 513 frames", long_latte, "LatteT2V", 129, 64, 64, 300, 37, {129, 16, 16}, "a sixteenth of its places"},
+     "a tenth of its frames, a sixteenth of its places",
+     1},
+    {"STDiT 360x512x512 on 2 devices",
+     long_stdit,
+     "STDiT",
+     360,
+     64,
+     64,
+     120,
+     37,
+     {36, 16, 16},
+     "a tenth of its frames, a sixteenth of its places",
+     2},
+    {"LatteT2V 65 frames", long_latte, "LatteT2V", 17, 64, 64, 300, 37, {17, 64, 64}, "all of it", 1},
+    {"LatteT2V 221 frames", long_latte, "LatteT2V", 56, 64, 64, 300, 37, {56, 16, 16}, "a sixteenth of its places", 1},
+    {"LatteT2V 513 frames",
+     long_latte,
+     "LatteT2V",
+     129,
+     64,
+     64,
+     300,
+     37,
+     {129, 16, 16},
+     "a sixteenth of its places",
+     1},
     {"CogVideoX-5b 49x480x720",
      long_cogvideox_5b,
      "CogVideoXTransformer3DModel",
@@ -654,10 +852,50 @@ static const long_clip long_clips[] = {
      226,
      226,
      {13, 16, 24},
-     "a fourteenth of its places"},
+     "a fourteenth of its places",
+     1},
+    {"Wan 14B 81x720x1280",
+     long_wan_14b,
+     "WanTransformer3DModel",
+     21,
+     90,
+     160,
+     512,
+     512,
+     {21, 8, 8},
+     "one of 225 of its places",
+     1},
 };
 
-static inline void long_run_clip(const long_clip *clip, diti_device *device, const diti_env *env) {
+/* Devices divide frames, and exchange them for places where attention is within these. */
+static inline void long_divide(long_run *r) {
+    uint32_t i, k;
+    r->count = r->clip->devices;
+    for (i = 0; i < r->count && r->count > 1; i++) {
+        diti_group *group = &r->members[i].axes.ulysses;
+        group->count = r->count;
+        group->index = i;
+        for (k = 0; k < r->count; k++) group->devices[k] = k;
+        r->members[i].axes.sequence = *group;
+    }
+}
+
+static inline void long_run_block(long_run *r) {
+    uint32_t i;
+    for (i = 0; i < r->count; i++)
+        if (!long_emit(r, i)) return;
+    if (!long_execute(r)) return;
+    if (r->model->family == diti_stdit_family())
+        long_reference_stdit(r);
+    else if (r->model->family == diti_wan_family())
+        long_reference_wan(r);
+    else if (r->model->traits.joint)
+        long_reference_cogvideox(r);
+    else
+        long_reference_latte(r);
+}
+
+static inline void long_run_clip(const long_clip *clip, const dit_context *context, const diti_env *env) {
     real_file file = DITI_ZERO;
     long_run r = DITI_ZERO;
     diti_transformer *model = NULL;
@@ -666,6 +904,7 @@ static inline void long_run_clip(const long_clip *clip, diti_device *device, con
     dit_source source;
     dit_error err = DITI_ZERO;
     char config[64];
+    uint32_t i;
     diti_format(config, sizeof config, "{\"_class_name\":\"%s\"%s}", clip->class_name,
                 clip->make == long_cogvideox_5b ? ",\"num_layers\":1" : "");
     file.container = REAL_SAFETENSORS;
@@ -675,23 +914,22 @@ static inline void long_run_clip(const long_clip *clip, diti_device *device, con
     source = real_source(&file);
     r.clip = clip;
     r.file = &file;
+    r.context = context;
     if (CHECK_MESSAGE(diti_json_parse(env, config, strlen(config), "config.json", &json, &err) == DIT_OK &&
                           diti_checkpoint_open(env, &source, &checkpoint, &err) == DIT_OK &&
-                          diti_transformer_load(device, env, json, checkpoint, "", NULL, &model, &err) == DIT_OK,
+                          diti_transformer_load(context->device, env, json, checkpoint, "", NULL, &model, &err) ==
+                              DIT_OK,
                       "%s: %s", clip->name, err.message)) {
         r.model = model;
-        long_measure(&r, device);
-        if (long_emit(&r, device) && long_execute(&r)) {
-            if (model->family == diti_stdit_family())
-                long_reference_stdit(&r);
-            else if (model->traits.joint)
-                long_reference_cogvideox(&r);
-            else
-                long_reference_latte(&r);
-        }
+        long_divide(&r);
+        long_measure(&r);
+        long_run_block(&r);
     }
-    diti_plan_destroy(r.plan);
-    if (model) diti_free(&model->component.env, r.denoise.family);
+    for (i = 0; i < r.count; i++) {
+        diti_plan_destroy(r.members[i].plan);
+        diti_graph_free(&r.members[i].graph);
+        if (model) diti_free(&model->component.env, r.members[i].denoise.family);
+    }
     free(r.x);
     free(r.after);
     free(r.text);

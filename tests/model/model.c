@@ -891,6 +891,7 @@ static void run_joint_loaded(diti_device *device, part which, const diti_load_op
 static void test_joint_loads(diti_device *device) {
     static const dit_type_rule rotated = {"transformer.*blocks.*", DIT_TYPE_I8_ROW_ROTATED};
     static float plain[JOINT_VALUES], other[JOINT_VALUES];
+    const diti_stream_sizes sizes = {512 << 10, 4096, 0, 0};
     diti_env env = test_env(NULL);
     part which;
     for (which = PART_SD3; which < PART_DIT; which = (part)(which + 1)) {
@@ -900,8 +901,7 @@ static void test_joint_loads(diti_device *device) {
         uint32_t i;
         run_joint_loaded(device, which, NULL, plain);
         options.matrices = 1 << 20;
-        if (CHECK_MESSAGE(diti_stream_create(device, &env, 512 << 10, 4096, &options.stream, &err) == DIT_OK, "%s",
-                          err.message))
+        if (CHECK_MESSAGE(diti_stream_create(device, &env, &sizes, &options.stream, &err) == DIT_OK, "%s", err.message))
             run_joint_loaded(device, which, &options, other);
         CHECK_MESSAGE(!memcmp(plain, other, sizeof plain), "%s streamed", part_files[which]);
         diti_stream_destroy(options.stream);

@@ -5,6 +5,7 @@
 #include "library.h"
 #include "long_clips.h"
 #include "real_shapes.h"
+#include "real_vaes.h"
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +122,49 @@ static void test_headers(void) {
         CHECK(count_parameters(a, &prefixed, "names of an all-in-one file") == count);
         CHECK(count_parameters(a, &gguf, "GGUF") == count);
         CHECK(count_parameters(a, &pytorch, "PyTorch") == count);
+    }
+}
+
+/* ---- autoencoders of clips: parameters as counted from the original classes, of both halves or of the decoder ---- */
+
+static void test_autoencoders(void) {
+    static const struct {
+        const char *name;
+        void (*transformer)(real_file *file);
+        void (*makers[2])(real_file *file);
+        double millions;
+    } cases[] = {{"Wan 2.1", published_wan_1_3b, {vae_wan, vae_wan_encoder}, 126.9},
+                 {"Wan 2.2", published_wan_ti2v_5b, {vae_wan22, NULL}, 704.7},
+                 {"HunyuanVideo", published_hunyuanvideo, {vae_hunyuanvideo, vae_hunyuanvideo_encoder}, 246.5},
+                 {"LTX-Video 0.9.0", published_ltx_2b, {vae_ltx, vae_ltx_encoder}, 419.2},
+                 {"Open-Sora-Plan 1.1's decoder", published_lattet2v, {vae_open_sora_plan, NULL}, 149.5},
+                 {"Open-Sora 1.2's decoders", published_stdit_3, {vae_open_sora, NULL}, 165.3 + 83.7}};
+    size_t i, k;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        real_file transformer = {0}, file = {0};
+        dit_component component = {{0}, DIT_ROLE_VAE, 0, false, DIT_ROLE_NONE};
+        dit_model_desc desc = {0};
+        dit_model_info info = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        double counted;
+        transformer.type = file.type = DIT_TYPE_BF16;
+        cases[i].transformer(&transformer);
+        for (k = 0; k < 2 && cases[i].makers[k]; k++) cases[i].makers[k](&file);
+        desc.source = real_source(&transformer);
+        component.source = real_source(&file);
+        desc.components = &component;
+        desc.component_count = 1;
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", cases[i].name, err.message)) {
+            dit_model_get_info(model, &info);
+            counted = (double)info.parameters[DIT_ROLE_VAE] / 1e6;
+            CHECK_MESSAGE(fabs(counted - cases[i].millions) <= 0.1, "%s: %.2f million parameters, not %.1f",
+                          cases[i].name, counted, cases[i].millions);
+        }
+        dit_model_destroy(model);
+        real_free(&transformer);
+        real_free(&file);
     }
 }
 
@@ -645,6 +689,134 @@ static void run_model(const run *r) {
     real_free(&taesd);
 }
 
+/* ---- the decoder of Wan 2.2 5B, whose frames of 512 x 288 take 13.8 GiB elsewhere ---- */
+
+enum { WAN22_FRAMES = 5, WAN22_MOST = 121, WAN22_HEIGHT = 288, WAN22_WIDTH = 512 };
+typedef struct decoder_run {
+    const char *name;
+    uint32_t height, width;
+} decoder_run;
+static const decoder_run decoder_runs[] = {{"Wan 2.2 decoder 64x128", 64, 128},
+                                           {"Wan 2.2 decoder 288x512", WAN22_HEIGHT, WAN22_WIDTH}};
+
+typedef struct decoder_files { /* a transformer and the decoder */
+    real_file transformer, decoder;
+    dit_component component;
+    dit_model_desc desc;
+} decoder_files;
+
+static void small_ti2v(real_file *file) { real_wan(file, 256, 1, 512, 48, 48, 0); }
+
+static void decoder_open(decoder_files *f, void (*transformer)(real_file *file)) {
+    memset(f, 0, sizeof *f);
+    f->transformer.container = f->decoder.container = REAL_SAFETENSORS;
+    f->transformer.type = f->decoder.type = DIT_TYPE_F16;
+    transformer(&f->transformer);
+    published_wan22_decoder(&f->decoder);
+    f->component.role = DIT_ROLE_VAE;
+    f->component.source = real_source(&f->decoder);
+    f->desc.source = real_source(&f->transformer);
+    f->desc.components = &f->component;
+    f->desc.component_count = 1;
+}
+
+static void decoder_close(decoder_files *f) {
+    real_free(&f->transformer);
+    real_free(&f->decoder);
+}
+
+static dit_job_desc decoder_job(const dit_model *model, uint32_t frames, uint32_t height, uint32_t width) {
+    dit_job_desc out = {0};
+    out.model = model;
+    out.width = width;
+    out.height = height;
+    out.frame_count = frames;
+    out.steps = 1;
+    out.guidance.scale = 1;
+    out.seed = 3;
+    return out;
+}
+
+/* A clip of 24 times the frames has more latents, of which the transformer and its solver have some copies. */
+static void test_decoder_memory(void) {
+    const uint64_t longer =
+        (uint64_t)(WAN22_MOST - WAN22_FRAMES) / 4 * 48 * (WAN22_HEIGHT / 16) * (WAN22_WIDTH / 16) * 4;
+    decoder_files f;
+    dit_model *model = NULL;
+    dit_memory few = {0}, many = {0};
+    dit_job_desc job;
+    dit_error err = {0};
+    decoder_open(&f, published_wan_ti2v_5b);
+    f.desc.dry_run = true;
+    if (CHECK_MESSAGE(dit_model_load(NULL, &f.desc, &model, &err) == DIT_OK, "%s", err.message)) {
+        job = decoder_job(model, WAN22_FRAMES, WAN22_HEIGHT, WAN22_WIDTH);
+        job.prompt = "";
+        CHECK_MESSAGE(dit_job_memory(NULL, &job, &few, &err) == DIT_OK, "%s", err.message);
+        job.frame_count = WAN22_MOST;
+        CHECK_MESSAGE(dit_job_memory(NULL, &job, &many, &err) == DIT_OK, "%s", err.message);
+        printf("Wan 2.2 decoder 288x512: %.1f M parameters, %.2f GB; %u frames take %.3f GB, %u frames %.3f GB\n",
+               (double)f.decoder.parameters / 1e6, (double)f.decoder.data / 1e9, WAN22_FRAMES,
+               (double)few.activations / 1e9, WAN22_MOST, (double)many.activations / 1e9);
+        CHECK(many.activations > few.activations && many.activations - few.activations <= 16 * longer);
+        CHECK(many.activations < (uint64_t)1 << 31); /* of 13.8 GiB */
+    }
+    dit_model_destroy(model);
+    decoder_close(&f);
+}
+
+/* Decodes a few frames behind a small transformer, in the memory that was said before. */
+static void run_decoder(const decoder_run *r) {
+    const size_t count = (size_t)3 * WAN22_FRAMES * r->width * r->height;
+    const input text = {"prompt_embeds", 40, 4096, 0};
+    const uint64_t slack = (uint64_t)16 << 20; /* blocks of device memory are rounded up */
+    const run named = {r->name, small_ti2v, false, false, 0, 0, false, {{NULL, 0, 0, 0}}};
+    dit_context_desc context_desc = {0};
+    dit_context *context = NULL;
+    decoder_files f;
+    dit_model *model = NULL;
+    dit_memory memory = {0};
+    dit_job_desc desc;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    dit_tensor embeds = make_input(&text, 1000);
+    float *values = (float *)calloc(count, sizeof *values);
+    double steps;
+    decoder_open(&f, small_ti2v);
+    if (CHECK_MESSAGE(dit_context_create(&context_desc, &context, &err) == DIT_OK, "%s", err.message) &&
+        CHECK_MESSAGE(dit_model_load(context, &f.desc, &model, &err) == DIT_OK, "%s", err.message)) {
+        desc = decoder_job(model, WAN22_FRAMES, r->height, r->width);
+        desc.float_frames = true;
+        desc.inputs = &embeds;
+        desc.input_count = 1;
+        CHECK_MESSAGE(dit_job_memory(context, &desc, &memory, &err) == DIT_OK, "%s", err.message);
+        CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
+    }
+    if (job) {
+        dit_result result = run_to_end(job, &steps);
+        uint64_t used = context->device->memory_used;
+        dit_job_status(job, NULL, &err);
+        printf("%s: %u frames on the rung %s: weights %.2f GB, activations %.2f GB, of the device %.2f GB; %.0f s of "
+               "the processor\n",
+               r->name, WAN22_FRAMES, diti_rung_name(context->device->rung), (double)memory.weights / 1e9,
+               (double)memory.activations / 1e9, (double)used / 1e9, used_now() - steps);
+        CHECK_MESSAGE(used <= memory.weights + memory.activations + slack, "%llu bytes of device memory, not %llu",
+                      (unsigned long long)used, (unsigned long long)(memory.weights + memory.activations));
+        if (CHECK_MESSAGE(result == DIT_OK, "%s", err.message) &&
+            CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGB_F32, 0, DIT_ALL_FRAMES, values, count * sizeof *values, 0,
+                                       &err) == DIT_OK,
+                          "%s", err.message)) {
+            check_values(&named, "first frame", values, count / WAN22_FRAMES);
+            check_values(&named, "clip", values, count);
+        }
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    decoder_close(&f);
+    free((void *)(uintptr_t)embeds.data);
+    free(values);
+}
+
 /* In a process of its own, whose memory and time are its own, too. */
 static void test_run(const run *r) {
     pid_t child = fork();
@@ -662,13 +834,15 @@ static void test_run(const run *r) {
 static void run_long_clip(const long_clip *clip) {
     diti_env env = test_env(NULL);
     dit_context_desc desc = {0};
-    diti_device *device = NULL;
+    dit_context *context = NULL;
     dit_error err = {0};
+    desc.devices = clip->devices > 1 ? "0,0" : "0";
     desc.overrides = "rung=base,allocation=8G"; /* plans of whole clips are not run */
     desc.max_slice_us = LONG_SLICE_US;
-    if (CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message))
-        long_run_clip(clip, device, &env);
-    if (device) diti_device_close(device);
+    desc.device_memory_limit = (VkDeviceSize)8 << 30; /* of the host's, more than lavapipe says */
+    if (CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message))
+        long_run_clip(clip, context, &env);
+    dit_context_destroy(context);
 }
 
 int main(int argc, char **argv) {
@@ -677,8 +851,10 @@ int main(int argc, char **argv) {
     size_t i, k;
     test_generator();
     test_headers();
+    test_autoencoders();
     test_pipelines();
     test_named_clip();
+    test_decoder_memory();
     fflush(stdout);
     for (i = 0; i < sizeof runs / sizeof *runs; i++) {
         bool named = false;
@@ -689,6 +865,11 @@ int main(int argc, char **argv) {
         bool named = false;
         for (k = 1; k < (size_t)argc; k++) named = named || !strcmp(argv[k], long_clips[i].name);
         if (all || named) run_long_clip(&long_clips[i]);
+    }
+    for (i = 0; i < DITI_COUNT(decoder_runs); i++) {
+        bool named = false;
+        for (k = 1; k < (size_t)argc; k++) named = named || !strcmp(argv[k], decoder_runs[i].name);
+        if ((all && i == 0) || named) run_decoder(&decoder_runs[i]);
     }
     return TEST_END("real");
 }

@@ -151,6 +151,36 @@ CHATS = {
     "krea2": (DESCRIBE, ANSWER, DESCRIBE),
     "anima": ("", "", ""),
 }
+# Mistral's words begin at capitals; its chat has tokens of its own.
+MISTRAL = ["<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<pad>"]
+REASON = "[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing on object relationships, object\nattribution and actions without speculation.[/SYSTEM_PROMPT][INST]"
+CAPITALS = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+WORDS = ["HTMLParser iOS McDonald's", "ǅungla ǅ ǅA", "ABCd ABC de ABΓδ", "ʰAʰ Aʰb AʰB AʰBc", "e\u0301A A\u0301e \u0301 \u0301A !\u0301B", "अA Aअ AअB", "//a/b ./\n/c -/\r\n/", "\u20ddA \u0903B", "𝔸𝔹c 𝒶B", "ﬀA Ⓐⓐ"]
+
+
+def mistral(vocabulary, merges):
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False, ignore_merges=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CAPITALS), behavior="isolated", invert=False), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in MISTRAL])
+    tokenizer.post_processor = processors.TemplateProcessing(single=["<s>", "$A"], pair=["<s>", "$A", "<s>", "$B:1"], special_tokens=[("<s>", tokenizer.token_to_id("<s>"))])
+    return tokenizer
+
+
+def mixed(text, draw):
+    """Half of the letters as capitals."""
+    return "".join(c.upper() if draw.random() < 0.5 else c for c in text)
+
+
+def write_mistral(texts, vocabulary, merges):
+    tokenizer, draw = mistral(vocabulary, merges), random.Random(20)
+    tokenizer.save(f"{OUT}/mistral.json", pretty=False)
+    several = texts + [mixed(text, draw) for text in texts[::4]] + WORDS
+    cut = pre_tokenizers.Split(Regex(CAPITALS), behavior="isolated", invert=False)
+    lengths = lambda text: [end - begin for _, (begin, end) in cut.pre_tokenize_str(text)]
+    cases = [{"text": text, "mistral": tokenizer.encode(text).ids, "words": lengths(text)} for text in several]
+    chats = [{"model": "flux2_dev", "prompt": text, "text": REASON + text + "[/INST]", "ids": tokenizer.encode(REASON + text + "[/INST]").ids, "dropped": 0} for text in several[::12]]
+    write("golden_mistral.json", {"cases": cases, "chat": chats})
 
 
 def chat(tokenizer, model, prompt):
@@ -190,6 +220,7 @@ def main():
         cases.append({"text": text, "ids": ids, "ids_padded": kept + [pad] * (LENGTH - len(kept)), "attention_mask": [1] * len(kept) + [0] * (LENGTH - len(kept)), "llama3": llama.encode(text).ids, "gemma": pieces.encode(text).ids})
     chats = [chat(qwen, list(CHATS)[i % len(CHATS)], text) for i, text in enumerate(texts)]
     write("golden.json", {"max_length": LENGTH, "cases": cases, "chat": chats})
+    write_mistral(texts, vocabulary, merges)
     print(len(texts), "prompts,", len(vocabulary), "pieces")
 
 

@@ -14,6 +14,12 @@ def kind(code):
     return {"L": 1, "N": 2, "P": 4, "C": 5}.get(category[0], 0)
 
 
+def case(code):
+    """UPPER, LOWER, and MARK where the class is another one; 0: the class says it."""
+    category = unicode.category(chr(code))
+    return {"Lu": 7, "Lt": 7, "Ll": 8, "Mc": 3, "Me": 3}.get(category, 0)
+
+
 def runs(value):
     """code, value wherever the value changes."""
     out, last = [], None
@@ -94,7 +100,8 @@ def main():
         write(out, "code, then first and second of its canonical decomposition, which composition turns back", "diti_unicode_pairs", 3, pairs)
         write(out, "the same, of what stays decomposed; second 0: none", "diti_unicode_splits", 3, splits)
         write(out, "what the ideographs U+F900 to U+FAD9, then U+2F800 to U+2FA1D stand for; 0: themselves", "diti_unicode_ideographs", 1, ideographs(0xF900, 0xFADA) + ideographs(0x2F800, 0x2FA1E))
-        write(out, "first code, how many, step from one to the next, distance to the lower case", "diti_unicode_lower", 4, lower_runs())
+        write(out, "first code, how many, step from one to the next, distance to the lower case", "diti_unicode_lowers", 4, lower_runs())
+        write(out, "code, class of letters of one case and of other marks wherever that changes; 0: as above", "diti_unicode_cases", 2, runs(case))
         out.write("/* clang-format on */\n#endif\n")
 
 

@@ -204,7 +204,7 @@ static uint64_t decode_clip(dit_context *context, const diti_vae *vae, const cli
     }
     good = good && CHECK_MESSAGE(diti_mesh_create(context->peers, plans, NULL, count, &mesh, &err) == DIT_OK, "%s",
                                  err.message);
-    good = good && CHECK_MESSAGE(run_plans(mesh, plans, count) == DIT_OK, "%s", err.message);
+    good = good && CHECK_MESSAGE(run_plans(mesh, plans, count, 0, &err) == DIT_OK, "%s", err.message);
     for (i = 0; i < count && good; i++) {
         CHECK(diti_plan_exchange_bytes(members[i].plan, 0, UINT32_MAX) == diti_mesh_bytes(mesh, i, UINT32_MAX));
         sent += diti_mesh_bytes(mesh, i, UINT32_MAX);

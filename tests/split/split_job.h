@@ -5,6 +5,7 @@
 #ifndef SPLIT_JOB_H
 #define SPLIT_JOB_H
 #include "generated_model.h"
+#include "mesh_run.h"
 
 static dit_error err;
 static const char tiny[] = "tests/fixtures/pipe_pixart_sigma", bundled[] = "models/emoji-q8_0.gguf";
@@ -86,30 +87,6 @@ static inline void close_maker(maker *m) {
     close_model(m);
     dit_context_destroy(m->context);
     m->context = NULL;
-}
-
-/* ---- plans ---- */
-
-/* Runs their first segments as a job does, without budgets. */
-static inline dit_result run_plans(diti_mesh *mesh, diti_plan *const *plans, uint32_t count) {
-    uint32_t slices[DITI_MAX_DEVICES] = {0}, i;
-    uint64_t value, begin = diti_clock_us();
-    dit_result result = DIT_OK;
-    bool moved = true, all = false, waited;
-    while (result >= 0 && !(all && diti_mesh_idle(mesh))) {
-        if (!moved) result = diti_mesh_wait(mesh, 1000000, &waited, &err);
-        moved = false;
-        if (result >= 0) result = diti_mesh_pump(mesh, &moved, &err);
-        for (i = 0, all = true; i < count; i++) {
-            for (; result >= 0 && slices[i] < diti_plan_slice_count(plans[i], 0); slices[i]++, moved = true) {
-                if (!diti_mesh_ready(mesh, i, 0, slices[i])) break;
-                result = diti_mesh_submit(mesh, i, 0, slices[i], &value, &err);
-            }
-            all = all && slices[i] == diti_plan_slice_count(plans[i], 0);
-        }
-        if (diti_clock_us() - begin > 60000000) return DIT_ERROR_TRANSPORT;
-    }
-    return result;
 }
 
 /* ---- requests ---- */

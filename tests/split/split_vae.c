@@ -91,7 +91,7 @@ static uint64_t decode(const setup *s, uint32_t count, const float *weights, uin
     }
     good = good && CHECK_MESSAGE(diti_mesh_create(s->context->peers, plans, NULL, count, &mesh, &err) == DIT_OK, "%s",
                                  err.message);
-    good = good && CHECK_MESSAGE(run_plans(mesh, plans, count) == DIT_OK, "%s", err.message);
+    good = good && CHECK_MESSAGE(run_plans(mesh, plans, count, 0, &err) == DIT_OK, "%s", err.message);
     for (i = 0; i < count && good; i++) {
         const member *m = &members[i];
         CHECK(!m->lines || m->first == next);

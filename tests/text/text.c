@@ -500,6 +500,29 @@ static void check_chat(const diti_tokenizer *tokenizer, const diti_tokens *aroun
                   tokens.lost);
 }
 
+/* Codes of each word that Mistral's pattern cuts a text into, as the tokenizers library has them. */
+static void test_capitals(const diti_env *env) {
+    diti_tokenizer *tokenizer = load_file(env, SCRIPTS "/mistral.json");
+    diti_json *golden = test_read_json(env, SCRIPTS "/golden_mistral.json");
+    const diti_json *cases = diti_json_get(golden, "cases"), *item;
+    CHECK(tokenizer && cases && cases->count > 250);
+    for (item = tokenizer && cases ? cases->first : NULL; item; item = item->next) {
+        const diti_json *text = diti_json_get(item, "text"), *words = diti_json_get(item, "words"), *word;
+        diti_codes codes = DITI_ZERO;
+        size_t first = 0;
+        CHECK(diti_clean(env, text->text, text->text_length, tokenizer->rules, &codes, NULL) == DIT_OK);
+        for (word = words->first; word && first < codes.count; word = word->next) {
+            size_t end = diti_bpe_bytes_end(tokenizer, &codes, first);
+            if (end - first != (size_t)word->number) break;
+            first = end;
+        }
+        CHECK_MESSAGE(!word && first == codes.count, "\"%s\" is cut elsewhere, at %u", text->text, (unsigned)first);
+        diti_codes_free(&codes);
+    }
+    diti_tokenizer_free(tokenizer);
+    diti_json_free(env, golden);
+}
+
 /* The text around a prompt is cut where the family says, weighs 1, and is no prompt with weights itself. */
 static void test_chats(const diti_env *env) {
     diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json");
@@ -531,6 +554,7 @@ static void test_chats(const diti_env *env) {
           strstr(err.message, "1 tokens have no room for the 2"));
     CHECK(diti_tokenizer_count(qwen, "ab<|im_end|>", &count, &err) == DIT_OK && count == 3);
     CHECK(diti_chat_of_class("Flux2KleinKVPipeline") == diti_chat_of(DITI_CHAT_FLUX2_KLEIN));
+    CHECK(diti_chat_of_class("Flux2Pipeline") == diti_chat_of(DITI_CHAT_FLUX2_DEV));
     CHECK(diti_chat_of_class("Flux3DistilledModularPipeline") == diti_chat_of(DITI_CHAT_FLUX3));
     CHECK(!diti_chat_of_class("Flux2Klein") && !diti_chat_of_class("") && !diti_chat_of_class("KVPipeline"));
     diti_tokenizer_free(qwen);
@@ -605,6 +629,7 @@ static void test_language_gguf(const diti_env *env) {
         const char *words; /* of the error; NULL: none */
     } cases[] = {{"qwen2", "a b", 257, 258, NULL},
                  {"llama-bpe", "a b", 257, 258, NULL},
+                 {"tekken", "a b", 257, 258, NULL},
                  {"qwen2", NULL, 257, 258, "tokenizer.ggml.merges is missing"},
                  {"gpt-4o", "a b", 257, 258, "tokenizer.ggml.pre is \"gpt-4o\""},
                  {"qwen2", "a c", 257, 258, "merge 1 joins or makes a piece"},
@@ -941,6 +966,7 @@ int main(void) {
     test_weighted(&env);
     test_lost_words(&env);
     test_words_refused(&env);
+    test_capitals(&env);
     test_chats(&env);
     test_taps();
     test_language_gguf(&env);

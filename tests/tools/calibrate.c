@@ -370,6 +370,46 @@ static void test_same_inode(void) {
 }
 #endif
 
+static const run_place anywhere; /* zeros */
+
+/* Streamed weights and a named device leave the inputs of all layers as they are; what cannot be is said. */
+static void test_run_place(void) {
+    static char prompt[] = "a cat";
+    char *prompts[] = {prompt};
+    const run_place places[] = {{NULL, 0}, {"0", 140000}}, nowhere = {"no such device", 0}, both = {"0,0", 0};
+    calibration c[2];
+    dit_error err = {0};
+    dit_context *context = NULL;
+    dit_model *model = NULL;
+    uint64_t streamed = 0;
+    memset(c, 0, sizeof c);
+    for (size_t i = 0; i < 2; i++) {
+        c[i].env = test_env(NULL);
+        CHECK_MESSAGE(calibrate(&c[i], folder_path, &places[i], prompts, 1, &err) == DIT_OK, "%s", err.message);
+    }
+    CHECK(c[0].layer_count > 10 && c[0].layer_count == c[1].layer_count && c[0].size == c[1].size);
+    for (size_t i = 0; i < c[0].name_count && i < c[1].name_count; i++) {
+        layer_statistics a, b;
+        char name[160];
+        snprintf(name, sizeof name, "%s.weight", c[0].names[i].module);
+        if (!CHECK_MESSAGE(statistics_of(&c[0], name, &a) && statistics_of(&c[1], name, &b), "%s", name)) break;
+        CHECK_MESSAGE(!memcmp(a.h, b.h, (size_t)a.columns * a.columns * sizeof *a.h), "%s", name);
+        statistics_free(&a), statistics_free(&b);
+    }
+    calibration_free(&c[0]), calibration_free(&c[1]);
+    CHECK_MESSAGE(open_model(folder_path, &places[1], &context, &model, &err) == DIT_OK, "%s", err.message);
+    if (model) diti_model_weight_bytes(model, &streamed);
+    CHECK(streamed > 0);
+    dit_model_destroy(model), dit_context_destroy(context);
+    context = NULL, model = NULL;
+    CHECK(open_model(folder_path, &nowhere, &context, &model, &err) < 0 && strstr(err.message, "no such device"));
+    dit_model_destroy(model), dit_context_destroy(context);
+    context = NULL, model = NULL;
+    CHECK(open_model(folder_path, &both, &context, &model, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+          strstr(err.message, "name one"));
+    dit_model_destroy(model), dit_context_destroy(context);
+}
+
 /* Every layer of the blocks is seen, and q, k and v have the same inputs. */
 static void test_calibration(void) {
     static char prompt[] = "a cat";
@@ -378,7 +418,7 @@ static void test_calibration(void) {
     dit_error err = {0};
     size_t seen = 0;
     c.env = test_env(NULL);
-    CHECK_MESSAGE(calibrate(&c, folder_path, prompts, 1, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(calibrate(&c, folder_path, &anywhere, prompts, 1, &err) == DIT_OK, "%s", err.message);
     for (size_t i = 0; i < c.name_count; i++) {
         char name[160];
         layer_statistics s, first;
@@ -419,11 +459,26 @@ static void test_folding(void) {
             folded += fabsf(convert.tensors[i].column_factors[k] - 1) > 0.1f;
     clean_up(&convert);
     CHECK_MESSAGE(folded > 32, "%zu", folded);
-    CHECK(trace_model(folder_path, prompts, 1, 2, &reference, &err) == DIT_OK &&
-          trace_model(output, prompts, 1, 2, &other, &err) == DIT_OK);
+    CHECK(trace_model(folder_path, &anywhere, prompts, 1, 2, &reference, &err) == DIT_OK &&
+          trace_model(output, &anywhere, prompts, 1, 2, &other, &err) == DIT_OK);
     CHECK_MESSAGE(trajectory_error(&reference, &other) <= 1e-5, "%g", trajectory_error(&reference, &other));
     free(reference.values), free(other.values);
     remove(output), remove(list);
+}
+
+/* Under a weight budget a matrix has the number that it has without one, or none where it is streamed. */
+static void sense_within(converter *convert, const sensed *known, size_t count) {
+    sensed tried[8];
+    size_t left = 0;
+    memcpy(tried, known, count * sizeof *tried);
+    for (size_t i = 0; i < count; i++) tried[i].off = tried[i].size = 0;
+    convert->place.weight_budget = 600000;
+    CHECK_MESSAGE(sense_matrices(convert, tried, count) == DIT_OK, "%s", convert->err->message);
+    for (size_t i = 0; i < count; i++) {
+        left += !(tried[i].size > 0);
+        if (tried[i].size > 0) CHECK(fabs(tried[i].off - known[i].off) <= 1e-6 * known[i].off);
+    }
+    CHECK_MESSAGE(left > 0 && left < count, "%zu matrices of %zu were streamed", left, count);
 }
 
 /* A matrix alone in another type: what the latents on the device are off by is what those of a file with it are. Every
@@ -453,19 +508,20 @@ static void test_sense(void) {
         if (!CHECK_MESSAGE(tried[n].tensor != NULL, "%s", names[n])) return;
     }
     CHECK_MESSAGE(sense_matrices(&convert, tried, DITI_COUNT(names)) == DIT_OK, "%s", err.message);
-    CHECK(trace_model(folder_path, prompts, 1, SENSE_STEPS, &reference, &err) == DIT_OK);
+    CHECK(trace_model(folder_path, &anywhere, prompts, 1, SENSE_STEPS, &reference, &err) == DIT_OK);
     for (size_t n = 0; n < DITI_COUNT(names); n++) {
         converter whole = make_converter(folder_path, &err);
         double alone = sqrt(tried[n].off / tried[n].size), of_file;
         CHECK(add_rule(&whole, names[n], strlen(names[n]), types[n]) && add_rule(&whole, "*", 1, DIT_TYPE_F32));
         CHECK_MESSAGE(convert_model(&whole) == DIT_OK &&
-                          trace_model(output, prompts, 1, SENSE_STEPS, &other, &err) == DIT_OK,
+                          trace_model(output, &anywhere, prompts, 1, SENSE_STEPS, &other, &err) == DIT_OK,
                       "%s", err.message);
         of_file = trajectory_error(&reference, &other);
         CHECK_MESSAGE(of_file > 0 && fabs(alone - of_file) <= 1e-3 * of_file, "%s: %g alone, %g in a file", names[n],
                       alone, of_file);
         clean_up(&whole);
     }
+    sense_within(&convert, tried, DITI_COUNT(names));
     clean_up(&convert);
     free(reference.values), free(other.values);
     remove(output), remove(list);
@@ -485,7 +541,7 @@ static void test_fit(void) {
     fit_entry *entries = NULL;
     size_t count = 0;
     CHECK(file && fputs("fox, fluent style on a purple background\n", file) >= 0 && fclose(file) == 0);
-    CHECK(trace_model(model, prompts, 4, 6, &reference, &err) == DIT_OK);
+    CHECK(trace_model(model, &anywhere, prompts, 4, 6, &reference, &err) == DIT_OK);
     mixed.prompts = list;
     CHECK(add_rule(&mixed, "vae.*", 5, DIT_TYPE_Q8_0) && open_input(&mixed) == DIT_OK);
     inherit_defaults(&mixed);
@@ -497,7 +553,7 @@ static void test_fit(void) {
         struct stat info;
         one.type = uniform[i];
         CHECK(add_rule(&one, "vae.*", 5, DIT_TYPE_Q8_0) && convert_model(&one) == DIT_OK);
-        CHECK(stat(output, &info) == 0 && trace_model(output, prompts, 4, 6, &other, &err) == DIT_OK);
+        CHECK(stat(output, &info) == 0 && trace_model(output, &anywhere, prompts, 4, 6, &other, &err) == DIT_OK);
         errors[0] = trajectory_error(&reference, &other);
         clean_up(&one);
         mixed.budget = (uint64_t)info.st_size;
@@ -505,7 +561,7 @@ static void test_fit(void) {
         CHECK_MESSAGE(shrink_to_fit(&mixed, entries, count) == DIT_OK && write_output(&mixed) == DIT_OK, "%s",
                       err.message);
         CHECK(stat(output, &info) == 0 && (uint64_t)info.st_size <= mixed.budget);
-        CHECK(trace_model(output, prompts, 4, 6, &other, &err) == DIT_OK);
+        CHECK(trace_model(output, &anywhere, prompts, 4, 6, &other, &err) == DIT_OK);
         errors[1] = trajectory_error(&reference, &other);
         printf("as large as %s, %llu bytes: relative L2 of the latents %.4f, uniform %.4f\n",
                diti_type_name(uniform[i]), (unsigned long long)mixed.budget, errors[1], errors[0]);
@@ -534,6 +590,7 @@ int main(void) {
     test_same_inode();
 #endif
     test_calibration();
+    test_run_place();
     test_folding();
     test_sense();
     if (all && strcmp(all, "1") == 0) test_fit();

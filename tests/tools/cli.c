@@ -1414,6 +1414,28 @@ static void test_given_frames(void) {
     CHECK(one_line_saying(&o, 2, "must follow each |"));
 }
 
+/* The program of `make clip`: a walk of two frames, the second of which is half way round, raw and as animated PNG. */
+static void test_walk(void) {
+    enum { FRAME = 6 + CLIP_PIXELS * 3 / 2 };
+    const char *usual = program;
+    size_t size = 0;
+    unsigned char *file;
+    outcome o;
+    program = "build/clip";
+    o = RUN("-m", MODEL, "-W", "48", "-H", "32", "--frames", "2", "--steps", "1", "-o", (char *)in_work("walk.y4m"),
+            "-o", (char *)in_work("walk.apng"), "red apple", "blue");
+    if (CHECK_MESSAGE(o.code == 0 && strstr(o.err, "frame 2 of 2"), "%d %s", o.code, o.err)) {
+        check_y4m(in_work("walk.y4m"), 2, "12:1", NULL);
+        CHECK(count_frames(in_work("walk.apng")) == 2);
+        file = load(in_work("walk.y4m"), &size);
+        CHECK(file && size > 2 * FRAME && memcmp(file + size - FRAME, file + size - 2 * FRAME, FRAME) != 0);
+        free(file);
+    }
+    o = RUN("--frames", "none", "-o", (char *)in_work("walk.y4m"), "red apple");
+    CHECK_MESSAGE(o.code == EXIT_USAGE && strstr(o.err, "--frames"), "%d %s", o.code, o.err);
+    program = usual;
+}
+
 /* Every command of README.md about clips, with a small model, size and number of steps in place of its own. */
 static void test_page(void) {
     static const char *const made[] = {"fox.mp4",         "fox.webm",  "wakes.apng",
@@ -2123,6 +2145,7 @@ int main(int argc, char **argv) {
     test_conditioning();
     test_clip();
     test_usual_clip();
+    test_walk();
     test_clip_noise();
     test_given_frames();
     test_page();

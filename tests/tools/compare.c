@@ -4,6 +4,7 @@
    test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
+#include "model/registry.c"
 #include "tools/compare_stats.h"
 #include "examples/cli/files.h"
 #include "test.h"
@@ -80,6 +81,8 @@ static void test_tensors(void) {
     CHECK(near(s.rms[1], (double)sqrtl(bb / COUNT), 1e-12));
     for (i = 0; i < STAT_BINS; i++) total += s.bins[i];
     CHECK(total == COUNT && s.bins[0] >= COUNT * 2 / 3 && s.bins[0] < COUNT);
+    for (total = 0, i = 0; i < SPREAD_BINS; i++) total += (uint64_t)s.spread[1][i];
+    CHECK(total == COUNT && s.mean[0] > s.least[0] && s.mean[0] < s.most[0]);
 }
 
 static void test_tensor_edges(void) {
@@ -97,6 +100,60 @@ static void test_tensor_edges(void) {
     CHECK(s.not_finite == 1 && msprobe_fails(&s));
     CHECK(stat_bin(0, 1) == 0 && stat_bin(1e-12, 1) == 1 && stat_bin(5e-8, 1) == 2);
     CHECK(stat_bin(0.5, 1) == STAT_BINS - 2 && stat_bin(1, 1) == STAT_BINS - 1 && stat_bin(5, 0) == STAT_BINS - 1);
+}
+
+/* Statistics in place of a tensor: plainly computed, held against the tensor and parts of it, damaged. */
+static void test_told(void) {
+    enum { COUNT = 5003 };
+    static float a[COUNT], b[COUNT];
+    float told[TOLD_VALUES], bad[TOLD_VALUES];
+    long double sum = 0, squares = 0;
+    tensor_stats s;
+    uint64_t total = 0, k;
+    uint32_t i, seed = 7;
+    for (i = 0; i < COUNT; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        a[i] = b[i] = (float)((int)(seed >> 8) - (1 << 22)) * 1e-6f;
+        sum += a[i];
+        squares += (long double)a[i] * a[i];
+    }
+    condense_tensor(a, COUNT, told);
+    CHECK(told[TOLD_LEAST] >= -4.2f && told[TOLD_MOST] <= 12.6f && told[TOLD_LARGEST] >= told[TOLD_MOST]);
+    CHECK(near((double)told[TOLD_MEAN], (double)(sum / COUNT), 1e-6) &&
+          near((double)told[TOLD_RMS], (double)sqrtl(squares / COUNT), 1e-6));
+    for (i = 0; i < SPREAD_BINS; i++) total += (uint64_t)told[TOLD_SPREAD + i];
+    CHECK(total == COUNT && told_wrong(told, COUNT) == NULL);
+    for (k = 0; k < SAMPLES; k++) {
+        CHECK(sample_place(k, COUNT) >= k * COUNT / SAMPLES && sample_place(k, COUNT) <= (k + 1) * COUNT / SAMPLES);
+        CHECK(sample_place(k, (uint64_t)1 << 33) < (uint64_t)1 << 33 && sample_place(k, 1) == 0);
+    }
+    CHECK(compare_told(told, COUNT, 0, b, COUNT, &s) && !(s.relative_l2 > 0) && s.not_finite == 0 &&
+          s.count == SAMPLES);
+    for (i = 2000; i < COUNT; i++) b[i] = -b[i];
+    CHECK(compare_told(told, COUNT, 0, b, COUNT, &s) && s.relative_l2 > 1 && s.rms[0] <= s.rms[1] + 1e-6);
+    CHECK(compare_told(told, COUNT, 0, b, 2000, &s) && !(s.relative_l2 > 0)); /* a part that is as it was */
+    CHECK(compare_told(told, COUNT, 2000, b + 2000, COUNT - 2000, &s) && s.relative_l2 > 1.9);
+    CHECK(!compare_told(told, COUNT, sample_place(3, COUNT) + 1, b, 2, &s)); /* no sample is there */
+    for (i = 0; i < COUNT; i++) b[i] = a[i];
+    b[sample_place(9, COUNT) + 1] = 100; /* between the samples: the extremes tell */
+    CHECK(compare_told(told, COUNT, 0, b, COUNT, &s) && s.relative_l2 > 1 && s.max_abs > 80);
+    b[sample_place(9, COUNT) + 1] = NAN;
+    CHECK(compare_told(told, COUNT, 0, b, COUNT, &s) && s.not_finite == 1);
+    condense_tensor(b, COUNT, bad);
+    CHECK(bad[TOLD_NOT_FINITE] >= 1 && told_wrong(bad, COUNT) == NULL);
+    for (i = 0; i < COUNT; i++) b[i] = 0.1f;
+    condense_tensor(b, 3, bad);
+    CHECK(told_wrong(bad, 3) == NULL && told_wrong(bad, 2) != NULL);
+    b[0] = NAN;
+    condense_tensor(b, 1, bad);
+    CHECK(told_wrong(bad, 1) == NULL && !(bad[TOLD_RMS] > 0));
+    for (i = 0; i < TOLD_SAMPLES; i++) {
+        memcpy(bad, told, sizeof bad);
+        bad[i] = i == TOLD_LEAST || i == TOLD_MEAN ? 100 : i == TOLD_MOST ? -100 : -1;
+        CHECK_MESSAGE(told_wrong(bad, COUNT) != NULL, "number %u is wrong", i);
+        bad[i] = NAN;
+        CHECK(told_wrong(bad, COUNT) != NULL);
+    }
 }
 
 enum { SIDE_X = 29, SIDE_Y = 23 };
@@ -246,7 +303,44 @@ static const planted rows[] = {
      "step 1, single block 1, out: relative L2 ", "vae_hunyuanvideo"},
     {"pipe_anima", DIFFUSERS, "transformer_blocks.1.attn1.to_out.0.weight", SMALL,
      "step 1, block 1, attention out: relative L2 ", "pipe_anima/vae"},
+    {"pipe_chroma/transformer", "diffusion_pytorch_model.safetensors", "single_transformer_blocks.1.proj_out.weight",
+     SMALL, "step 1, single block 1, out: relative L2 ", "pipe_flux/vae"},
+    {"pipe_flux3/transformer", "diffusion_pytorch_model.safetensors",
+     "single_transformer_blocks.1.attn.to_out.0.weight", SMALL, "step 1, single block 1, attention out: relative L2 ",
+     "pipe_flux2_klein/vae"},
+    {"qwenimage21/transformer", "diffusion_pytorch_model.safetensors", "transformer_blocks.1.attn.to_out.0.weight",
+     SMALL, "prepare, block 1, attention out: relative L2 ",
+     "vae_qwenimage21"}, /* the text's rows, once for all steps */
+    {"stdit1", "model.safetensors", "blocks.1.attn.proj.weight", SMALL "--frames 4",
+     "step 1, block 1, attention out: relative L2 ", "pipe_opensora11/vae"},
+    {"pipe_osp11/65x512x512", "diffusion_pytorch_model.safetensors",
+     "temporal_transformer_blocks.0.attn1.to_out.0.weight", SMALL "--frames 5",
+     "step 1, block 0, attention out #2: relative L2 ", "pipe_osp11/vae"},
 };
+
+/* Every family of the registry has a row. */
+static void test_families(void) {
+    const diti_family *planted_in[DITI_COUNT(rows)] = {NULL};
+    size_t i, k;
+    for (i = 0; i < DITI_COUNT(rows); i++) {
+        dit_model_desc desc = {0};
+        dit_model *model = NULL;
+        dit_error err = {0};
+        char path[512];
+        snprintf(path, sizeof path, "tests/fixtures/%s", rows[i].folder);
+        desc.source.path = path;
+        desc.dry_run = true;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s: %s", path, err.message))
+            planted_in[i] = model->transformer->family;
+        dit_model_destroy(model);
+    }
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        for (k = 0; k < DITI_COUNT(rows) && family && planted_in[k] != family; k++) {
+        }
+        CHECK_MESSAGE(!family || k < DITI_COUNT(rows), "no row plants a fault in %s", diti_families[i].title);
+    }
+}
 
 /* Turns the signs of the first quarter of a tensor. */
 static bool plant(const char *path, const char *tensor) {
@@ -343,13 +437,15 @@ static void test_fault(const planted *row) {
     CHECK_MESSAGE(says("said", file), "%s", row->folder);
 }
 
-static void test_faults(void) {
+/* only: rows whose folder has this word; NULL: all. */
+static void test_faults(const char *only) {
     size_t i, count = sweep() ? DITI_COUNT(rows) : 1;
     if (sweep()) CHECK(shell("build/dit -q -p fox --steps 1 -W 64 -H 64 -o $WORK/fox.png") == 0);
     if (sweep()) /* an autoencoder with SD3's scale */
         CHECK(shell("cp -r tests/fixtures/pipe_flux/vae $WORK/sd3 && chmod -R u+w $WORK/sd3 && "
                     "sed -i 's/0.3611/1.5305/; s/0.1159/0.0609/' $WORK/sd3/config.json") == 0);
-    for (i = 0; i < count; i++) test_fault(&rows[i]);
+    for (i = 0; i < count; i++)
+        if (!only || strstr(rows[i].folder, only)) test_fault(&rows[i]);
 }
 
 /* ---- dumps ---- */
@@ -368,9 +464,121 @@ static void write_hooked(float change) {
     free(t.data);
 }
 
-static void test_dumps(void) {
-    CHECK(shell("build/dit-compare " DIT_SMALL " --dump $WORK/dump.safetensors --ops \"step/block 1/*\" >$WORK/said") ==
+/* A file of statistics of one tensor, of which `floats` numbers are there, and of the metadata `about`. */
+static void write_told(const char *name, const char *about, size_t floats, const float *told) {
+    char path[256], header[1024];
+    unsigned char *bytes = calloc(1, sizeof header + 8 + floats * sizeof *told);
+    size_t size, i;
+    snprintf(path, sizeof path, "%s/told.safetensors", work);
+    size =
+        (size_t)snprintf(header, sizeof header,
+                         "{\"%s\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[0,%zu]},\"__metadata__\":{%s}}",
+                         name, floats, floats * sizeof *told, about);
+    for (i = 0; i < 8 && bytes; i++) bytes[i] = (unsigned char)(size >> (8 * i));
+    if (bytes) memcpy(bytes + 8, header, size);
+    if (bytes) memcpy(bytes + 8 + size, told, floats * sizeof *told);
+    CHECK(bytes && write_file(path, bytes, 8 + size + floats * sizeof *told));
+    free(bytes);
+}
+
+#define TO_OUT "call.1.transformer_blocks.1.attn1.to_out.0:in"
+#define SHAPED "\"dit.statistics\":\"1\",\"dit.shape." TO_OUT "\":"
+
+/* Statistics as the hook writes them: an input that agrees, one that does not, and files that are damaged. */
+static void test_statistics(void) {
+    static const struct {
+        const char *about;
+        size_t floats;
+        int number; /* that is NaN; -1: none */
+        const char *words;
+    } damages[] = {
+        {"\"dit.statistics\":\"2\"", TOLD_VALUES, -1, "statistics of version 2"},
+        {"\"dit.statistics\":\"1\"", TOLD_VALUES, -1, "'" TO_OUT "' is damaged: 150 floats"},
+        {SHAPED "\"16,x\"", TOLD_VALUES, -1, "is damaged: 150 floats"},
+        {SHAPED "\"16,\"", TOLD_VALUES, -1, "is damaged: 150 floats"},
+        {SHAPED "\"-1\"", TOLD_VALUES, -1, "is damaged: 150 floats"},
+        {SHAPED "\"4294967295,4294967295,4294967295\"", TOLD_VALUES, -1, "is damaged: 150 floats"},
+        {SHAPED "\"16,32\"", TOLD_VALUES - 1, -1, "is damaged: 150 floats"},
+        {SHAPED "\"2\"", TOLD_VALUES, -1, "they count more numbers than the tensor has"},
+        {SHAPED "\"16,32\"", TOLD_VALUES, TOLD_RMS, "one of them is not finite"},
+    };
+    float told[TOLD_VALUES], bad[TOLD_VALUES];
+    char dump[256], about[256];
+    size_t i;
+    st_tensor t;
+    snprintf(dump, sizeof dump, "%s/dump.safetensors", work);
+    if (!CHECK(st_load(dump, "step/block 1/attention@2", &t) == NULL)) return;
+    condense_tensor(t.data, t.count, told);
+    snprintf(about, sizeof about, SHAPED "\"1,%u,%u\"", (unsigned)t.shape[0], (unsigned)t.shape[1]);
+    write_told(TO_OUT, about, TOLD_VALUES, told);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/told.safetensors --json >$WORK/said 2>$WORK/errors") ==
           0);
+    CHECK(says("errors", "held against statistics") && says("errors", "the same within 0.001: 1 results"));
+    CHECK(says("said", "\"statistics\":1") && says("said", "\"first\":null"));
+    t.data[sample_place(5, t.count)] += 100;
+    condense_tensor(t.data, t.count, told);
+    write_told(TO_OUT, about, TOLD_VALUES, told);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/told.safetensors >$WORK/said") == 10);
+    CHECK(says("said", "first past 0.001: step 2, block 1, attention: relative L2 "));
+    for (i = 0; i < DITI_COUNT(damages); i++) {
+        memcpy(bad, told, sizeof bad);
+        if (damages[i].number >= 0) bad[damages[i].number] = NAN;
+        write_told(TO_OUT, damages[i].about, damages[i].floats, bad);
+        CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/told.safetensors >$WORK/said 2>$WORK/errors") ==
+              3);
+        CHECK_MESSAGE(says("errors", damages[i].words), "damage %zu", i);
+    }
+    CHECK(shell("head -c 700 $WORK/statistics.safetensors >$WORK/told.safetensors") == 0);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/told.safetensors >$WORK/said 2>$WORK/errors") == 3);
+    free(t.data);
+    if (!sweep()) return;
+    CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/statistics.safetensors >$WORK/said") == 0);
+    CHECK(says("said", "the same within 0.001") && says("said", "held against statistics"));
+    CHECK(shell("build/dit-compare " DIT_SMALL " --type i8r --against $WORK/statistics.safetensors >$WORK/said") == 10);
+    CHECK(says("said", "first past 0.001: step 1, block 1, "));
+}
+
+/* The hook's statistics of a module are those of the tensors that it writes otherwise. */
+static void test_hook(void) {
+    static const char script[] = "import sys, torch; sys.path.insert(0, 'tools/compare'); import hook\n"
+                                 "torch.manual_seed(1); x = torch.randn(3, 7, 40) * 3 + 1\n"
+                                 "net = torch.nn.Sequential(torch.nn.Linear(40, 24), torch.nn.GELU())\n"
+                                 "for name in ('whole', 'told'):\n"
+                                 "    with hook.record(net, sys.argv[1] + name, [1], statistics=name == 'told'):\n"
+                                 "        net(x), net(x + 1)\n";
+    static const char *const names[] = {"call.1.0:in", "call.1.0", "call.1.1:in", "call.1.1"};
+    float told[TOLD_VALUES];
+    char path[256];
+    size_t i, k;
+    snprintf(path, sizeof path, "%s/hook.py", work);
+    CHECK(write_file(path, script, strlen(script)));
+    if (shell("python3 -c 'import torch, safetensors.torch' 2>$WORK/errors") != 0) {
+        printf("skipped: hook.py in PyTorch: python3 has no torch and safetensors\n");
+        return;
+    }
+    if (!CHECK(shell("PYTHONDONTWRITEBYTECODE=1 python3 $WORK/hook.py $WORK/") == 0)) return;
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        st_tensor whole, other;
+        snprintf(path, sizeof path, "%s/whole", work);
+        if (!CHECK(st_load(path, names[i], &whole) == NULL)) continue;
+        snprintf(path, sizeof path, "%s/told", work);
+        if (CHECK(st_load(path, names[i], &other) == NULL && other.count == TOLD_VALUES)) {
+            condense_tensor(whole.data, whole.count, told);
+            for (k = 0; k < TOLD_VALUES; k++) /* one number may be in the neighbouring bin */
+                CHECK_MESSAGE(fabsf(told[k] - other.data[k]) <= (k < TOLD_SPREAD    ? 1e-5f
+                                                                 : k < TOLD_SAMPLES ? 1.0f
+                                                                                    : 0.0f),
+                              "%s: number %zu is %g, not %g", names[i], k, (double)other.data[k], (double)told[k]);
+            CHECK(told_wrong(other.data, whole.count) == NULL);
+            free(other.data);
+        }
+        free(whole.data);
+    }
+}
+
+static void test_dumps(void) {
+    CHECK(shell("build/dit-compare " DIT_SMALL " --dump $WORK/dump.safetensors --dump-statistics "
+                "$WORK/statistics.safetensors --ops \"step/block 1/*\" >$WORK/said") == 0);
     write_hooked(0);
     CHECK(shell("build/dit-compare " DIT_SMALL " --against $WORK/hooked.safetensors --json >$WORK/said 2>$WORK/told") ==
           0);
@@ -388,11 +596,37 @@ static void test_dumps(void) {
 
 #define EMOJI "-p fox --steps 2 -W 64 -H 64 "
 
+/* The devices of two drivers. */
+static void test_devices(void) {
+    static const char both[] = "$PWD/build/drivers/lavapipe.json:$PWD/build/drivers/swiftshader.json";
+    if (shell("test -f build/drivers/lavapipe.json -a -f build/drivers/swiftshader.json") != 0) {
+        printf("skipped: two devices: SwiftShader is not there\n");
+        return;
+    }
+    CHECK(shell("VK_ICD_FILENAMES=%s VK_DRIVER_FILES=%s build/dit-compare --a \"--device 0\" --b \"--device 1\" "
+                "--rung base --json " EMOJI ">$WORK/said 2>$WORK/told",
+                both, both) == 0);
+    CHECK(says("said", "\"device\":\"SwiftShader") && says("said", "\"device\":\"llvmpipe"));
+    CHECK(says("told", "the same within 0.001: "));
+}
+
 static void test_configurations(void) {
     CHECK(shell("build/dit-compare --a \"\" --b \"--split cfg2 --device 0,0\" " EMOJI ">$WORK/said") == 0);
     CHECK(says("said", "latent at the end: relative L2 0,"));
     CHECK(shell("build/dit-compare --a \"\" --b \"--split tensor2 --device 0,0\" " EMOJI ">$WORK/said") == 0);
     CHECK(shell("build/dit-compare --a \"\" --b \"--type i8r\" --limit 0.5 " EMOJI ">$WORK/said") == 0);
+    /* rungs: halves part from floats, by no more than halves do */
+    CHECK(shell("build/dit-compare --a \"--rung base\" --b \"--rung fp16\" --limit 1e-6 --json " EMOJI
+                ">$WORK/said 2>$WORK/told") == 10);
+    CHECK(says("said", "\"rung\":\"base\"") && says("said", "\"rung\":\"fp16\"") && says("told", "first past 1e-06: "));
+    CHECK(shell("build/dit-compare --a \"--rung base\" --b \"--rung fp16\" --limit 0.05 " EMOJI ">$WORK/said") == 0);
+    /* caches: the first step that leaves blocks out is where the two part */
+    CHECK(
+        shell(
+            "build/dit-compare --a \"\" --b \"--cache delta:from=1,interval=2\" -p fox --steps 4 -W 64 -H 64 >$WORK/said") ==
+        10);
+    CHECK(says("said", "first past 0.001: step "));
+    test_devices();
     CHECK(shell("build/dit-compare --a \"\" --b \"--steps 3\" " EMOJI ">$WORK/said") == 10);
     CHECK(
         shell(
@@ -435,19 +669,38 @@ static void test_page(void) {
                 "--virtual-time-budget=5000 --dump-dom \"file://$WORK/page.html#search=attn1.to_q\" >$WORK/dom "
                 "2>$WORK/browser.log") == 0);
     CHECK(says("dom", ">20 of ")); /* ten blocks have an expansion and a product */
-    CHECK(says("dom", "<canvas") && says("dom", "first past 0.001: "));
+    CHECK(says("dom", "<canvas") && says("dom", "first past 0.001: ") && says("dom", "id=\"held\" hidden"));
+    CHECK(says(
+        "dom",
+        "u-title\">numbers of A and of B, by their size in root mean squares")); /* of the first op past the limit */
     CHECK(shell("[ \"$(grep -o 'class=\"op[^\"]*\" hidden' $WORK/dom | wc -l)\" -gt 100 ]") == 0);
+    CHECK(shell("build/dit-compare " DIT_SMALL " --type i8r --against $WORK/statistics.safetensors -o $WORK/page.html "
+                ">$WORK/said") == 10);
+    CHECK(shell("timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir=$WORK/profile "
+                "--virtual-time-budget=5000 --dump-dom \"file://$WORK/page.html\" >$WORK/dom 2>$WORK/browser.log") ==
+          0);
+    CHECK(says("dom", "<p id=\"held\">Held against statistics") && says("dom", "u-title\">numbers of A and of B"));
 }
 
-int main(void) {
+/* A word chooses rows of faults, for use by hand: DIT_TEST_ALL=1 build/tests/compare chroma */
+int main(int argc, char **argv) {
     test_tensors();
     test_tensor_edges();
+    test_told();
     test_pictures();
     if (!mkdtemp(work)) return 1;
     setenv("WORK", work, 1);
+    if (argc > 1) {
+        test_faults(argv[1]);
+        shell("rm -rf $WORK");
+        return TEST_END("compare");
+    }
+    test_families();
     test_refusals();
-    test_faults();
+    test_faults(NULL);
     test_dumps();
+    test_statistics();
+    if (sweep()) test_hook();
     if (sweep()) test_configurations();
     if (sweep()) test_page();
     shell("rm -rf $WORK");

@@ -257,19 +257,21 @@ static void test_row_classes(void) {
 /* The rows of a tensor as the device gets them. */
 static unsigned char *device_rows(const diti_env *env, const diti_checkpoint *file, const diti_stored_tensor *tensor,
                                   dit_type type, size_t *size) {
-    diti_i8_source source = {env, file, tensor, type, (uint32_t)tensor->shape[1], NULL};
+    diti_i8_source source = {env, file, tensor, type, (uint32_t)tensor->shape[1], NULL, NULL};
     dit_error err = {0};
     unsigned char *rows;
-    *size = (size_t)tensor->shape[0] * diti_i8_pitch(source.columns);
+    uint64_t bytes = 0;
+    CHECK(diti_weight_bytes(type, tensor->shape[0], source.columns, &bytes));
+    *size = (size_t)bytes;
     rows = malloc(*size);
     CHECK_MESSAGE(diti_i8_rows(&source, 0, (uint32_t)tensor->shape[0], rows, &err) == DIT_OK, "%s", err.message);
     return rows;
 }
 
-/* Every I8 tensor of a converted component, bit for bit what loading the original as int8 makes. Returns their number;
- * *rotated: how many of them are. */
+/* Every I8 or I4 tensor of a converted component, bit for bit what loading the original as int8 makes. Returns their
+ * number; *rotated: how many of them are, *four: how many have 4 bits. */
 static size_t check_rows(const diti_env *env, const char *from_path, const char *to_path, const char *component,
-                         size_t *rotated) {
+                         size_t *rotated, size_t *four) {
     diti_package *from = open_package(env, from_path), *to = open_package(env, to_path);
     const diti_checkpoint *a = NULL, *b = NULL;
     const char *own, *prefix;
@@ -290,7 +292,7 @@ static size_t check_rows(const diti_env *env, const char *from_path, const char 
         made = device_rows(env, a, x, type, &made_size), kept = device_rows(env, b, y, type, &kept_size);
         CHECK_MESSAGE(made_size == kept_size && !memcmp(made, kept, made_size), "%s", name);
         free(made), free(kept);
-        count++, *rotated += type == DIT_TYPE_I8_ROW_ROTATED;
+        count++, *rotated += diti_type_is_rotated(type), *four += type == DIT_TYPE_I4_ROW_ROTATED;
     }
     diti_package_close(from), diti_package_close(to);
     return count;
@@ -315,24 +317,51 @@ static void check_damaged_rows(const char *from, const char *to, size_t length, 
     free(data);
 }
 
+/* The file with 4 bits is one that a model loads from. */
+static void check_four_model(void) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.path = output;
+    desc.dry_run = true;
+    CHECK_MESSAGE(dit_model_load(NULL, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    dit_model_destroy(model);
+}
+
+/* Text streams and modulation keep 8 bits, rows that groups do not fill become I8. */
+static void test_four_classes(void) {
+    diti_stored_tensor tensor = {0};
+    tensor.type = DIT_TYPE_F16, tensor.rank = 2, tensor.shape[0] = 8, tensor.shape[1] = 512;
+    tensor.name = "transformer_blocks.0.attn.to_q.weight";
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_I4_ROW_ROTATED);
+    tensor.name = "transformer_blocks.0.attn.add_q_proj.weight";
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_I8_ROW_ROTATED);
+    tensor.name = "transformer_blocks.0.norm1.linear.weight";
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_Q8_0);
+    tensor.name = "transformer_blocks.0.attn.to_q.weight", tensor.shape[1] = 640;
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "transformer", &tensor) == DIT_TYPE_I8_ROW);
+    tensor.name = "decoder.up_blocks.0.attentions.0.to_q.weight", tensor.shape[1] = 512;
+    CHECK(choose_type(DIT_TYPE_I4_ROW_ROTATED, "vae", &tensor) == DIT_TYPE_Q8_0);
+}
+
 static void test_rows(const diti_env *env) {
     static const char again[] = "build/convert_again.gguf";
-    size_t rotated = 0, first_size, second_size;
+    size_t rotated = 0, four = 0, first_size, second_size;
     char *first, *second;
     char *ruled[] = {
         "dit-convert",       "--type",       "f16", "--tensor-type-rules", "text_encoder.*wo.*=q8_0,text_encoder.*=i8r",
         (char *)folder_path, (char *)output, NULL};
     CHECK(run("i8r", folder_path, output) == 0);
-    CHECK(check_rows(env, folder_path, output, "transformer", &rotated) >= 18 && rotated == 0);
-    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated) == 0);
-    CHECK(check_rows(env, folder_path, output, "vae", &rotated) == 0);
+    CHECK(check_rows(env, folder_path, output, "transformer", &rotated, &four) >= 18 && rotated == 0);
+    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated, &four) == 0);
+    CHECK(check_rows(env, folder_path, output, "vae", &rotated, &four) == 0);
     CHECK(run("i8r", output, again) == 0); /* int8 stays as it is */
     first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
     CHECK(first_size == second_size && !memcmp(first, second, first_size));
     free(first), free(second);
     CHECK(run("q8_0", output, again) == EXIT_INPUT); /* int8 becomes nothing else */
     CHECK(run("I8R+ROT", "models/emoji-q8_0.gguf", output) == 0);
-    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated) == 100 && rotated == 100);
+    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated, &four) == 100 && rotated == 100);
     CHECK(run("i8r", output, again) == EXIT_INPUT);
     check_damaged_rows("ff.net.2.weight_scale", "ff.net.2.weight_scalf", 21, "ff.net.2.weight_scale'");
     check_damaged_rows("to_k.weight\4\0\0\0\0\1", "to_k.weight\4\0\0\0\200\0", 17, "groups of 128");
@@ -340,10 +369,22 @@ static void test_rows(const diti_env *env) {
     first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
     CHECK(first_size == second_size && !memcmp(first, second, first_size));
     free(first), free(second);
+    CHECK(four == 0 && run("i4r+rot", "models/emoji-q8_0.gguf", output) == 0);
+    rotated = 0;
+    CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated, &four) == 100 && rotated == 100 &&
+          four == 100);
+    CHECK(run("i8r+rot", output, again) == EXIT_INPUT);
+    check_damaged_rows("ff.net.2.weight_scale", "ff.net.2.weight_scalf", 21, "ff.net.2.weight_scale'");
+    check_damaged_rows("i4_row_rotated", "i4_row_rotatex", 14, "holds blocks of 'i4_row_rotatex'");
+    CHECK(run("i4r+rot", output, again) == 0); /* int4 stays as it is */
+    first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
+    CHECK(first_size == second_size && !memcmp(first, second, first_size));
+    free(first), free(second);
+    check_four_model();
     rotated = 0;
     CHECK(convert_main(7, ruled) == 0);
-    CHECK(check_rows(env, folder_path, output, "transformer", &rotated) == 0);
-    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated) >= 6 && rotated == 0);
+    CHECK(check_rows(env, folder_path, output, "transformer", &rotated, &four) == 0);
+    CHECK(check_rows(env, folder_path, output, "text_encoder", &rotated, &four) >= 6 && rotated == 0);
     remove(output), remove(again);
 }
 
@@ -465,6 +506,97 @@ static void test_damaged_input(void) {
     remove("build/convert_test.bin");
     bytes_free(&archive);
 }
+
+/* A transformer alone with its original names says what it is, as ComfyUI-GGUF wants it; all others are dit.h's. */
+static void test_architecture(const diti_env *env) {
+    static const struct {
+        const char *input, *wanted;
+    } rows[] = {{"tests/fixtures/gguf_flux_sdcpp/model.gguf", "flux"},
+                {"build/convert_test.safetensors", "sd3"},
+                {"tests/fixtures/pipe_flux/transformer", "dit"},
+                {"tests/fixtures/pipe_flux", "dit"}};
+    bytes file =
+        safetensors_bytes("{\"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight\":{\"dtype\":\"F32\","
+                          "\"shape\":[1,2],\"data_offsets\":[0,8]}}",
+                          8);
+    write_text(rows[1].input, (const char *)file.data, file.size);
+    bytes_free(&file);
+    for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        const diti_checkpoint *converted = NULL;
+        const char *prefix;
+        dit_error err = {0};
+        diti_package *package;
+        if (!CHECK_MESSAGE(run("q8_0", rows[i].input, output) == 0, "%s", rows[i].input)) continue;
+        package = open_package(env, output);
+        CHECK(diti_package_component(package, "", &converted, &prefix, &err) == DIT_OK && converted);
+        if (converted)
+            CHECK_MESSAGE(diti_equal(diti_checkpoint_text(converted, "general.architecture"), rows[i].wanted), "%s",
+                          rows[i].input);
+        diti_package_close(package);
+    }
+    remove(rows[1].input), remove(output);
+}
+
+#ifndef _WIN32
+/* PyPI's reader of GGUF, which other programs share, finds every tensor and makes the same values of it. */
+static void check_read(const diti_env *env) {
+    static const char values_path[] = "build/convert_values";
+    diti_package *package = open_package(env, output);
+    const diti_checkpoint *file = NULL;
+    const char *prefix;
+    dit_error err = {0};
+    size_t size = 0, at = 0, count = 0;
+    char *data = test_read_file(values_path, &size);
+    CHECK(diti_package_component(package, "", &file, &prefix, &err) == DIT_OK && file);
+    while (data && file && at + 12 < size) {
+        const diti_stored_tensor *tensor;
+        uint32_t length;
+        uint64_t elements;
+        float *own;
+        char name[256];
+        memcpy(&length, data + at, 4), memcpy(&elements, data + at + 4, 8);
+        if (!CHECK(length < sizeof name && at + 12 + length + 4 * elements <= size)) break;
+        snprintf(name, sizeof name, "%.*s", (int)length, data + at + 12);
+        at += 12 + length;
+        tensor = diti_checkpoint_find(file, name);
+        own = malloc(4 * (size_t)elements + 4);
+        if (CHECK_MESSAGE(own && tensor && diti_stored_tensor_elements(tensor) == elements, "%s", name)) {
+            CHECK(diti_checkpoint_read_float(file, tensor, own, elements, &err) == DIT_OK);
+            CHECK_MESSAGE(memcmp(own, data + at, 4 * (size_t)elements) == 0, "%s: %s has other values", output, name);
+        }
+        free(own);
+        at += 4 * (size_t)elements, count++;
+    }
+    CHECK_MESSAGE(at == size && file && count == diti_checkpoint_count(file), "%zu tensors were read", count);
+    free(data);
+    diti_package_close(package);
+    remove(values_path);
+}
+
+static void test_other_reader(const diti_env *env) {
+    static const char script[] =
+        "import sys, struct, numpy, gguf\n"
+        "with open(sys.argv[2], 'wb') as out:\n"
+        "    for t in gguf.GGUFReader(sys.argv[1]).tensors:\n"
+        "        values = gguf.quants.dequantize(t.data, t.tensor_type).astype(numpy.float32)\n"
+        "        out.write(struct.pack('<IQ', len(t.name.encode()), values.size) + t.name.encode() + values.tobytes())\n";
+    static const char *const types[] = {"q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "q5_1", "bf16"};
+    if (system("{ test -x build/gguf/bin/python || python3 -m venv build/gguf; } >/dev/null 2>&1 && "
+               "{ build/gguf/bin/python -c 'import gguf' || build/gguf/bin/pip install -q gguf; } >/dev/null 2>&1") !=
+        0) {
+        printf("skipped: files in another program's reader: PyPI's gguf cannot be installed (build/gguf)\n");
+        return;
+    }
+    write_text("build/convert_read.py", script, strlen(script));
+    for (size_t i = 0; i < DITI_COUNT(types); i++) {
+        char line[256];
+        snprintf(line, sizeof line, "build/gguf/bin/python build/convert_read.py %s build/convert_values", output);
+        CHECK(run(types[i], "models/emoji-q8_0.gguf", output) == 0);
+        if (CHECK_MESSAGE(system(line) == 0, "%s: %s", types[i], line)) check_read(env);
+    }
+    remove("build/convert_read.py"), remove(output);
+}
+#endif
 
 static bool is_half_written(const char *path) {
     char part[PATH_SIZE];
@@ -615,6 +747,7 @@ int main(void) {
     test_exact_blocks();
     test_classes();
     test_row_classes();
+    test_four_classes();
     test_rows(&env);
     test_folder(&env, "q8_0", 0.01);
     test_folder(&env, "q4_0", 0.15);
@@ -625,10 +758,14 @@ int main(void) {
     test_component_folder(&env);
     test_bundled_model(&env);
     test_damaged_input();
+    test_architecture(&env);
 #ifndef _WIN32
     test_output();
 #endif
     test_errors();
+#ifndef _WIN32
+    if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_other_reader(&env);
+#endif
 #ifdef LARGE
     if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') test_large();
 #endif

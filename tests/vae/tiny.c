@@ -441,11 +441,11 @@ static void test_tables(void) {
         float scale;
         bool clips, known;
         uint32_t patch;
-    } cases[] = {{4, 0.18215f, false, true, 1}, {4, 0.18215f, true, false, 0},  {4, 0.13025f, false, true, 1},
-                 {16, 1.5305f, false, true, 1}, {16, 0.3611f, false, true, 1},  {128, 1, false, true, 2},
-                 {128, 1, true, true, 1},       {16, 1, true, true, 1},         {48, 1, true, true, 1},
-                 {64, 1, false, true, 1},       {16, 0.476986f, true, true, 1}, {16, 0.7f, true, true, 1},
-                 {16, 0.5f, true, false, 0},    {32, 0.41407f, false, false, 0}};
+    } cases[] = {{4, 0.18215f, false, true, 1}, {4, 0.18215f, true, false, 0}, {4, 0.13025f, false, true, 1},
+                 {16, 1.5305f, false, true, 1}, {16, 0.3611f, false, true, 1}, {128, 1, false, true, 2},
+                 {128, 1, true, true, 1},       {16, 1, true, true, 1},        {48, 1, true, true, 1},
+                 {64, 1, false, true, 1},       {64, 1, true, true, 1},        {16, 0.476986f, true, true, 1},
+                 {16, 0.7f, true, true, 1},     {16, 0.5f, true, false, 0},    {32, 0.41407f, false, false, 0}};
     size_t i;
     uint32_t c;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -151,12 +151,18 @@ static dit_result keep_step(void *user, const diti_share *share, uint32_t segmen
 }
 
 /* The base rung computes in F32 throughout, so that no input overflows. */
-static dit_result open_model(const char *path, dit_context **context, dit_model **model, dit_error *err) {
+static dit_result open_model(const char *path, const run_place *place, dit_context **context, dit_model **model,
+                             dit_error *err) {
     dit_context_desc context_desc = {0};
     dit_model_desc model_desc = {0};
     context_desc.overrides = "rung=base";
+    context_desc.devices = place->device;
     model_desc.source.path = path;
+    model_desc.weight_budget = place->weight_budget;
     DITI_TRY(dit_context_create(&context_desc, context, err));
+    if ((*context)->device_count > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "--device %s: the model runs on one device; name one",
+                         place->device);
     return dit_model_load(*context, &model_desc, model, err);
 }
 
@@ -204,12 +210,12 @@ static void calibration_free(calibration *c) {
 }
 
 /* prompts: one a line. */
-static dit_result calibrate(calibration *c, const char *model_path, char *const *prompts, size_t count,
-                            dit_error *err) {
+static dit_result calibrate(calibration *c, const char *model_path, const run_place *place, char *const *prompts,
+                            size_t count, dit_error *err) {
     dit_context *context = NULL;
     dit_model *model = NULL;
     dit_model_info info = {0};
-    dit_result result = open_model(model_path, &context, &model, err);
+    dit_result result = open_model(model_path, place, &context, &model, err);
     c->observer.linear = watch_linear;
     c->file = tmpfile();
     if (result >= 0 && !c->file)

@@ -123,6 +123,7 @@ static dit_type choose_type(dit_type wanted, const char *component, const diti_s
     bool few_bits = diti_type_block(wanted) > 1 && wanted != DIT_TYPE_Q8_0;
     if (!is_weight(tensor) || is_sensitive(tensor->name)) return kept_type(tensor->type);
     if (few_bits && is_delicate(tensor->name)) wanted = DIT_TYPE_Q8_0;
+    if (wanted == DIT_TYPE_I4_ROW_ROTATED && is_delicate(tensor->name)) wanted = DIT_TYPE_I8_ROW_ROTATED;
     if (diti_type_is_i8(wanted) && !is_block(tensor->name)) wanted = DIT_TYPE_Q8_0;
     return fitting_type(wanted, component, tensor);
 }

@@ -26,7 +26,7 @@ static out_tensor *new_tensor(converter *convert, const char *component, const c
     return tensor;
 }
 
-/* int8 rows stay what they are: their scales come along as a tensor of its own. */
+/* Rows of int8 and int4 stay what they are: their scales come along as a tensor of its own. */
 static dit_result keep_rows(converter *convert, out_tensor *tensor, dit_type wanted) {
     const diti_stored_tensor *stored = tensor->stored;
     uint64_t rows = stored->rank == 2 ? stored->shape[0] : 0;
@@ -86,6 +86,20 @@ static rounding_method choose_method(const converter *convert, const char *compo
     return !known && convert->method == ROUND_SVD_GPTQ ? ROUND_SVD : convert->method;
 }
 
+/* Companions of a matrix in the input stay beside it: int8 rows have no smoothing factors, and no matrix has two
+   low-rank parts. */
+static dit_result check_companions(const converter *convert, const out_tensor *tensor) {
+    const bool low_rank = tensor->method == ROUND_SVD || tensor->method == ROUND_SVD_GPTQ;
+    const char *problem = NULL;
+    if (diti_type_is_i8(tensor->type) && diti_stored_sibling(tensor->from, tensor->stored, "", DITI_LOW_RANK_SMOOTH))
+        problem = "has smoothing factors beside it and cannot become int8 rows";
+    else if (low_rank && diti_stored_sibling(tensor->from, tensor->stored, "", DITI_LOW_RANK_DOWN))
+        problem = "has a low-rank part beside it and cannot get another";
+    if (!problem) return DIT_OK;
+    return diti_fail(convert->err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor '%s' %s; convert the model's original file",
+                     convert->input, tensor->stored->name, problem);
+}
+
 static dit_result add_tensor(converter *convert, const char *component, const diti_checkpoint *from, const char *prefix,
                              const diti_stored_tensor *stored) {
     const char *rest = stored->name + strlen(prefix);
@@ -100,9 +114,11 @@ static dit_result add_tensor(converter *convert, const char *component, const di
     tensor->type = ruled_type(convert, component, tensor->name, stored);
     if (diti_type_is_i8(stored->type)) return keep_rows(convert, tensor, tensor->type);
     tensor->size = diti_stored_tensor_elements(stored);
+    if (tensor->type == DIT_TYPE_I4_ROW_ROTATED) tensor->size /= 2;
+    tensor->method = choose_method(convert, component, rest, tensor);
+    DITI_TRY(check_companions(convert, tensor));
     if (diti_type_is_i8(tensor->type)) return add_companions(convert, component, rest);
     tensor->flat = stored->rank > 4 || (stored->rank > 2 && diti_type_block(tensor->type) > 1);
-    tensor->method = choose_method(convert, component, rest, tensor);
     if (diti_type_bytes(written_type(convert, tensor), 1, tensor->size, &tensor->size))
         return add_companions(convert, component, rest);
     return diti_fail(convert->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' does not fill the blocks of %s", convert->input,

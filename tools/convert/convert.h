@@ -37,6 +37,11 @@ typedef struct small_file {
     size_t size;
 } small_file;
 
+typedef struct run_place { /* where --calibrate and --errors run the model; zeros: the best device, all weights on it */
+    const char *device;
+    uint64_t weight_budget;
+} run_place;
+
 typedef struct converter {
     diti_env env;
     const char *input, *output, *name;
@@ -56,6 +61,7 @@ typedef struct converter {
     bool tells_errors;   /* of models, whose paths these are; the first is the reference */
     char **models;
     size_t model_count;
+    run_place place;
     struct calibration *calibration;
     rounding_method method;
     uint32_t rank;    /* of low-rank parts */

@@ -2,7 +2,8 @@
  *
  * The model runs a short trajectory on each prompt of --calibrate. Then, matrix after matrix, the values that a type
  * would leave take the place of the matrix on the device, the trajectory runs again, and the matrix gets its own values
- * back. The square of what the latents are off by, over all steps and prompts, is what that type costs there. */
+ * back. The square of what the latents are off by, over all steps and prompts, is what that type costs there. Matrices
+ * that --weight-budget leaves on the disk are not tried. */
 #ifndef CONVERT_SENSE_H
 #define CONVERT_SENSE_H
 #include "trajectory.h"
@@ -107,6 +108,13 @@ typedef struct swapped { /* rows of a weight with other values, and their own */
     uint8_t *own, *other;
 } swapped;
 
+static bool is_resident(const diti_weight *weight) {
+    uint32_t i;
+    for (i = 0; i < weight->part_count && weight->parts[i].block; i++) {
+    }
+    return i == weight->part_count;
+}
+
 /* The weights that a stored matrix has become: several where a file stores several layers as one. */
 static size_t find_swapped(const sense *s, const diti_weights *weights, const sensed *tried, swapped *out,
                            size_t most) {
@@ -118,7 +126,7 @@ static size_t find_swapped(const sense *s, const diti_weights *weights, const se
         bool known = strlen(target->module) != length || memcmp(target->module, tried->tensor->rest, length) != 0;
         for (size_t k = 0; k < s->count && !known; k++)
             if (s->weights[k].name == target->weight) found.weight = &s->weights[k];
-        if (!found.weight || !is_encoded(found.weight->type)) continue;
+        if (!found.weight || !is_encoded(found.weight->type) || !is_resident(found.weight)) continue;
         for (size_t k = 0; k < count; k++)
             known |= out[k].weight == found.weight && out[k].first == found.first && out[k].rows == found.rows;
         if (!known && count < most) out[count++] = found;
@@ -200,7 +208,7 @@ static dit_result sense_matrices(converter *convert, sensed *list, size_t count)
     dit_result result = read_prompts(convert, &prompts);
     s.observer.linear = note_weight;
     s.env = convert->env;
-    if (result >= 0) result = open_model(convert->input, &context, &model, convert->err);
+    if (result >= 0) result = open_model(convert->input, &convert->place, &context, &model, convert->err);
     for (size_t i = 0; i < prompts.count && result >= 0; i++)
         result = sense_prompt(convert, &s, context, model, prompts.lines[i], i, list, count);
     dit_model_destroy(model);

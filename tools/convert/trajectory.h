@@ -24,11 +24,11 @@ static dit_result keep_latent(void *user, const diti_share *share, uint32_t segm
                           count * sizeof(float), err);
 }
 
-static dit_result trace_model(const char *path, char *const *prompts, size_t count, uint32_t steps, latents_path *out,
-                              dit_error *err) {
+static dit_result trace_model(const char *path, const run_place *place, char *const *prompts, size_t count,
+                              uint32_t steps, latents_path *out, dit_error *err) {
     dit_context *context = NULL;
     dit_model *model = NULL;
-    dit_result result = open_model(path, &context, &model, err);
+    dit_result result = open_model(path, place, &context, &model, err);
     out->count = 0;
     for (size_t i = 0; i < count && result >= 0; i++) {
         dit_job_desc desc = {0};

@@ -55,9 +55,31 @@ static dit_result put_padding(converter *convert) {
     return put(convert, zeros, (size_t)(-convert->written % ALIGNMENT));
 }
 
+/* The metadata's word for a matrix of 4 bits; NULL: it is none. */
+static const char *blocks_of(const converter *convert, const out_tensor *tensor) {
+    const dit_type type = written_type(convert, tensor);
+    return type == DIT_TYPE_I4_GROUP ? "i4_group" : type == DIT_TYPE_I4_ROW_ROTATED ? "i4_row_rotated" : NULL;
+}
+
+/* Other programs choose a model by this word. They know it for a transformer alone that has its original names, which
+   stay as the input has them; all other files are dit.h's own. */
+static const char *architecture_of(const converter *convert) {
+    static const char prefix[] = "model.diffusion_model.";
+    static const struct {
+        const char *tensor, *name;
+    } known[] = {{"double_blocks.0.img_attn.proj.weight", "flux"}, {"joint_blocks.0.x_block.attn.qkv.weight", "sd3"}};
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        const char *name = convert->tensors[i].name;
+        if (diti_starts_with(name, prefix)) name += sizeof prefix - 1;
+        for (size_t k = 0; k < DITI_COUNT(known); k++)
+            if (strcmp(name, known[k].tensor) == 0) return known[k].name;
+    }
+    return "dit";
+}
+
 static dit_result put_metadata(converter *convert) {
     dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
-    if (result >= 0) result = put_text(convert, "dit");
+    if (result >= 0) result = put_text(convert, architecture_of(convert));
     if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
     if (result >= 0) result = put_text(convert, convert->name);
     if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
@@ -86,14 +108,14 @@ static dit_result put_metadata(converter *convert) {
     }
     for (size_t i = 0; i < convert->tensor_count && result >= 0; i++) {
         const out_tensor *tensor = &convert->tensors[i];
-        if (written_type(convert, tensor) != DIT_TYPE_I4_GROUP) continue;
+        if (!blocks_of(convert, tensor)) continue;
         result = put_key(convert, DITI_BLOCKS_KEY, tensor->name, DITI_GGUF_STRING);
-        if (result >= 0) result = put_text(convert, "i4_group");
+        if (result >= 0) result = put_text(convert, blocks_of(convert, tensor));
     }
     return result;
 }
 
-/* GGUF's number; whether int8 rows are rotated, or blocks of 4 bit, stands in the metadata. */
+/* GGUF's number; whether int8 rows are rotated, or hold 4 bits, stands in the metadata. */
 static uint32_t gguf_type(dit_type type) {
     return diti_gguf_code(diti_type_is_i8(type) || type == DIT_TYPE_I4_GROUP ? DIT_TYPE_I8_ROW : type);
 }
@@ -108,11 +130,13 @@ static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) 
     const dit_type type = written_type(convert, tensor);
     const uint64_t *stored = tensor->stored->shape, made[2] = {tensor->made_rows, tensor->made_columns},
                    flat[2] = {stored[0], row_length(tensor->stored)},
-                   blocks[2] = {stored[0], row_length(tensor->stored) / DITI_I4_GROUP * DITI_I4_GROUP_BYTES};
+                   blocks[2] = {stored[0], type == DIT_TYPE_I4_GROUP
+                                               ? row_length(tensor->stored) / DITI_I4_GROUP * DITI_I4_GROUP_BYTES
+                                               : row_length(tensor->stored) / 2};
     dit_result result = put_text(convert, tensor->name);
     if (result >= 0 && tensor->is_made)
         result = put_shape(convert, made, tensor->made_columns ? 2 : 1);
-    else if (result >= 0 && type == DIT_TYPE_I4_GROUP)
+    else if (result >= 0 && blocks_of(convert, tensor))
         result = put_shape(convert, blocks, 2);
     else if (result >= 0 && tensor->flat)
         result = put_shape(convert, flat, 2);
@@ -129,9 +153,7 @@ static dit_result put_header(converter *convert) {
         out_tensor *tensor = &convert->tensors[i];
         tensor->offset = offset;
         offset += (tensor->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (tensor->flat || tensor->type == DIT_TYPE_I8_ROW_ROTATED ||
-            written_type(convert, tensor) == DIT_TYPE_I4_GROUP)
-            keys++;
+        if (tensor->flat || tensor->type == DIT_TYPE_I8_ROW_ROTATED || blocks_of(convert, tensor)) keys++;
     }
     if (result >= 0) result = put_number(convert, 3, 4);
     if (result >= 0) result = put_number(convert, convert->tensor_count, 8);
@@ -175,7 +197,13 @@ static dit_result put_elements(converter *convert, const out_tensor *tensor, uin
     return put(convert, encoded, count / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type));
 }
 
-/* Makes int8 rows exactly as loading a model as int8 does. */
+/* Quants -7 to 7 that are floats, as bytes: column 2 b in the low half of byte b, the next one in its high half. */
+static void pack_row_4(const float *quants, uint32_t columns, int8_t *out) {
+    for (uint32_t c = 0; c < columns; c += 2)
+        out[c / 2] = (int8_t)(uint8_t)(((int)quants[c] & 15) | ((int)quants[c + 1] & 15) << 4);
+}
+
+/* Makes rows of int8 and int4 exactly as loading a model as such does. */
 static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t row, uint8_t *stored, float *values,
                           int8_t *codes, float *scale) {
     uint32_t columns = (uint32_t)row_length(tensor->stored);
@@ -186,8 +214,13 @@ static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t
     if (result < 0) return result;
     diti_type_to_float(tensor->stored->type, stored, columns, values);
     fold(tensor, (uint64_t)row * columns, values, columns);
-    if (tensor->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, columns);
-    if (diti_quantize_row(values, columns, codes, scale)) return put(convert, codes, columns);
+    if (diti_type_is_rotated(tensor->type)) diti_rotate_row(values, columns);
+    if (tensor->type == DIT_TYPE_I4_ROW_ROTATED && diti_quantize_row_4(values, columns, scale)) {
+        pack_row_4(values, columns, codes);
+        return put(convert, codes, columns / 2);
+    }
+    if (tensor->type != DIT_TYPE_I4_ROW_ROTATED && diti_quantize_row(values, columns, codes, scale))
+        return put(convert, codes, columns);
     return diti_fail(convert->err, DIT_ERROR_NOT_FINITE, "%s: tensor '%s': row %u holds values that are not finite",
                      convert->input, tensor->stored->name, row);
 }

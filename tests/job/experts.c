@@ -1,0 +1,241 @@
+/* A model with two experts under a budget that holds one of them: what stays on the device is the expert's at work. The
+   other one's matrices are read when its steps begin, and once, whatever the number of steps; results are those of a
+   model that is all on the device. test-runs: lavapipe, in test-all sanitize */
+#include "library.h"
+#include "vulkan_test.h"
+#include "engine.h"
+#include "files.h"
+
+#define PIPELINE "tests/fixtures/pipe_wan22_i2v_a14b"
+enum { WIDTH = 48, HEIGHT = 32, FRAMES = 5, VALUES = FRAMES * WIDTH * HEIGHT * 4, FEW_STEPS = 8, MANY_STEPS = 13 };
+
+typedef struct counted_file { /* a transformer's, whose bytes are counted as they are read */
+    const char *folder;
+    char *data;
+    size_t size;
+    uint64_t read;
+    bool broken; /* it cannot be read any more */
+} counted_file;
+
+static counted_file transformers[2] = {{"transformer/", NULL, 0, 0, false}, {"transformer_2/", NULL, 0, 0, false}};
+
+static int64_t read_counted(uint64_t offset, void *out, size_t size, void *user) {
+    counted_file *file = (counted_file *)user;
+    if (file->broken || offset > file->size || size > file->size - offset) return -1;
+    memcpy(out, file->data + offset, size);
+    file->read += size;
+    return (int64_t)size;
+}
+
+static dit_result open_member(const char *member, dit_source *out, void *user) {
+    static char path[512];
+    FILE *file;
+    uint32_t i;
+    (void)user;
+    diti_format(path, sizeof path, PIPELINE "/%s", member);
+    file = fopen(path, "rb");
+    if (!file) return DIT_ERROR_IO;
+    fclose(file);
+    out->path = path;
+    for (i = 0; i < 2; i++) {
+        counted_file *counted = &transformers[i];
+        if (!diti_starts_with(member, counted->folder) || !diti_ends_with(member, ".safetensors")) continue;
+        if (!counted->data) counted->data = test_read_file(path, &counted->size);
+        out->path = NULL;
+        out->read_at = read_counted;
+        out->size = counted->size;
+        out->user = counted;
+    }
+    return DIT_OK;
+}
+
+static dit_model *load(dit_context *context, uint64_t budget) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.open = open_member;
+    desc.weight_budget = budget;
+    CHECK_MESSAGE(dit_model_load(context, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    return model;
+}
+
+/* One expert fits beside the vectors and the two slots, and both do not. */
+static uint64_t tight(void) { return transformers[0].size * 9 / 4; }
+
+static dit_job_desc describe(const dit_model *model, uint32_t steps) {
+    static uint8_t rgba[WIDTH * HEIGHT * 4];
+    static dit_image image;
+    dit_job_desc desc = {0};
+    uint32_t i;
+    for (i = 0; i < sizeof rgba; i++) rgba[i] = (uint8_t)(i * 37 + i / 512 * 11);
+    image.width = WIDTH;
+    image.height = HEIGHT;
+    image.rgba = rgba;
+    desc.model = model;
+    desc.prompt = "a fox runs through snow";
+    desc.width = WIDTH;
+    desc.height = HEIGHT;
+    desc.frame_count = FRAMES;
+    desc.init_image = &image;
+    desc.steps = steps;
+    desc.seed = 7;
+    return desc;
+}
+
+static bool read_frames(dit_job *job, uint8_t *out) {
+    dit_error err = {0};
+    return CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, out, VALUES, 0, &err) == DIT_OK, "%s",
+                         err.message);
+}
+
+/* The first step of the expert for low noise. */
+static uint32_t boundary(const dit_job *job) {
+    uint32_t step = 0;
+    while (step < job->request.shape.steps && !diti_job_is_low(job, step)) step++;
+    return step;
+}
+
+/* Runs step by step; bytes that were read of either file. While steps of the first expert are to come, nothing is read
+   of the other one; the last of them may read ahead. */
+static void run_counting(dit_context *context, const dit_model *model, uint32_t steps, uint64_t read[2], uint8_t *out) {
+    dit_job_desc desc = describe(model, steps);
+    dit_result result = DIT_WORKING;
+    dit_status status;
+    dit_error err = {0};
+    dit_job *job = NULL;
+    uint64_t begun[2], used, early = 0;
+    uint32_t seen = 0, first;
+    if (!CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message)) return;
+    first = boundary(job);
+    CHECK_MESSAGE(first >= 2 && first < steps, "low noise begins at step %u of %u", first, steps);
+    begun[0] = transformers[0].read;
+    begun[1] = transformers[1].read;
+    used = context->device->memory_used;
+    while (result == DIT_WORKING) {
+        result = dit_job_step(job, 100);
+        dit_job_status(job, &status, NULL);
+        if (status.stage > DIT_STAGE_DENOISE || status.step + 1 >= first) continue;
+        seen++;
+        if (transformers[1].read != begun[1]) early = transformers[1].read - begun[1];
+    }
+    CHECK_MESSAGE(result == DIT_OK, "%s", dit_result_string(result));
+    CHECK_MESSAGE(seen > 0 && early == 0, "%llu bytes of transformer_2 were read before its steps",
+                  (unsigned long long)early);
+    CHECK_MESSAGE(context->device->memory_used == used, "%llu bytes of device memory, then %llu",
+                  (unsigned long long)used, (unsigned long long)context->device->memory_used);
+    read[0] = transformers[0].read - begun[0];
+    read[1] = transformers[1].read - begun[1];
+    read_frames(job, out);
+    dit_job_destroy(job);
+}
+
+static void test_turns(dit_context *context, uint64_t *budget, uint8_t *plain) {
+    static uint8_t clip[VALUES];
+    dit_model *model = load(context, 0);
+    dit_job_desc desc;
+    dit_model_info info;
+    dit_error err = {0};
+    dit_job *job = NULL;
+    uint64_t few[2], many[2], i;
+    if (!model) return;
+    *budget = tight();
+    desc = describe(model, FEW_STEPS);
+    CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK && dit_job_wait(job, UINT64_MAX) == DIT_OK, "%s",
+                  err.message);
+    if (job) read_frames(job, plain);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    model = load(context, *budget);
+    if (!model) return;
+    dit_model_get_info(model, &info);
+    CHECK_MESSAGE(model->stream && model->stream->sizes.experts > 0 && info.weight_bytes <= *budget,
+                  "%llu bytes of weights, a budget of %llu", (unsigned long long)info.weight_bytes,
+                  (unsigned long long)*budget);
+    run_counting(context, model, FEW_STEPS, few, clip);
+    CHECK_MESSAGE(!memcmp(clip, plain, sizeof clip), "experts that take turns make another clip");
+    run_counting(context, model, MANY_STEPS, many, clip);
+    for (i = 0; i < 2;
+         i++) { /* a matrix for which there is no room beside the others may be read twice, in no step more */
+        printf("%s: %llu of %llu bytes are read in %u steps, %llu in %u\n", transformers[i].folder,
+               (unsigned long long)few[i], (unsigned long long)transformers[i].size, FEW_STEPS,
+               (unsigned long long)many[i], MANY_STEPS);
+        CHECK(few[i] == many[i] && few[i] > transformers[i].size / 2 && few[i] < transformers[i].size / 2 * 3);
+    }
+    dit_model_destroy(model);
+}
+
+/* The other expert's file cannot be read when its steps begin. */
+static void test_broken(dit_context *context, uint64_t budget) {
+    dit_model *model = load(context, budget);
+    dit_job_desc desc = describe(model, FEW_STEPS);
+    dit_job *job = NULL;
+    dit_error err = {0};
+    if (model && CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
+        transformers[1].broken = true;
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_ERROR_IO);
+        dit_job_status(job, NULL, &err);
+        CHECK_MESSAGE(strstr(err.message, "streamed while the job runs"), "%s", err.message);
+        transformers[1].broken = false;
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+/* Commands of the application, on a device whose memory the host does not see: slots have one mirror together. */
+static void test_recorded(uint64_t budget, const uint8_t *plain) {
+    static uint8_t clip[VALUES];
+    const uint32_t budgets[] = {UINT32_MAX, 1};
+    engine *e = (engine *)calloc(1, sizeof *e);
+    dit_context_desc cd = {0};
+    dit_context *context;
+    dit_model *model;
+    dit_job *job = NULL;
+    dit_error err = {0};
+    uint32_t i;
+    e->maps_least = true;
+    if (!engine_make_instance(e) || !engine_make_device(e, true)) return free(e);
+    cd.device_allocator.alloc = engine_alloc;
+    cd.device_allocator.free = engine_free;
+    cd.device_allocator.user = e;
+    cd.overrides = "rung=base,gflop_ns=100000000";
+    context = engine_context(e, &cd);
+    model = context ? load(context, budget) : NULL;
+    for (i = 0; i < 2 && model; i++) {
+        dit_job_desc desc = describe(model, FEW_STEPS);
+        dit_result result = i ? dit_job_restart(job, &desc, &err) : dit_job_create(context, &desc, &job, &err);
+        if (!CHECK_MESSAGE(result == DIT_OK, "%s", err.message)) break;
+        for (result = DIT_WORKING; result == DIT_WORKING;) {
+            VkCommandBuffer commands = engine_begin_commands(e);
+            result = dit_job_record(job, commands, budgets[i]);
+            engine_run(e, commands, VK_NULL_HANDLE, 0);
+        }
+        CHECK_MESSAGE(result == DIT_OK, "%s", dit_result_string(result));
+        memset(clip, 0, sizeof clip);
+        CHECK(read_frames(job, clip) && !memcmp(clip, plain, sizeof clip));
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    engine_end(e);
+    free(e);
+}
+
+int main(void) {
+    static uint8_t plain[VALUES];
+    dit_context_desc cd = {0};
+    dit_context *context = NULL;
+    dit_error err = {0};
+    uint64_t budget = 0;
+    test_vulkan_begin();
+    cd.overrides = "rung=base,gflop_ns=100000000";
+    if (CHECK_MESSAGE(dit_context_create(&cd, &context, &err) == DIT_OK, "%s", err.message)) {
+        test_turns(context, &budget, plain);
+        test_broken(context, budget);
+    }
+    dit_context_destroy(context);
+    test_recorded(budget, plain);
+    free(transformers[0].data);
+    free(transformers[1].data);
+    test_vulkan_end();
+    return TEST_END("experts");
+}

@@ -1,0 +1,170 @@
+/* Transformers of newer families whose activations go far beyond what fp16 holds: the fp16 rung raises exponents, runs
+   again, and gives the latent of the base rung. The models are fixtures with scaled weights, each of which fits fp16:
+   much larger ones in front, smaller ones behind, so that the numbers between them leave the range. tests/graph/guard.c
+   does so with PixArt, in whole pipelines and splits. make test runs Z-Image and Sana; DIT_TEST_ALL=1 the others, too.
+   test-runs: lavapipe, in test-all sanitize */
+#include "library.h"
+#include "edited_files.h"
+#include "split/split_job.h"
+#include "vulkan_test.h"
+
+#define TRANSFORMER "transformer" /* whichever file has its weights */
+#define UP 65536.0f               /* weights of up to 0.6 still fit fp16 */
+#define DOWN (1.0f / 1024)        /* weights of 1e-4 still have all of their bits there */
+
+static const edit none[] = {{NULL, NULL, 0, 0}};
+static const edit zimage[] = {
+    {TRANSFORMER, "attention.to_v", UP, 0},
+    {TRANSFORMER, "attention.to_out.0", DOWN, 0},
+    {TRANSFORMER, "feed_forward.w3", UP, 0},
+    {TRANSFORMER, "feed_forward.w2", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
+static const edit qwenimage[] = {
+    {TRANSFORMER, "attn.to_v", UP, 0},
+    {TRANSFORMER, "attn.add_v_proj", UP, 0},
+    {TRANSFORMER, "attn.to_out.0.weight", DOWN, 0},
+    {TRANSFORMER, "attn.to_add_out.weight", DOWN, 0},
+    {TRANSFORMER, "mlp.net.0.proj", UP, 0},
+    {TRANSFORMER, "mlp.net.2.weight", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
+static const edit krea2[] = {
+    {TRANSFORMER, "attn.to_v", UP, 0},
+    {TRANSFORMER, "attn.to_out.0", DOWN, 0},
+    {TRANSFORMER, "ff.up", UP, 0},
+    {TRANSFORMER, "ff.down", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
+/* The gate and what it multiplies are one matrix; single blocks make queries, keys, values and both in one. */
+static const edit flux2[] = {
+    {TRANSFORMER, "attn.to_v", UP, 0},
+    {TRANSFORMER, "attn.add_v_proj", UP, 0},
+    {TRANSFORMER, "attn.to_out.0", DOWN, 0},
+    {TRANSFORMER, "attn.to_add_out", DOWN, 0},
+    {TRANSFORMER, "linear_in", 512, 0},
+    {TRANSFORMER, "linear_out", DOWN, 0},
+    {TRANSFORMER, "attn.to_qkv_mlp_proj", 512, 0},
+    {TRANSFORMER, "single_transformer_blocks.0.attn.to_out", DOWN, 0},
+    {TRANSFORMER, "single_transformer_blocks.1.attn.to_out", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
+static const edit lumina2[] = {
+    {TRANSFORMER, "attn.to_v", UP, 0},
+    {TRANSFORMER, "attn.to_out.0", DOWN, 0},
+    {TRANSFORMER, "feed_forward.linear_3", UP, 0},
+    {TRANSFORMER, "feed_forward.linear_2", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
+static const edit sana[] = {
+    {TRANSFORMER, "to_v", UP, 0},
+    {TRANSFORMER, "to_out.0.weight", DOWN, 0},
+    {TRANSFORMER, "ff.conv_inverted", UP, 0},
+    {TRANSFORMER, "ff.conv_depth.weight", DOWN, 0},
+    {NULL, NULL, 0, 0},
+};
+
+typedef struct family {
+    const char *name, *index, *pipeline; /* model_index.json, or NULL: that of the folder */
+    const char *transformer, *vae;       /* folders */
+    const edit *edits;
+} family;
+#define FIXTURES "tests/fixtures/"
+#define PIPELINE(NAME) NULL, FIXTURES NAME, FIXTURES NAME "/transformer", FIXTURES NAME "/vae"
+static const family families[] = {
+    {"Z-Image", PIPELINE("pipe_zimage"), zimage},
+    {"Sana", "{\"_class_name\": \"SanaPipeline\"}", "", FIXTURES "sana", FIXTURES "vae_dcae", sana},
+    {"Qwen-Image", PIPELINE("pipe_qwenimage"), qwenimage},
+    {"Krea 2", PIPELINE("pipe_krea2"), krea2},
+    {"FLUX.2 klein", PIPELINE("pipe_flux2_klein"), flux2},
+    {"Lumina-Image 2", "{\"_class_name\": \"Lumina2Pipeline\"}", "", FIXTURES "lumina2", FIXTURES "pipe_zimage/vae",
+     lumina2},
+};
+
+static dit_result open_member(const char *name, dit_source *out, void *user) {
+    const family *f = (const family *)user;
+    const char *rest = strchr(name, '/');
+    bool weights = !strncmp(name, "transformer/", 12) && diti_ends_with(name, ".safetensors");
+    char path[256];
+    if (f->index && !strcmp(name, "model_index.json")) {
+        out->data = f->index;
+        out->size = strlen(f->index);
+        return DIT_OK;
+    }
+    snprintf(path, sizeof path, "%s/%s", f->pipeline, name);
+    if (rest && !strncmp(name, "transformer/", 12)) snprintf(path, sizeof path, "%s%s", f->transformer, rest);
+    if (rest && !strncmp(name, "vae/", 4)) snprintf(path, sizeof path, "%s%s", f->vae, rest);
+    return edited_open(weights ? TRANSFORMER : name, path, out);
+}
+
+typedef struct run { /* one job's end */
+    outcome out;
+    dit_status status;
+    dit_result result;
+    uint32_t exponents; /* guard records whose exponent was raised */
+    char op[64];
+} run;
+
+static void run_family(const family *f, const edit *edits, const char *overrides, run *r) {
+    static const asked a = {4, 2, 1, 2, 0, 0, 0, NULL, false, 0, NULL};
+    dit_model_desc desc = DITI_ZERO;
+    maker m = DITI_ZERO;
+    uint32_t i;
+    memset(r, 0, sizeof *r);
+    edited.edits = edits;
+    desc.source.open = open_member;
+    desc.source.user = (void *)(uintptr_t)f;
+    r->result = open_devices(&m, 1, overrides, 0);
+    if (r->result == DIT_OK) r->result = load_denoiser(&m, NULL, DIT_TYPE_STORED, desc);
+    CHECK_MESSAGE(!edits->member || edited.changed > 0, "%s: no weight was scaled", f->name);
+    edited_free();
+    if (r->result == DIT_OK) {
+        shorten_texts(m.model);
+        r->result = make_asked(&m, &a, NULL, &m.job);
+    }
+    if (r->result == DIT_OK) r->result = wait_for(m.job, 250);
+    if (m.job) {
+        const diti_plan *plan = m.job->shares[0]->program.plan;
+        dit_job_status(m.job, &r->status, NULL);
+        snprintf(r->op, sizeof r->op, "%s", r->status.rerun_op ? r->status.rerun_op : "");
+        for (i = 1; plan->guards && i < plan->tensors[plan->guards].rows; i++)
+            r->exponents += plan->guard_records[i].exponent > 0;
+        if (r->result == DIT_OK) r->result = read_latent(m.job, 0, &r->out);
+    }
+    close_maker(&m);
+}
+
+static void test_family(const family *f) {
+    static run right, got, ordinary;
+    run_family(f, none, "rung=fp16", &ordinary);
+    CHECK_MESSAGE(ordinary.result == DIT_OK && ordinary.status.reruns == 0, "%s as it is: %u reruns for %s, %s",
+                  f->name, ordinary.status.reruns, ordinary.op, err.message);
+    run_family(f, f->edits, "rung=base", &right);
+    CHECK_MESSAGE(right.result == DIT_OK && right.status.reruns == 0, "%s: %s", f->name, err.message);
+    run_family(f, f->edits, "rung=fp16,guards=0", &got);
+    CHECK_MESSAGE(got.result == DIT_ERROR_NOT_FINITE, "%s needs no guards", f->name);
+    run_family(f, f->edits, "rung=fp16", &got);
+    CHECK_MESSAGE(got.result == DIT_OK, "%s: %s", f->name, err.message);
+    CHECK_MESSAGE(got.status.reruns >= 1 && got.status.reruns <= 12 && got.exponents > ordinary.exponents,
+                  "%s: %u reruns, %u exponents above 0, before it was scaled %u", f->name, got.status.reruns,
+                  got.exponents, ordinary.exponents);
+    /* one evaluation of the golden fixtures may be 1.4e-2 away on this rung; this is a trajectory */
+    CHECK_MESSAGE(difference(&got.out, &right.out) <= 2e-2, "%s: %g from fp32", f->name,
+                  difference(&got.out, &right.out));
+    printf("%s: %u reruns, the last for %s; %u exponents raised; %.2g from fp32\n", f->name, got.status.reruns, got.op,
+           got.exponents, difference(&got.out, &right.out));
+}
+
+int main(void) {
+    size_t i, count = whole_sweep() ? DITI_COUNT(families) : 2;
+    maker m = DITI_ZERO;
+    bool fp16;
+    test_vulkan_begin();
+    CHECK_MESSAGE(open_devices(&m, 1, "", 0) == DIT_OK, "%s", err.message);
+    fp16 = m.context && m.context->device->has_fp16;
+    close_maker(&m);
+    if (!fp16) printf("skipped: the driver has no fp16\n");
+    for (i = 0; fp16 && i < count; i++) test_family(&families[i]);
+    test_vulkan_end();
+    return TEST_END("overflow");
+}
