@@ -389,9 +389,7 @@ DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *
 }
 
 DIT_INTERNAL bool diti_op_gemm_blocks(const diti_graph *graph, const diti_gemm *gemm) {
-    uint32_t across, down = diti_op_gemm_tiles(graph, gemm, &across);
-    return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_is_vector(graph, gemm) &&
-           !diti_op_splits_gemm(graph, gemm, (uint64_t)down * across);
+    return gemm->rows > DITI_GEMM_FEW_ROWS && diti_gemm_is_vector(graph, gemm);
 }
 
 static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {

@@ -68,7 +68,7 @@ static bool diti_linear_may_round(const diti_graph *graph) {
 static bool diti_linear_blocks(const diti_graph *graph, const diti_weight *weight, const diti_gemm *like,
                                const diti_linear_desc *desc) {
     diti_gemm gemm = *like;
-    uint32_t i;
+    uint32_t i, down, across;
     if (!diti_linear_may_round(graph) || weight->smooth || weight->type < DIT_TYPE_Q8_0 ||
         weight->type > DIT_TYPE_I4_GROUP || diti_weight_taps(weight) > 1 || weight->columns % DITI_I8_BLOCK ||
         weight->rows % 4 || desc->first % 4 || desc->count % 4)
@@ -77,7 +77,9 @@ static bool diti_linear_blocks(const diti_graph *graph, const diti_weight *weigh
         if (weight->parts[i].first_row % 4) return false;
     gemm.columns = desc->count ? desc->count : weight->rows;
     gemm.packed = weight->type;
-    return !diti_linear_decodes(graph, &gemm, weight, &desc->rows) && diti_op_gemm_blocks(graph, &gemm);
+    if (diti_linear_decodes(graph, &gemm, weight, &desc->rows) || !diti_op_gemm_blocks(graph, &gemm)) return false;
+    down = diti_op_gemm_tiles(graph, &gemm, &across);
+    return !diti_op_splits_gemm(graph, &gemm, (uint64_t)down * across);
 }
 
 static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {

@@ -348,13 +348,6 @@ DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_tensor(const diti_checkpo
     return index < checkpoint->tensor_count ? &checkpoint->tensors[index] : NULL;
 }
 
-DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name) {
-    size_t found;
-    if (!diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
-        return NULL;
-    return &checkpoint->tensors[found];
-}
-
 DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
     size_t i;
     for (i = 0; i < checkpoint->tensor_count; i++) {

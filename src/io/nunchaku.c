@@ -279,6 +279,10 @@ static dit_result diti_nunchaku_take(diti_nunchaku_file *file, const char *base,
         const diti_stored_tensor *ignored = diti_nunchaku_find(file, base, diti_nunchaku_ignored[i]);
         if (ignored) file->used[ignored - checkpoint->tensors] = true;
     }
+    for (part = 0; part < DITI_NUNCHAKU_PARTS; part++)
+        if (layer->parts[part] && layer->parts[part]->strides)
+            return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, base,
+                                      "is a view of PyTorch's; save the file as safetensors");
     if (!layer->parts[DITI_NUNCHAKU_VALUES]) return DIT_OK;
     if (!layer->parts[DITI_NUNCHAKU_SCALES])
         return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base, "has no wscales");

@@ -10,14 +10,20 @@
 /* Place of row n of a tile among its scales, and of a vector's value among 128. */
 static uint32_t diti_tile_place(uint32_t n) { return n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2; }
 
-/* Elements [first, first + count) of a tensor of the file. */
+/* Bytes of a tensor of the file, whose shape nunchaku.c has checked. */
+static dit_result diti_packed_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, uint64_t offset,
+                                   void *out, size_t size, dit_error *err) {
+    return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
+}
+
+/* Elements [first, first + count) of such a tensor. */
 static dit_result diti_packed_floats(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                      uint64_t first, uint64_t count, float *out, dit_error *err) {
     uint32_t bytes = diti_type_block_bytes(tensor->type);
     unsigned char *stored = (unsigned char *)diti_alloc_array(&checkpoint->env, (size_t)count, bytes);
     dit_result result;
     if (!stored) return diti_fail_memory(err, "tensor %.200s", tensor->name);
-    result = diti_checkpoint_read(checkpoint, tensor, first * bytes, stored, (size_t)count * bytes, err);
+    result = diti_packed_read(checkpoint, tensor, first * bytes, stored, (size_t)count * bytes, err);
     if (result >= 0) diti_type_to_float(tensor->type, stored, count, out);
     diti_free(&checkpoint->env, stored);
     return result;
@@ -89,8 +95,8 @@ static dit_result diti_tile_rows(const diti_checkpoint *checkpoint, const diti_n
     if (!tiles || !scales || !halves)
         result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
     if (result >= 0)
-        result = diti_checkpoint_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles,
-                                      bytes, err);
+        result =
+            diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles, bytes, err);
     if (result >= 0)
         result = diti_packed_floats(checkpoint, layer->parts[DITI_NUNCHAKU_SCALES], tile * (uint64_t)scale_count,
                                     scale_count, scales, err);
@@ -165,8 +171,8 @@ static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nu
     if (!rows->values || !rows->scales || !rows->zeros || !all)
         result = diti_fail_memory(err, "tensor %.200s", layer->parts[DITI_NUNCHAKU_VALUES]->name);
     if (result >= 0)
-        result = diti_checkpoint_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], rows->quad * quad_bytes,
-                                      rows->values, (size_t)(rows->quads * quad_bytes), err);
+        result = diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], rows->quad * quad_bytes, rows->values,
+                                  (size_t)(rows->quads * quad_bytes), err);
     if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_SCALES, all, rows->scales, err);
     if (result >= 0) result = diti_awq_factors(checkpoint, layer, rows, DITI_NUNCHAKU_ZEROS, all, rows->zeros, err);
     for (i = 0; i < rows->count && result >= 0; i++) diti_awq_put(layer, rows, i, out + i * pitch);

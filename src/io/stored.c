@@ -240,3 +240,10 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
 DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
     return diti_file_name(checkpoint->files[0]);
 }
+
+DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name) {
+    size_t found;
+    if (!diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
+        return NULL;
+    return &checkpoint->tensors[found];
+}

@@ -395,12 +395,7 @@ DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear 
                                          uint32_t count, uint32_t rows, uint32_t columns, bool biased);
 /* The tensors of a low-rank part beside a matrix are not left over (docs/quantized.md). */
 DIT_INTERNAL void diti_loader_use_low_rank(diti_loader *loader, const diti_stored_tensor *tensor);
-/* The smoothing factors of a matrix, checked; NULL: it has none, or the loader failed (smooth.c). */
-DIT_INTERNAL const diti_stored_tensor *diti_loader_find_smooth(diti_loader *loader, const diti_stored_tensor *tensor,
-                                                               uint32_t columns);
-/* Them on the device, for diti_weight.smooth. */
-DIT_INTERNAL const diti_weight *diti_loader_add_smooth(diti_loader *loader, const diti_stored_tensor *smooth);
-/* Their inverses, freed with diti_free; *out stays NULL where smooth is. */
+/* Inverses of smoothing factors, freed with diti_free; *out stays NULL where smooth is (smooth.c). */
 DIT_INTERNAL dit_result diti_smooth_read(const diti_env *env, const diti_checkpoint *checkpoint,
                                          const diti_stored_tensor *smooth, float **out, dit_error *err);
 /* The inverse of each; false where one is 0 or not finite, which the other one tells. */
