@@ -212,7 +212,7 @@ static void diti_gemm_tiles_blocks(const diti_graph *graph, const diti_gemm *gem
     out->kernel = DITI_KERNEL_GEMM_DOT_BROADCAST;
     out->group = 128;
     out->constants[0] = team < portions->block_rows ? team : portions->block_rows; /* a thread has one row's scale */
-    if (team > 16) out->constants[0] = team / 2; /* and one of the two quads of a row in a slice */
+    if (team > 16) out->constants[0] = team / 2; /* one of the two quads of a row in a slice */
     out->constants[1] = portions->block_columns;
     out->constants[2] = team;
     out->constants[3] = portions->block_teams;
