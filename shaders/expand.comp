@@ -11,7 +11,8 @@ layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const bool PERMUTE = false;
 layout(constant_id = 4) const bool GATHER = false;
 layout(constant_id = 5) const uint RUN = 1; // groups of four elements that an invocation makes, one after the other
-layout(constant_id = 6) const bool SMOOTH = false; // columns are multiplied with factors
+layout(constant_id = 6) const bool SMOOTH = false;  // columns are multiplied with factors
+layout(constant_id = 7) const bool FACTORS = false; // rows are, before columns
 layout(push_constant) uniform Push {
     uint first_group;
     uint rows, row_bytes;
@@ -23,11 +24,13 @@ layout(push_constant) uniform Push {
     uint ids_offset, table_first, table_rows,
         last_part; // GATHER: the table rows of this part; the last part also answers wrong ids, with 0
     uint factors_offset;
+    uint row_factors_offset; // of the part's first row
 };
 layout(binding = 0) readonly buffer Source { uint source[]; };
 WRITABLE(1, dst)
 layout(binding = 2) readonly buffer Ids { uint ids[]; };
 layout(binding = 3) readonly buffer Factors { float factors[]; };
+layout(binding = 4) readonly buffer RowFactors { float row_factors[]; };
 
 #define SOURCE(I) source[source_offset + (I)]
 #include "decode.glsl"
@@ -116,6 +119,7 @@ void main() {
     for (uint quad = first; quad < min(first + RUN, quads); quad++) {
         uint count = min(channels - c, 4u);
         vec4 v = absent ? vec4(0.0) : elements(stored * row_bytes, c, tap, count);
+        if (FACTORS && !absent) v *= row_factors[row_factors_offset + stored];
         for (uint i = 0u; SMOOTH && i < count; i++) v[i] *= factors[factors_offset + c + i];
         dst_store4(OUT_FORMAT, out_offset + row * out_pitch + 4u * quad, v);
         c += 4u;

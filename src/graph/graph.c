@@ -207,6 +207,20 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     return tensor;
 }
 
+DIT_INTERNAL diti_tensor diti_tensor_factors(diti_graph *graph, const diti_weight *weight) {
+    diti_tensor tensor;
+    diti_tensor_info *info = weight->factor.rows ? diti_graph_add(graph, &tensor) : NULL;
+    if (!info) return 0;
+    diti_format(info->name, sizeof info->name, "%s", weight->name ? weight->name : "weight");
+    info->storage = DITI_STORAGE_WEIGHT;
+    info->format = DITI_F32;
+    info->rows = 1;
+    info->columns = info->pitch = weight->factor.rows;
+    info->part = &weight->factor;
+    info->bytes = (uint64_t)weight->factor.rows * sizeof(float);
+    return tensor;
+}
+
 DIT_INTERNAL diti_tensor diti_tensor_bytes(diti_graph *graph, const diti_weight *weight, uint32_t part) {
     diti_tensor tensor = diti_tensor_weight(graph, weight, part);
     if (tensor) graph->tensors[tensor].format = DITI_I8;

@@ -230,6 +230,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* The factors of a weight's rows, [1, as many as its factor has]; 0: it has none. */
+DIT_INTERNAL diti_tensor diti_tensor_factors(diti_graph *graph, const diti_weight *weight);
 /* Rows of int8 with a scale for each 32 columns. */
 DIT_INTERNAL diti_tensor diti_tensor_blocks(diti_graph *graph, uint32_t rows, uint32_t columns, const char *name);
 /* A part of a weight whose elements are bytes, as rows of those. */

@@ -51,7 +51,7 @@ DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *
                                       const diti_rows *which) {
     uint32_t across;
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image || gemm->blocks ||
-        weight->smooth ||
+        weight->smooth || weight->factor.rows ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
          weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
         return false;

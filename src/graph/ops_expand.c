@@ -22,6 +22,7 @@ enum {
     DITI_EXPAND_TABLE_ROWS,
     DITI_EXPAND_LAST_PART,
     DITI_EXPAND_FACTORS,
+    DITI_EXPAND_ROW_FACTORS,
     DITI_EXPAND_PUSH_WORDS
 };
 
@@ -38,7 +39,7 @@ enum { DITI_EXPAND_BLOCKS = 5, DITI_EXPAND_BLOCK_RUN = DITI_I8_BLOCK / 4 };
 
 static bool diti_expand_is_direct(const diti_weight *weight) {
     if (diti_type_is_i8(weight->type)) return true;
-    return !weight->smooth && (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) &&
+    return !weight->smooth && !weight->factor.rows && (weight->type == DIT_TYPE_F32 || weight->type == DIT_TYPE_F16) &&
            diti_weight_taps(weight) == 1 && weight->columns % 4 == 0;
 }
 
@@ -67,7 +68,8 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
     dispatch->constants[4] = gather;
     dispatch->constants[5] = run;
     dispatch->constants[6] = weight->smooth != NULL;
-    dispatch->constant_count = 7;
+    dispatch->constants[7] = weight->factor.rows != 0;
+    dispatch->constant_count = 8;
 }
 
 static void diti_expand_to_blocks(diti_dispatch *dispatch) {
@@ -116,6 +118,16 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
                  DITI_EXPAND_PUSH_WORDS);
 }
 
+/* Binds the factors of a part's rows, if it has any. */
+static void diti_expand_bind_factors(diti_graph *graph, diti_dispatch *dispatch, const diti_weight *weight,
+                                     uint32_t part) {
+    const diti_weight_part *rows = &weight->parts[part];
+    diti_tensor factors = diti_tensor_factors(graph, weight);
+    if (factors)
+        factors = diti_tensor_view(graph, factors, 0, 1, weight->factor.first_row + rows->first_row, rows->rows);
+    if (factors) diti_op_bind(graph, dispatch, 4, factors, DITI_EXPAND_ROW_FACTORS, true, false);
+}
+
 DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
                                             uint32_t rows, bool blocks, const char *name) {
     diti_tensor source = diti_tensor_weight(graph, weight, part), out;
@@ -135,6 +147,7 @@ DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight
         if (!factors) return 0;
         diti_op_bind(graph, &dispatch, 3, factors, DITI_EXPAND_FACTORS, true, false);
     }
+    diti_expand_bind_factors(graph, &dispatch, weight, part);
     dispatch.early = !graph->device->is_cpu && !diti_part_streams(&weight->parts[part]);
     diti_expand_emit(graph, &dispatch, source, out, rows);
     return out;
@@ -211,6 +224,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
         dispatch.push[DITI_EXPAND_TABLE_ROWS] = table->parts[part].rows;
         dispatch.push[DITI_EXPAND_LAST_PART] = part + 1 == table->part_count;
         diti_op_bind(graph, &dispatch, 2, ids, DITI_EXPAND_IDS, true, false);
+        diti_expand_bind_factors(graph, &dispatch, table, part);
         diti_expand_emit(graph, &dispatch, source, aligned, count);
     }
     return out;

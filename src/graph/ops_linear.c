@@ -44,7 +44,7 @@ static bool diti_linear_float8(const diti_graph *graph, const diti_weight *weigh
                                uint32_t first) {
     diti_gemm gemm = *like;
     uint32_t i;
-    if (!graph->device->coop_float8 || first % 4 || weight->smooth ||
+    if (!graph->device->coop_float8 || first % 4 || weight->smooth || weight->factor.rows ||
         (weight->type != DIT_TYPE_F8_E4M3 && weight->type != DIT_TYPE_F8_E5M2) || diti_weight_taps(weight) > 1 ||
         weight->columns % 16 || weight->rows % 4)
         return false;
@@ -69,7 +69,7 @@ static bool diti_linear_blocks(const diti_graph *graph, const diti_weight *weigh
                                const diti_linear_desc *desc) {
     diti_gemm gemm = *like;
     uint32_t i, down, across;
-    if (!diti_linear_may_round(graph) || weight->smooth || weight->type < DIT_TYPE_Q8_0 ||
+    if (!diti_linear_may_round(graph) || weight->smooth || weight->factor.rows || weight->type < DIT_TYPE_Q8_0 ||
         weight->type > DIT_TYPE_I4_GROUP || diti_weight_taps(weight) > 1 || weight->columns % DITI_I8_BLOCK ||
         weight->rows % 4 || desc->first % 4 || desc->count % 4)
         return false;

@@ -1,5 +1,5 @@
-/* I8 tensors that are more than bytes: blocks that the metadata names, and what ComfyUI's files say about their
-   quantized weights (docs/quantized.md). */
+/* Tensors that are more than their bytes tell: I8 tensors that are blocks by the metadata, and what ComfyUI's files say
+   about their quantized weights (docs/quantized.md). */
 #include "io/io.h"
 
 #define DITI_COMFY_METADATA "_quantization_metadata"
@@ -42,7 +42,29 @@ static bool diti_comfy_rotates(const diti_json *module, bool always) {
     return always || (convrot && convrot->kind == DITI_JSON_BOOL && convrot->number != 0);
 }
 
-/* Gives the tensor its type; one that is not read here has a type of that name, which is refused when it is read. */
+/* A tensor that is not read here has a type of that name, which is refused when it is read. */
+static dit_result diti_comfy_refuse(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const char *format,
+                                    dit_error *err) {
+    char name[100];
+    diti_format(name, sizeof name, "ComfyUI's %.60s", format);
+    tensor->type = DIT_TYPE_STORED;
+    tensor->type_name = diti_checkpoint_keep_text(checkpoint, name, strlen(name));
+    return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
+}
+
+/* Floats of 8 bits, which older files store as bytes, have a factor. */
+static dit_result diti_comfy_name_floats(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const char *format,
+                                         dit_error *err) {
+    const bool e4m3 = diti_equal(format, "float8_e4m3fn"), e5m2 = diti_equal(format, "float8_e5m2");
+    if (!e4m3 && !e5m2) return diti_comfy_refuse(checkpoint, tensor, format, err);
+    if (tensor->type == DIT_TYPE_STORED) tensor->type = e4m3 ? DIT_TYPE_F8_E4M3 : DIT_TYPE_F8_E5M2;
+    tensor->type_name = diti_type_name(tensor->type);
+    if (diti_factor_find(checkpoint, tensor)) return diti_factor_check(checkpoint, tensor, err);
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' is ComfyUI's %.60s and lacks its factor, '%.200s%s'",
+                     diti_checkpoint_name(checkpoint), tensor->name, format, tensor->name, DITI_SCALE_SUFFIX);
+}
+
+/* Gives the tensor its type. */
 static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const diti_json *module,
                                   dit_error *err) {
     const char *format = diti_json_string(module, "format", "no format");
@@ -51,6 +73,7 @@ static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tenso
     bool rotates = diti_comfy_rotates(module, four);
     uint64_t group = DITI_ROTATION_GROUP;
     char name[100];
+    if (tensor->type != DIT_TYPE_I8_ROW) return diti_comfy_name_floats(checkpoint, tensor, format, err);
     if (size && !diti_json_u64(size, &group)) group = 0;
     if (tensor->rank == 2 && !eight) tensor->shape[1] *= 2; /* all other formats have two values to a byte */
     tensor->type = rotates ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW;
@@ -59,13 +82,8 @@ static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tenso
     if ((eight || four) && tensor->rank == 2 &&
         (!rotates || (group == DITI_ROTATION_GROUP && tensor->shape[1] % DITI_ROTATION_GROUP == 0)))
         return DIT_OK;
-    if (rotates)
-        diti_format(name, sizeof name, "ComfyUI's %.40s in groups of %u", format, (unsigned)group);
-    else
-        diti_format(name, sizeof name, "ComfyUI's %.40s", format);
-    tensor->type = DIT_TYPE_STORED;
-    tensor->type_name = diti_checkpoint_keep_text(checkpoint, name, strlen(name));
-    return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    diti_format(name, sizeof name, rotates ? "%.40s in groups of %u" : "%.40s", format, (unsigned)group);
+    return diti_comfy_refuse(checkpoint, tensor, name, err);
 }
 
 DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
@@ -114,6 +132,11 @@ static const diti_json *diti_comfy_layer(const diti_json *layers, const char *na
     return NULL;
 }
 
+static bool diti_may_be_described(const diti_stored_tensor *tensor) {
+    return tensor->type == DIT_TYPE_I8_ROW || tensor->type == DIT_TYPE_F8_E4M3 || tensor->type == DIT_TYPE_F8_E5M2 ||
+           (tensor->type == DIT_TYPE_STORED && diti_equal(tensor->type_name, "U8"));
+}
+
 DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, dit_error *err) {
     const diti_meta *told = diti_metadata_find(&checkpoint->metadata, DITI_COMFY_METADATA);
     const diti_json *layers = NULL;
@@ -128,14 +151,14 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
         diti_stored_tensor *tensor = &checkpoint->tensors[i];
         const diti_json *layer = NULL;
         const diti_stored_tensor *marker;
-        if (tensor->type != DIT_TYPE_I8_ROW) continue;
+        if (!diti_may_be_described(tensor)) continue;
         if (diti_ends_with(tensor->name, ".weight")) layer = diti_comfy_layer(layers, tensor->name);
         marker = diti_comfy_marker(checkpoint, tensor);
         if (layer)
             result = diti_comfy_name(checkpoint, tensor, layer, err);
         else if (marker && !checkpoint->absent)
             result = diti_comfy_read(checkpoint, tensor, marker, err);
-        else
+        else if (tensor->type == DIT_TYPE_I8_ROW)
             result = diti_name_blocks(checkpoint, tensor, err);
     }
     diti_json_free(&checkpoint->env, metadata);

@@ -450,7 +450,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
         done += take * block;
     }
     if (blocks != some) diti_free(&checkpoint->env, blocks);
-    return result;
+    return result >= 0 ? diti_factor_apply(checkpoint, tensor, 0, count, out, err) : result;
 }
 
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key) {

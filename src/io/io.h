@@ -89,7 +89,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
 /* Reads all PyTorch archives among its files wholly and compares every entry with its CRC-32, at 1 to 2 GB/s; other
    files have no checksums. Opening a checkpoint compares only what says where tensors are. For tools. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err);
-/* The whole tensor as float32, count elements; for small tables read on the host. */
+/* The whole tensor as float32, count elements, factors within; for small tables read on the host. */
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                                    float *out, uint64_t count, dit_error *err);
 /* Text metadata: safetensors __metadata__, GGUF string values (numbers printed). NULL when absent. */
@@ -141,6 +141,22 @@ DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint
 /* ComfyUI's description of a weight; NULL: there is none. */
 DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
                                                          const diti_stored_tensor *tensor);
+
+/* --- factors: a matrix NAME of 8-bit floats may have NAME_scale beside it (M.scale_weight for M.weight in older
+   files): one float for all rows, or one for each, [rows] or [rows, 1]. The weight is value * factor of its row. --- */
+DIT_INTERNAL bool diti_type_has_factors(dit_type type); /* matrices of the type may have factors */
+/* The tensor of a matrix's factors; NULL: it has none. */
+DIT_INTERNAL const diti_stored_tensor *diti_factor_find(const diti_checkpoint *checkpoint,
+                                                        const diti_stored_tensor *tensor);
+/* Whether they are floats, as many as rows or one; their values are not looked at. DIT_OK where there are none. */
+DIT_INTERNAL dit_result diti_factor_check(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                          dit_error *err);
+/* The factors of rows [first, first + count) of a matrix that has them. */
+DIT_INTERNAL dit_result diti_factor_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                         uint64_t first, uint64_t count, float *out, dit_error *err);
+/* Multiplies elements [first, first + count) of a matrix, which stand in values, with their rows' factors. */
+DIT_INTERNAL dit_result diti_factor_apply(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                          uint64_t first, uint64_t count, float *values, dit_error *err);
 
 /* --- low-rank parts and smoothing: a matrix NAME may have these beside it, and y = (x / NAME_smooth) NAME^T + (x
    NAME_lora_down^T) NAME_lora_up^T then (docs/quantized.md). --- */

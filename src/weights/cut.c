@@ -92,6 +92,8 @@ DIT_INTERNAL bool diti_cut_make(diti_cut_weight *made, const diti_weight *weight
     made->weight.kernel = weight->kernel;
     made->weight.frames = weight->frames;
     made->weight.smooth = weight->smooth; /* for all columns */
+    made->weight.factor = weight->factor;
+    made->weight.factor.first_row += cut->row;
     made->weight.rows = cut->rows ? cut->rows : weight->rows;
     made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
     if (made->weight.columns != weight->columns) diti_cut_pieces(made);

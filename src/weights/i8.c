@@ -77,7 +77,8 @@ static dit_result diti_i8_read_row(const diti_i8_source *source, uint32_t index,
     float scale;
     if (!diti_type_is_i8(type)) {
         diti_type_to_float(type, stored, source->columns, values);
-        return DIT_OK;
+        return diti_factor_apply(source->checkpoint, source->tensor, (uint64_t)index * source->columns, source->columns,
+                                 values, err);
     }
     DITI_TRY(diti_i8_copy_rows(source, index, 1, stored, err));
     memcpy(&scale, stored + scale_at, sizeof scale);

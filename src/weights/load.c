@@ -470,6 +470,45 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
     }
 }
 
+/* What describes a matrix in the file is not left over: its factors, ComfyUI's mark, and factors of activations, which
+   programs need that round these to few bits. */
+static bool diti_loader_use_factors(diti_loader *loader, const diti_stored_tensor *tensor) {
+    static const char *const others[] = {".comfy_quant", ".input_scale", ".scale_input"};
+    const diti_stored_tensor *found = diti_factor_find(loader->checkpoint, tensor);
+    char mark[512];
+    size_t i;
+    if (found) diti_loader_use(loader, found);
+    if (found && diti_format(mark, sizeof mark, "%sscaled_fp8", loader->prefix))
+        found = diti_checkpoint_find(loader->checkpoint, mark);
+    if (found) diti_loader_use(loader, found);
+    for (i = 0; i < DITI_COUNT(others); i++) {
+        found = diti_stored_sibling(loader->checkpoint, tensor, ".weight", others[i]);
+        if (found) diti_loader_use(loader, found);
+    }
+    return !loader->error.result && diti_factor_check(loader->checkpoint, tensor, &loader->error) == DIT_OK;
+}
+
+/* The factors of a matrix that has its stored type on the device, of rows from `first` on of the stored one; always as
+   many as rows, so that layers side by side become one matrix whether they share a factor or not. */
+static void diti_loader_add_factors(diti_loader *loader, diti_weight *out, uint32_t first) {
+    const diti_stored_tensor *tensor;
+    diti_upload upload = DITI_ZERO;
+    if (!out->part_count || loader->error.result || !diti_type_has_factors(out->type)) return;
+    tensor = diti_checkpoint_find(loader->checkpoint, out->name);
+    if (!diti_factor_find(loader->checkpoint, tensor)) return;
+    upload.tensor = tensor;
+    upload.factors = true;
+    upload.first = first;
+    upload.floats = out->rows;
+    upload.size = (uint64_t)out->rows * sizeof(float);
+    upload.block = diti_loader_place(loader, upload.size, &upload.target);
+    if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
+    loader->weights.types[tensor->type].bytes += diti_align_up(upload.size, DITI_WEIGHT_ALIGN);
+    out->factor.block = upload.block;
+    out->factor.offset = upload.target;
+    out->factor.rows = out->rows;
+}
+
 static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, uint32_t frames, const char *name, bool table) {
     const diti_stored_tensor *tensor = diti_loader_expect(loader, name);
@@ -479,7 +518,9 @@ static void diti_loader_add_stored(diti_loader *loader, diti_weight *out, uint32
         diti_loader_fail_type(loader, tensor, columns);
         return;
     }
+    if (!diti_loader_use_factors(loader, tensor)) return;
     diti_loader_add_matrix(loader, out, tensor, tensor->type, rows, columns, table);
+    diti_loader_add_factors(loader, out, 0);
     out->kernel = kernel;
     out->frames = frames;
     if (!table) diti_loader_note_target(loader, out, tensor, rows, name);
@@ -527,33 +568,17 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
-/* Weights of 8-bit floats that a factor belongs to would be wrong without it. */
-static bool diti_loader_scaled_float8(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    const diti_stored_tensor *scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale");
-    if (!scale) scale = diti_stored_sibling(checkpoint, tensor, ".weight", ".scale_weight");
-    if ((tensor->type != DIT_TYPE_F8_E4M3 && tensor->type != DIT_TYPE_F8_E5M2) || !scale) return false;
-    diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,
-              "%s: tensor %.200s is %s with a factor in %.200s, which this version does not apply; use a file without "
-              "such factors",
-              diti_checkpoint_name(checkpoint), tensor->name, tensor->type_name, scale->name);
-    return true;
-}
-
 /* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
     const diti_stored_tensor *scales;
-    if (diti_loader_scaled_float8(loader, tensor)) return false;
     if (diti_type_is_i8(stored) &&
         (diti_i8_stored_type(loader->checkpoint, tensor, &stored, &loader->error) != DIT_OK ||
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
              DIT_OK))
         return false;
     if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
-    if (diti_comfy_marker(loader->checkpoint, tensor))
-        diti_loader_use(loader, diti_comfy_marker(loader->checkpoint, tensor));
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
     if (rule == DIT_TYPE_I4_GROUP && columns % DITI_I4_GROUP) *out = stored;
     if (diti_type_is_rotated(rule) && *out != rule) loader->unrotated++;
@@ -626,7 +651,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     dit_type type;
     memset(out, 0, sizeof *out);
     if (!tensor || !diti_check_matrix(loader, tensor, all, columns, 1, 1)) return;
-    if (!diti_loader_linear_type(loader, tensor, columns, &type)) return;
+    if (!diti_loader_use_factors(loader, tensor) || !diti_loader_linear_type(loader, tensor, columns, &type)) return;
     if (!diti_type_is_i8(tensor->type) && !diti_type_bytes(tensor->type, 1, columns, &stored_bytes)) {
         diti_loader_fail_type(loader, tensor, columns);
         return;
@@ -639,6 +664,7 @@ static void diti_load_linear_rows(diti_loader *loader, diti_weight *out, uint32_
     if (!loader->error.result) diti_loader_add_matrix(loader, out, tensor, type, rows, columns, false);
     out->smooth = smooth;
     loader->smooth = NULL;
+    if (!loader->join) diti_loader_add_factors(loader, out, first);
     diti_loader_note_target(loader, out, tensor, all, name);
     loader->skip = 0;
 }
@@ -748,10 +774,17 @@ static bool diti_vector_append(const diti_loader *loader, diti_weight *out, cons
     return true;
 }
 
+/* Both have factors, side by side, or none has. */
+static bool diti_factors_touch(const diti_weight_part *a, const diti_weight_part *b) {
+    if (!a->rows || !b->rows) return a->rows == b->rows;
+    return a->block == b->block && !a->first_row && !b->first_row &&
+           a->offset + a->rows * (VkDeviceSize)sizeof(float) == b->offset;
+}
+
 DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more) {
     uint32_t i = 0;
     if (!out->part_count || !more->part_count || out->type != more->type || out->smooth != more->smooth ||
-        diti_weight_taps(out) != diti_weight_taps(more))
+        diti_weight_taps(out) != diti_weight_taps(more) || !diti_factors_touch(&out->factor, &more->factor))
         return false;
     if (out->rows == 1 && more->rows == 1 && out->type == DIT_TYPE_F32) return diti_vector_append(loader, out, more);
     if (out->columns != more->columns || out->part_count + more->part_count > DITI_MAX_WEIGHT_PARTS) return false;
@@ -762,6 +795,7 @@ DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out
         part->first_row += out->rows;
     }
     out->rows += more->rows;
+    out->factor.rows += more->factor.rows;
     return true;
 }
 
@@ -872,6 +906,7 @@ DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear 
         diti_load_linear(loader, &out->layers[i].weight, rows, columns, full);
     }
     loader->join = 0;
+    for (i = 0; i < count; i++) diti_loader_add_factors(loader, &out->layers[i].weight, 0);
     for (i = 0; biased && i < count; i++) {
         diti_format(full, sizeof full, "%s.bias", names[i]);
         diti_load_vector(loader, &out->layers[i].bias, 1, rows, full);

@@ -51,10 +51,12 @@ static bool diti_upload_put_floats(dit_type type, const float *values, uint32_t 
 }
 
 /* A row of floats or blocks with adapters added. */
-static dit_result diti_upload_merge_row(const diti_upload *upload, uint64_t place, const unsigned char *stored,
-                                        const float *smooth, float *values, unsigned char *out, dit_error *err) {
+static dit_result diti_upload_merge_row(const diti_checkpoint *checkpoint, const diti_upload *upload, uint64_t place,
+                                        const unsigned char *stored, const float *smooth, float *values,
+                                        unsigned char *out, dit_error *err) {
     uint32_t i;
     diti_type_to_float(upload->tensor->type, stored, upload->columns, values);
+    DITI_TRY(diti_factor_apply(checkpoint, upload->tensor, place * upload->columns, upload->columns, values, err));
     for (i = 0; smooth && i < upload->columns; i++) values[i] *= smooth[i];
     diti_lora_merges_add(upload->merges, upload->tensor, (uint32_t)place, values);
     if (diti_upload_put_floats(upload->merged, values, upload->columns, out)) return DIT_OK;
@@ -82,7 +84,7 @@ static dit_result diti_upload_read_merged(const diti_env *env, const diti_checkp
         result = diti_checkpoint_read(checkpoint, upload->tensor, first * stored_bytes, stored,
                                       (size_t)(rows * stored_bytes), err);
     for (i = 0; i < rows && result >= 0; i++)
-        result = diti_upload_merge_row(upload, first + i, stored + i * stored_bytes, smooth, values,
+        result = diti_upload_merge_row(checkpoint, upload, first + i, stored + i * stored_bytes, smooth, values,
                                        out + i * row_bytes, err);
     diti_free(env, smooth);
     diti_free(env, stored);
@@ -108,6 +110,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err) {
     if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
+    if (upload->factors)
+        return diti_factor_read(checkpoint, upload->tensor, upload->first, upload->floats, (float *)out, err);
     if (upload->floats) {
         dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
         uint32_t i;

@@ -31,7 +31,9 @@ typedef struct diti_weight {
                         1: it reads one */
     const struct diti_weight *smooth; /* F32 [1, columns] that the columns are multiplied with when they are expanded:
                                          the file's matrix is for x divided by a factor for each; NULL: there is none */
-    uint32_t part_count;              /* 0: the model has no such weight (an absent bias) */
+    /* F32, of which value first_row + i is what row i is multiplied with when it is expanded; rows 0: there are none */
+    diti_weight_part factor;
+    uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 /* Values of a row that belong to one input channel: 1 for linear layers. */
@@ -98,6 +100,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
     float added;           /* floats: to each */
     bool inverse;          /* floats: 1 / value; they must be finite, and not 0 */
+    bool factors;          /* floats: the factors of rows from `first` on */
     bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;

@@ -125,6 +125,20 @@ static dit_result add_tensor(converter *convert, const char *component, const di
                      stored->name, diti_type_name(tensor->type));
 }
 
+/* Whether a tensor only says what others mean, which the output says in its own way: factors of matrices, and what
+   ComfyUI has beside those. Scales of int8 rows come along with the rows. */
+static bool is_description(const diti_checkpoint *from, const diti_stored_tensor *stored, const char *rest) {
+    static const char *const marks[] = {".comfy_quant", ".input_scale", ".scale_input"};
+    static const char *const factors[][2] = {{DITI_SCALE_SUFFIX, ""}, {".scale_weight", ".weight"}};
+    for (size_t i = 0; i < DITI_COUNT(marks); i++)
+        if (diti_stored_sibling(from, stored, marks[i], ".weight")) return true;
+    for (size_t i = 0; i < DITI_COUNT(factors); i++) {
+        const diti_stored_tensor *of = diti_stored_sibling(from, stored, factors[i][0], factors[i][1]);
+        if (of && diti_factor_find(from, of) == stored) return true;
+    }
+    return strcmp(rest, "scaled_fp8") == 0;
+}
+
 static dit_result add_component(converter *convert, const char *component) {
     const diti_checkpoint *from;
     const char *prefix;
@@ -133,7 +147,9 @@ static dit_result add_component(converter *convert, const char *component) {
     convert->verified = from;
     for (uint32_t i = 0; result >= 0 && from && i < diti_checkpoint_count(from); i++) {
         const diti_stored_tensor *stored = diti_checkpoint_tensor(from, i);
-        if (diti_starts_with(stored->name, prefix)) result = add_tensor(convert, component, from, prefix, stored);
+        const char *rest = stored->name + strlen(prefix);
+        if (diti_starts_with(stored->name, prefix) && !is_description(from, stored, rest))
+            result = add_tensor(convert, component, from, prefix, stored);
     }
     return result;
 }

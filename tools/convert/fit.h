@@ -54,6 +54,7 @@ static dit_result measure_options(converter *convert, fit_entry *entry) {
                                       count / block * bytes, convert->err);
         if (result < 0) break;
         diti_type_to_float(tensor->stored->type, stored, count, values);
+        result = diti_factor_apply(tensor->from, tensor->stored, first, count, values, convert->err);
         for (size_t i = 0; i < count; i++)
             size += (double)values[i] * (double)values[i] * (squares ? squares[(first + i) % columns] : 1);
         for (uint32_t o = 0; o < entry->count; o++) {

@@ -76,6 +76,7 @@ static dit_result read_layer(converter *convert, const out_tensor *tensor, doubl
         result = diti_checkpoint_read(tensor->from, tensor->stored, row * size, stored, size, convert->err);
         if (result < 0) break;
         diti_type_to_float(tensor->stored->type, stored, columns, values);
+        result = diti_factor_apply(tensor->from, tensor->stored, row * columns, columns, values, convert->err);
         fold(tensor, row * columns, values, columns);
         for (size_t i = 0; i < columns && result >= 0; i++) {
             out[row * columns + i] = (double)values[i];

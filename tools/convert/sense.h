@@ -86,6 +86,8 @@ static dit_result tried_rows(converter *convert, const sensed *tried, const diti
             diti_checkpoint_read(tried->tensor->from, stored, (first + row) * size, bytes, (size_t)size, convert->err);
         if (result < 0) break;
         diti_type_to_float(stored->type, bytes, columns, values);
+        result = diti_factor_apply(tried->tensor->from, stored, (uint64_t)(first + row) * columns, columns, values,
+                                   convert->err);
         encode(tried->type, values, columns, codes);
         diti_type_to_float(tried->type, codes, columns, values);
         encode(weight->type, values, columns, out + row * pitch);

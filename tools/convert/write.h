@@ -186,6 +186,8 @@ static dit_result put_elements(converter *convert, const out_tensor *tensor, uin
     if (result < 0) return result;
     if (tensor->type == tensor->stored->type && !is_folded(tensor)) return put(convert, stored, size);
     diti_type_to_float(tensor->stored->type, stored, count, values);
+    result = diti_factor_apply(tensor->from, tensor->stored, first, count, values, convert->err);
+    if (result < 0) return result;
     fold(tensor, first, values, count);
     result = check_values(convert, tensor, values, count);
     if (result < 0) return result;
@@ -213,6 +215,8 @@ static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t
     result = diti_checkpoint_read(tensor->from, tensor->stored, row * size, stored, (size_t)size, convert->err);
     if (result < 0) return result;
     diti_type_to_float(tensor->stored->type, stored, columns, values);
+    result = diti_factor_apply(tensor->from, tensor->stored, (uint64_t)row * columns, columns, values, convert->err);
+    if (result < 0) return result;
     fold(tensor, (uint64_t)row * columns, values, columns);
     if (diti_type_is_rotated(tensor->type)) diti_rotate_row(values, columns);
     if (tensor->type == DIT_TYPE_I4_ROW_ROTATED && diti_quantize_row_4(values, columns, scale)) {
