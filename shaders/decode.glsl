@@ -16,6 +16,8 @@
 #define TYPE_Q5_K 14u
 #define TYPE_Q6_K 15u
 #define TYPE_I4_GROUP 16u
+#define TYPE_MXFP4 17u
+#define TYPE_NVFP4 18u
 
 uint byte_at(const uint at) { return SOURCE(at >> 2) >> (8u * (at & 3u)) & 255u; }
 uint half_bits_at(const uint at) { return SOURCE(at >> 2) >> (8u * (at & 2u)) & 0xffffu; } // at is even
@@ -50,7 +52,13 @@ int k3_scale(const uint at, const uint j) {
     return int(low | (byte_at(at + 8u + (j & 3u)) >> (j >> 2) * 2u & 3u) << 4) - 32;
 }
 
-#define BLOCK (TYPE < TYPE_Q8_0 ? 1u : TYPE < TYPE_Q2_K ? 32u : TYPE == TYPE_I4_GROUP ? 128u : 256u)
+#define BLOCK                                                                                                          \
+    (TYPE < TYPE_Q8_0        ? 1u                                                                                      \
+     : TYPE < TYPE_Q2_K      ? 32u                                                                                     \
+     : TYPE == TYPE_MXFP4    ? 32u                                                                                     \
+     : TYPE == TYPE_NVFP4    ? 64u                                                                                     \
+     : TYPE == TYPE_I4_GROUP ? 128u                                                                                    \
+                             : 256u)
 
 // An element is x * quant + y; all products are exact in F32, so only the addition rounds. Here and below TYPE is asked
 // case by case: SPIRV-Cross, which MoltenVK has, reads no switch over what is computed from specialization constants.
@@ -71,6 +79,12 @@ vec2 scale_of(const uint block, const uint e) {
     } else if (TYPE == TYPE_I4_GROUP) {
         uint both = SOURCE(block >> 2);
         scale = vec2(half_value(both & 0xffffu), half_value(both >> 16));
+    } else if (TYPE == TYPE_MXFP4) { // half of the power of 2: quants are twice the values
+        uint exponent = byte_at(block);
+        scale.x = uintBitsToFloat(exponent < 2u ? 0x200000u << exponent : exponent - 1u << 23);
+    } else if (TYPE == TYPE_NVFP4) {
+        uint code = SOURCE(block >> 2) >> e / 16u * 8u & 127u;
+        scale.x = code == 127u ? 0.0 : 0.5 * e4m3_value(code);
     } else { // Q4_K and Q5_K
         uvec2 sub = k4_scale(block + 4u, e / 32u);
         scale = vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
@@ -81,6 +95,11 @@ vec2 scale_of(const uint block, const uint e) {
 // Two-bit planes of Q2_K and Q3_K: halves of 128, in each four runs of 32 by rising shift.
 uvec4 k2_bits(const uint at, const uint e) {
     return bytes_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u;
+}
+
+// Twice the values of floats of 4 bits (E2M1).
+ivec4 e2m1_quants(const uvec4 bits) {
+    return ivec4(uvec4(0xc8643210u) >> (bits & 7u) * 4u & 15u) * (1 - 2 * ivec4(bits >> 3 & 1u));
 }
 
 // The integers of elements e to e + 3 (e is a multiple of 4) of a block.
@@ -116,6 +135,10 @@ ivec4 quants_of(const uint block, const uint e) {
         quants = ivec4(nibbles | (bytes_at(block + 128u + 32u * part + l) >> 2u * quarter & 3u) << 4) - 32;
     } else if (TYPE == TYPE_I4_GROUP) // a word has eight neighbours: four in its low nibbles, four in its high ones
         quants = ivec4(uvec4(SOURCE((block >> 2) + 1u + e / 8u) >> (e & 4u)) >> each * 8u & 15u);
+    else if (TYPE == TYPE_MXFP4)
+        quants = e2m1_quants(bytes_at(block + 1u + i) >> half_shift);
+    else if (TYPE == TYPE_NVFP4) // 16 values to 8 bytes: the first eight in low nibbles
+        quants = e2m1_quants(uvec4(SOURCE((block >> 2) + 1u + e / 16u * 2u + (e >> 2 & 1u)) >> (e >> 1 & 4u)) >> each * 8u);
     return quants;
 }
 

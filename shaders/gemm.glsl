@@ -154,6 +154,8 @@ vec4 mask_tail(const vec4 v, const uint k) { return TAIL ? mix(vec4(0.0), v, les
 const uint block_bytes = TYPE == TYPE_Q8_0       ? 34u
                          : TYPE == TYPE_Q4_0     ? 18u
                          : TYPE == TYPE_I4_GROUP ? 68u
+                         : TYPE == TYPE_MXFP4    ? 17u
+                         : TYPE == TYPE_NVFP4    ? 36u
                          : TYPE == TYPE_Q4_K     ? 144u
                                                  : 210u; // Q6_K
 vec4 decode_w(const uint column, const uint k) {

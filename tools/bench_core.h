@@ -204,6 +204,8 @@ static void random_block(dit_type type, unsigned char *block, uint32_t *state) {
     case DIT_TYPE_Q4_K:
     case DIT_TYPE_Q5_K:
     case DIT_TYPE_I4_GROUP: memcpy(block + 2, &scale, 2); break;
+    case DIT_TYPE_MXFP4: block[0] = 121; return; /* 2^-6 */
+    case DIT_TYPE_NVFP4: memset(block, 9, 4); return;
     default: break;
     }
     i = type == DIT_TYPE_Q2_K ? 80 : type == DIT_TYPE_Q3_K ? 108 : type == DIT_TYPE_Q6_K ? 208 : 0;

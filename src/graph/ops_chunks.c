@@ -53,7 +53,8 @@ DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image || gemm->blocks ||
         weight->smooth || weight->factor.rows ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
-         weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP))
+         weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP && weight->type != DIT_TYPE_MXFP4 &&
+         weight->type != DIT_TYPE_NVFP4))
         return false;
     return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }

@@ -82,7 +82,7 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
                                uint32_t first) {
     uint32_t taps = diti_weight_taps(weight);
     uint64_t row_bytes;
-    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_I4_GROUP ||
+    if (weight->type < DIT_TYPE_F32 || weight->type > DIT_TYPE_NVFP4 ||
         !diti_type_bytes(weight->type, 1, weight->columns, &row_bytes)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "weight %s [%u, %u]: no kernel reads type %s in such rows",
                         weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));

@@ -361,7 +361,7 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
     if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
     return diti_fail(
         err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, I8 with scales, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K",
+        "%s: tensor '%s' is stored as %s; dit.h reads F32, F16, BF16, F8, I8 with scales, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, MXFP4 and NVFP4",
         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 

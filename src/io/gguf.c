@@ -33,7 +33,8 @@ static const diti_format_type diti_gguf_types[] = {
     {"BF16", 30, DIT_TYPE_BF16, 1, 2},
     {"TQ1_0", 34, DIT_TYPE_STORED, 256, 54},
     {"TQ2_0", 35, DIT_TYPE_STORED, 256, 66},
-    {"MXFP4", 39, DIT_TYPE_STORED, 32, 17},
+    {"MXFP4", 39, DIT_TYPE_MXFP4, 32, 17},
+    {"NVFP4", 40, DIT_TYPE_NVFP4, 64, 36},
 };
 
 /* Bytes of a value by its type; 0 for strings and arrays. */

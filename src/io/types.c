@@ -12,7 +12,7 @@ static const diti_type_layout diti_type_layouts[] = {
     {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
     {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
     {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0},
+    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"MXFP4", 32, 17}, {"NVFP4", 64, 36}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0},
     {"I32", 1, 4},      {"I64", 1, 8},
 };
 
@@ -201,6 +201,43 @@ static void diti_decode_i4_group(const uint8_t *block, float *out) {
         out[e] = scale * (float)(block[4 + diti_i4_byte(e)] >> diti_i4_shift(e) & 15) + least;
 }
 
+/* Twice the value of a float of 4 bits (E2M1): a whole number. */
+static float diti_e2m1_doubled(uint32_t bits) {
+    static const int8_t values[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    return (float)values[bits & 15];
+}
+
+/* Half of 2^(exponent - 127). */
+static float diti_e8m0_halved(uint32_t exponent) {
+    uint32_t bits = exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void diti_decode_mxfp4(const uint8_t *block, float *out) {
+    float scale = diti_e8m0_halved(block[0]);
+    int i;
+    for (i = 0; i < 16; i++) {
+        out[i] = scale * diti_e2m1_doubled(block[1 + i]);
+        out[i + 16] = scale * diti_e2m1_doubled((uint32_t)block[1 + i] >> 4);
+    }
+}
+
+/* Scales have no sign, and the code of NaN is 0. */
+static void diti_decode_nvfp4(const uint8_t *block, float *out) {
+    int group, i;
+    for (group = 0; group < 4; group++) {
+        const uint8_t *nibbles = block + 4 + 8 * group;
+        uint8_t code = block[group] & 127;
+        float scale = code == 127 ? 0 : diti_e4m3_to_float(code) * 0.5f;
+        for (i = 0; i < 8; i++) {
+            out[16 * group + i] = scale * diti_e2m1_doubled(nibbles[i]);
+            out[16 * group + i + 8] = scale * diti_e2m1_doubled((uint32_t)nibbles[i] >> 4);
+        }
+    }
+}
+
 DIT_INTERNAL void diti_i4_group_pack(const uint8_t *quants, uint16_t scale, uint16_t least, uint8_t *block) {
     uint32_t e;
     memset(block, 0, DITI_I4_GROUP_BYTES);
@@ -254,6 +291,8 @@ static diti_block_decoder diti_type_decoder(dit_type type) {
     case DIT_TYPE_Q5_K: return diti_decode_q5_k;
     case DIT_TYPE_Q6_K: return diti_decode_q6_k;
     case DIT_TYPE_I4_GROUP: return diti_decode_i4_group;
+    case DIT_TYPE_MXFP4: return diti_decode_mxfp4;
+    case DIT_TYPE_NVFP4: return diti_decode_nvfp4;
     case DIT_TYPE_I32: return diti_decode_i32;
     case DIT_TYPE_I64: return diti_decode_i64;
     default: return NULL;

@@ -414,7 +414,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     out->part_count++;
 }
 
-static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_I4_GROUP; }
+static bool diti_loader_is_matrix_type(dit_type type) { return type >= DIT_TYPE_F32 && type <= DIT_TYPE_NVFP4; }
 
 static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns) {
     diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL,

@@ -206,6 +206,10 @@ static void fill_block(dit_type type, unsigned char *block) {
         return;
     case DIT_TYPE_F8_E4M3: block[0] &= 0xb7; return; /* magnitudes below 2 */
     case DIT_TYPE_F8_E5M2: block[0] &= 0xbf; return;
+    case DIT_TYPE_MXFP4: block[0] = (unsigned char)(115 + random_bits() % 8); return;
+    case DIT_TYPE_NVFP4:
+        for (uint32_t i = 0; i < 4; i++) block[i] &= 0x9f; /* at most 2^-3 or so; the sign is of no account */
+        return;
     case DIT_TYPE_Q2_K:
         memcpy(block + 80, &half, 2);
         memcpy(block + 82, &second, 2);
@@ -523,7 +527,7 @@ static void check_cut(diti_device *device, dit_type type) {
 }
 
 static void test_linear_types(diti_device *device) {
-    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I4_GROUP; type++) {
+    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_NVFP4; type++) {
         if (!wanted_type(type)) continue;
         linear_case c = {.m = 40, .n = 72, .k = 512, .type = (dit_type)type};
         c.parts = 3;
@@ -537,7 +541,7 @@ static void test_linear_types(diti_device *device) {
 
 static void test_expand(diti_device *device) {
     static const uint32_t ids[] = {3, 0, 70, 31, 30, 3, 12};
-    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I4_GROUP; type++) {
+    for (int type = DIT_TYPE_F32; type <= DIT_TYPE_NVFP4; type++) {
         if (!wanted_type(type) || (thorough && !gathered_type(type))) continue;
         uint32_t columns = diti_type_block((dit_type)type) == 1 ? 45 : 512, wrong = 0;
         diti_graph *graph = begin(device);
