@@ -138,7 +138,8 @@ ivec4 quants_of(const uint block, const uint e) {
     else if (TYPE == TYPE_MXFP4)
         quants = e2m1_quants(bytes_at(block + 1u + i) >> half_shift);
     else if (TYPE == TYPE_NVFP4) // 16 values to 8 bytes: the first eight in low nibbles
-        quants = e2m1_quants(uvec4(SOURCE((block >> 2) + 1u + e / 16u * 2u + (e >> 2 & 1u)) >> (e >> 1 & 4u)) >> each * 8u);
+        quants =
+            e2m1_quants(uvec4(SOURCE((block >> 2) + 1u + e / 16u * 2u + (e >> 2 & 1u)) >> (e >> 1 & 4u)) >> each * 8u);
     return quants;
 }
 

@@ -9,11 +9,14 @@ typedef struct diti_type_layout {
 
 /* In the order of dit_type. Types without a block have rows of their own kind (i8_row.c). */
 static const diti_type_layout diti_type_layouts[] = {
-    {"stored", 0, 0},   {"F32", 1, 4},         {"F16", 1, 2},      {"BF16", 1, 2},           {"F8_E4M3", 1, 1},
-    {"F8_E5M2", 1, 1},  {"Q8_0", 32, 34},      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},         {"Q5_0", 32, 22},
-    {"Q5_1", 32, 24},   {"Q2_K", 256, 84},     {"Q3_K", 256, 110}, {"Q4_K", 256, 144},       {"Q5_K", 256, 176},
-    {"Q6_K", 256, 210}, {"I4_GROUP", 128, 68}, {"MXFP4", 32, 17}, {"NVFP4", 64, 36}, {"I8_ROW", 0, 0},   {"I8_ROW_ROTATED", 0, 0}, {"I4_ROW_ROTATED", 0, 0},
-    {"I32", 1, 4},      {"I64", 1, 8},
+    {"stored", 0, 0},         {"F32", 1, 4},         {"F16", 1, 2},
+    {"BF16", 1, 2},           {"F8_E4M3", 1, 1},     {"F8_E5M2", 1, 1},
+    {"Q8_0", 32, 34},         {"Q4_0", 32, 18},      {"Q4_1", 32, 20},
+    {"Q5_0", 32, 22},         {"Q5_1", 32, 24},      {"Q2_K", 256, 84},
+    {"Q3_K", 256, 110},       {"Q4_K", 256, 144},    {"Q5_K", 256, 176},
+    {"Q6_K", 256, 210},       {"I4_GROUP", 128, 68}, {"MXFP4", 32, 17},
+    {"NVFP4", 64, 36},        {"I8_ROW", 0, 0},      {"I8_ROW_ROTATED", 0, 0},
+    {"I4_ROW_ROTATED", 0, 0}, {"I32", 1, 4},         {"I64", 1, 8},
 };
 
 static const diti_type_layout *diti_type_find_layout(dit_type type) {

@@ -270,6 +270,28 @@ static weight_values weight_random(dit_type type, uint32_t rows, uint32_t column
     return w;
 }
 
+/* Gives every row a factor; in front of the first one stands one that belongs to no row. */
+static void give_factors(weight_values *w) {
+    uint32_t rows = w->weight.rows, columns = w->weight.columns;
+    diti_weight_block *block = &bench.blocks[bench.block_count++];
+    float *factors = malloc((rows + 1) * sizeof *factors);
+    dit_error err = {0};
+    factors[0] = NAN;
+    for (uint32_t r = 0; r < rows; r++) {
+        factors[r + 1] = ldexpf(random_float() / 2 + 1, (int)(r % 7) - 3) * (r % 5 ? 1.0f : -1.0f);
+        for (uint32_t c = 0; c < columns; c++) w->values[(size_t)r * columns + c] *= factors[r + 1];
+    }
+    w->weight.factor.block = block;
+    w->weight.factor.offset = 256;
+    w->weight.factor.rows = rows + 1;
+    w->weight.factor.first_row = 1;
+    CHECK_MESSAGE(diti_buffer_create(bench.device, 256 + (rows + 1) * sizeof *factors, DITI_MEMORY_DEVICE, "factors",
+                                     &block->buffer, &err) >= 0,
+                  "%s", err.message);
+    CHECK(diti_buffer_write(bench.device, &block->buffer, 256, factors, (rows + 1) * sizeof *factors, &err) >= 0);
+    free(factors);
+}
+
 static void weight_free(weight_values *w) {
     free(w->values);
     free(w->bytes);
@@ -322,7 +344,7 @@ typedef struct linear_case {
     dit_type type;
     uint32_t parts;
     diti_activation activation;
-    bool bias, multiply, gate, residual, out_f32, x_f32, in_place;
+    bool bias, multiply, gate, residual, out_f32, x_f32, in_place, factors;
     uint32_t rows_per_gate, extra; /* extra columns of x, multiplier, gate and residual: views with a pitch */
     diti_rows rows;                /* others stay as they are: in place */
 } linear_case;
@@ -378,6 +400,7 @@ static matrix run_linear(diti_device *device, const linear_case *c, double **wan
     weight_values w = weight_random(c->type, c->n, c->k, 1, c->parts ? c->parts : 1), b = {0};
     diti_linear_desc desc = {0};
     diti_tensor out;
+    if (c->factors) give_factors(&w);
     for (size_t i = 0; i < (size_t)c->m * c->k && large_inputs > 1; i += 7)
         x.data[i] = i % 2 ? large_inputs : -large_inputs;
     if (c->bias) {
@@ -481,7 +504,7 @@ static void test_linear_items(diti_device *device) {
 
 /* Rows are found by the size of a block, and decoded as test_linear_types decodes every type. */
 static bool gathered_type(int type) {
-    return sweep || type == DIT_TYPE_F32 || type == DIT_TYPE_Q8_0 || type == DIT_TYPE_Q4_K;
+    return sweep || type == DIT_TYPE_F32 || type == DIT_TYPE_Q8_0 || type == DIT_TYPE_Q4_K || type == DIT_TYPE_NVFP4;
 }
 
 static bool wanted_type(int type) {
@@ -489,7 +512,7 @@ static bool wanted_type(int type) {
 }
 
 /* Rows 8 to 51 of a weight in three parts, of their columns the second and the fourth quarter side by side. */
-static void check_cut(diti_device *device, dit_type type) {
+static void check_cut(diti_device *device, dit_type type, bool factors) {
     enum { M = 21, N = 44, K = 512, ROWS = 72, COLUMNS = 1024 };
     diti_graph *graph = begin(device);
     matrix x = matrix_random(M, K, 1, graph->activation), got = {0, 0, NULL};
@@ -500,6 +523,7 @@ static void check_cut(diti_device *device, dit_type type) {
     float *part = malloc(N * K * sizeof *part);
     double *wanted = malloc(M * N * sizeof *wanted);
     diti_tensor out;
+    if (factors) give_factors(&w);
     for (int i = 0; i < bench.block_count; i++) bench.blocks[i].replicas = replicas;
     desc.cut.row = 8;
     desc.cut.rows = N;
@@ -533,7 +557,13 @@ static void test_linear_types(diti_device *device) {
         c.parts = 3;
         c.bias = true;
         check_linear(device, &c);
-        if (diti_weight_bytes(c.type, 1, 512, &(uint64_t){0})) check_cut(device, c.type);
+        if (diti_weight_bytes(c.type, 1, 512, &(uint64_t){0})) check_cut(device, c.type, false);
+    }
+    for (int type = thorough ? DIT_TYPE_F8_E4M3 : DIT_TYPE_NVFP4; type;
+         type = type < DIT_TYPE_NVFP4 ? DIT_TYPE_NVFP4 : 0) {
+        linear_case c = {.m = 40, .n = 72, .k = 512, .type = (dit_type)type, .parts = 3, .factors = true};
+        check_linear(device, &c);
+        check_cut(device, c.type, true);
     }
 }
 
@@ -546,7 +576,9 @@ static void test_expand(diti_device *device) {
         uint32_t columns = diti_type_block((dit_type)type) == 1 ? 45 : 512, wrong = 0;
         diti_graph *graph = begin(device);
         weight_values w = weight_random((dit_type)type, 71, columns, 1, 3);
-        diti_tensor out = diti_gather_rows(graph, &w.weight, input_words(ids, 7, "ids"), "gather");
+        diti_tensor out;
+        if (type == DIT_TYPE_NVFP4) give_factors(&w);
+        out = diti_gather_rows(graph, &w.weight, input_words(ids, 7, "ids"), "gather");
         if (run_plan()) {
             matrix got = read_tensor(out);
             for (uint32_t r = 0; r < 7; r++)
@@ -588,6 +620,42 @@ static void test_expand_codes(diti_device *device) {
                 wrong += !same && !tiny;
             }
             CHECK_MESSAGE(wrong == 0, "codes of %s: %u wrong values", diti_type_name(types[t]), wrong);
+            free(got.data);
+        }
+        end();
+        weight_free(&w);
+    }
+}
+
+/* All scales of floats of 4 bits, each with all codes. */
+static void test_expand_scales(diti_device *device) {
+    static const dit_type types[] = {DIT_TYPE_MXFP4, DIT_TYPE_NVFP4};
+    static const uint32_t ids[] = {0, 1};
+    for (int t = 0; t < 2; t++) {
+        const uint32_t elements = diti_type_block(types[t]), width = diti_type_block_bytes(types[t]), wide = 4096;
+        const uint32_t scales = t ? 4 : 1;
+        diti_graph *graph = begin(device);
+        weight_values w = weight_random(types[t], 2, wide, 1, 1);
+        uint32_t wrong = 0;
+        diti_tensor out;
+        for (uint32_t b = 0; b < 2 * wide / elements; b++) {
+            unsigned char *block = w.bytes + (size_t)b * width;
+            for (uint32_t i = 0; i < scales; i++) block[i] = (unsigned char)(b * scales + i);
+            for (uint32_t i = scales; i < width; i++)
+                block[i] = (unsigned char)((i - scales) % 16 | (15 - (i - scales) % 16) << 4);
+        }
+        diti_type_to_float(types[t], w.bytes, 2 * wide, w.values);
+        bench.block_count--;
+        diti_buffer_destroy(device, &bench.blocks[bench.block_count].buffer);
+        upload(&w, 1);
+        out = diti_gather_rows(graph, &w.weight, input_words(ids, 2, "ids"), "gather");
+        if (run_plan()) {
+            matrix got = read_tensor(out);
+            for (uint32_t i = 0; i < 2 * wide; i++) { /* drivers may flush F32 subnormals, of scales, too */
+                bool tiny = types[t] == DIT_TYPE_MXFP4 && fabsf(w.values[i]) < 1e-37f;
+                wrong += got.data[i] != w.values[i] && !tiny;
+            }
+            CHECK_MESSAGE(wrong == 0, "scales of %s: %u wrong values", diti_type_name(types[t]), wrong);
             free(got.data);
         }
         end();
@@ -2200,6 +2268,7 @@ static void test_device(const char *overrides, diti_rung rung) {
     test_linear_parts(device);
     test_linear_items(device);
     if (!test_quick_way("sanitize")) test_linear_types(device), test_expand_codes(device);
+    if (thorough) test_expand_scales(device);
     test_expand(device);
     test_norms(device);
     test_qkv(device);
@@ -2458,7 +2527,8 @@ static void test_wide_model(void) {
 
 /* one: of one type, where compiling takes long. */
 static void test_decoded(const char *overrides, const char *module, bool few, bool one) {
-    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_K, DIT_TYPE_Q6_K, DIT_TYPE_I4_GROUP};
+    static const dit_type types[] = {DIT_TYPE_Q8_0,     DIT_TYPE_Q4_0,  DIT_TYPE_Q4_K, DIT_TYPE_Q6_K,
+                                     DIT_TYPE_I4_GROUP, DIT_TYPE_MXFP4, DIT_TYPE_NVFP4};
     static const uint32_t rows[] = {1, 3, 8, 9, 33, 300};
     diti_device *device = open_device(overrides, 0);
     for (size_t t = one ? 2 : 0; t < (one ? 3 : DITI_COUNT(types)) && device; t += sweep ? 1 : 2)

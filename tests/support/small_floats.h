@@ -1,5 +1,5 @@
-/* Matrices of 8-bit and 4-bit floats with factors, as other programs' files hold them. Each function writes a matrix and
-   puts what the file means in place of its values. Include it after the library. */
+/* Matrices of 8-bit and 4-bit floats with factors, as other programs' files hold them. Each function writes a matrix
+   and puts what the file means in place of its values. Include it after the library. */
 #ifndef SMALL_FLOATS_H
 #define SMALL_FLOATS_H
 #include "lora_file.h"
@@ -14,7 +14,7 @@ typedef enum small_floats_kind {
 /* The code of the nearest value that a type of 8 bits has. */
 static inline uint8_t small_floats_code(double value, float (*decode)(uint8_t)) {
     uint32_t low = 0, high = decode(0x7c) > 65504.0f ? 0x7b : 0x7e; /* the largest of E5M2, of E4M3 */
-    while (low + 1 < high) { /* codes grow with the magnitude */
+    while (low + 1 < high) {                                        /* codes grow with the magnitude */
         uint32_t middle = (low + high) / 2;
         *((double)decode((uint8_t)middle) <= fabs(value) ? &low : &high) = middle;
     }
