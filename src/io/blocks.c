@@ -56,6 +56,7 @@ static dit_result diti_comfy_refuse(diti_checkpoint *checkpoint, diti_stored_ten
 static dit_result diti_comfy_name_floats(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const char *format,
                                          dit_error *err) {
     const bool e4m3 = diti_equal(format, "float8_e4m3fn"), e5m2 = diti_equal(format, "float8_e5m2");
+    if (tensor->type == DIT_TYPE_STORED && diti_equal(format, "nvfp4")) return diti_nvfp4_name(checkpoint, tensor, err);
     if (!e4m3 && !e5m2) return diti_comfy_refuse(checkpoint, tensor, format, err);
     if (tensor->type == DIT_TYPE_STORED) tensor->type = e4m3 ? DIT_TYPE_F8_E4M3 : DIT_TYPE_F8_E5M2;
     tensor->type_name = diti_type_name(tensor->type);

@@ -416,6 +416,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);
     }
     if (tensor->made) return diti_nunchaku_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
+    if (tensor->nvfp4) return diti_nvfp4_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
 }
@@ -438,7 +439,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
                          (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
     }
     fit = sizeof some / bytes;
-    if ((tensor->strides || tensor->made) && tensor->size > sizeof some) {
+    if ((tensor->strides || tensor->made || tensor->nvfp4) && tensor->size > sizeof some) {
         fit = count / block; /* in pieces a long stretch would be read again for each */
         blocks = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)tensor->size);
         if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);

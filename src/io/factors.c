@@ -2,14 +2,18 @@
    holds. Whoever reads such a matrix as floats has them within; kernels get them as a vector. */
 #include "io/io.h"
 
-DIT_INTERNAL bool diti_type_has_factors(dit_type type) { return type == DIT_TYPE_F8_E4M3 || type == DIT_TYPE_F8_E5M2; }
+DIT_INTERNAL bool diti_type_has_factors(dit_type type) {
+    return type == DIT_TYPE_F8_E4M3 || type == DIT_TYPE_F8_E5M2 || type == DIT_TYPE_NVFP4;
+}
 
 DIT_INTERNAL const diti_stored_tensor *diti_factor_find(const diti_checkpoint *checkpoint,
                                                         const diti_stored_tensor *tensor) {
-    static const char *const names[][2] = {{"", DITI_SCALE_SUFFIX}, {".weight", ".scale_weight"}};
+    static const char *const of_f8[][2] = {{"", DITI_SCALE_SUFFIX}, {".weight", ".scale_weight"}};
+    static const char *const of_nvfp4[][2] = {{".weight", ".weight_scale_2"}, {".weight", ".scale"}};
+    const char *const(*names)[2] = tensor->type == DIT_TYPE_NVFP4 ? of_nvfp4 : of_f8;
     const diti_stored_tensor *found = NULL;
     size_t i;
-    for (i = 0; i < DITI_COUNT(names) && !found && tensor->rank > 1 && diti_type_has_factors(tensor->type); i++)
+    for (i = 0; i < DITI_COUNT(of_f8) && !found && tensor->rank > 1 && diti_type_has_factors(tensor->type); i++)
         found = diti_stored_sibling(checkpoint, tensor, names[i][0], names[i][1]);
     return found;
 }

@@ -62,6 +62,7 @@ typedef struct diti_stored_tensor {
        puts in order (PyTorch only). */
     const uint64_t *strides;
     const struct diti_nunchaku_tensor *made; /* not NULL: diti_checkpoint_read makes its bytes of nunchaku's tensors */
+    const struct diti_nvfp4_pair *nvfp4;     /* not NULL: it makes them of ComfyUI's values and scales */
     uint32_t file;
 } diti_stored_tensor;
 typedef struct diti_checkpoint diti_checkpoint;
@@ -143,7 +144,8 @@ DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *
                                                          const diti_stored_tensor *tensor);
 
 /* --- factors: a matrix NAME of 8-bit floats may have NAME_scale beside it (M.scale_weight for M.weight in older
-   files): one float for all rows, or one for each, [rows] or [rows, 1]. The weight is value * factor of its row. --- */
+   files), and one of NVFP4 M.weight_scale_2 (in GGUF M.scale): one float for all rows, or one for each, [rows] or
+   [rows, 1]. The weight is value * factor of its row. --- */
 DIT_INTERNAL bool diti_type_has_factors(dit_type type); /* matrices of the type may have factors */
 /* The tensor of a matrix's factors; NULL: it has none. */
 DIT_INTERNAL const diti_stored_tensor *diti_factor_find(const diti_checkpoint *checkpoint,
@@ -157,6 +159,17 @@ DIT_INTERNAL dit_result diti_factor_read(const diti_checkpoint *checkpoint, cons
 /* Multiplies elements [first, first + count) of a matrix, which stand in values, with their rows' factors. */
 DIT_INTERNAL dit_result diti_factor_apply(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                           uint64_t first, uint64_t count, float *values, dit_error *err);
+
+/* --- inside the room: NVFP4 in ComfyUI's files (nvfp4.c), whose blocks are made when they are read --- */
+typedef struct diti_nvfp4_pair {
+    uint64_t columns;
+    uint32_t scales_file;
+    uint64_t scales; /* place in that file; that of the values is the tensor's */
+} diti_nvfp4_pair;
+/* Makes a tensor of bytes one of NVFP4, with the scales and the factor beside it. */
+DIT_INTERNAL dit_result diti_nvfp4_name(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, dit_error *err);
+DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                        uint64_t offset, unsigned char *out, size_t size, dit_error *err);
 
 /* --- low-rank parts and smoothing: a matrix NAME may have these beside it, and y = (x / NAME_smooth) NAME^T + (x
    NAME_lora_down^T) NAME_lora_up^T then (docs/quantized.md). --- */

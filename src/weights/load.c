@@ -473,7 +473,7 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 /* What describes a matrix in the file is not left over: its factors, ComfyUI's mark, and factors of activations, which
    programs need that round these to few bits. */
 static bool diti_loader_use_factors(diti_loader *loader, const diti_stored_tensor *tensor) {
-    static const char *const others[] = {".comfy_quant", ".input_scale", ".scale_input"};
+    static const char *const others[] = {".comfy_quant", ".weight_scale", ".input_scale", ".scale_input"};
     const diti_stored_tensor *found = diti_factor_find(loader->checkpoint, tensor);
     char mark[512];
     size_t i;

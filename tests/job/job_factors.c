@@ -9,7 +9,7 @@
 #include "vulkan_test.h"
 
 static const generated_model flux = {"flux8", "flux", 8, 16, 1, 1, 0, true};
-static const char *const kind_names[] = {"F8, marked", "F8, older", "F8, rows"};
+static const char *const kind_names[] = {"F8, marked", "F8, older", "F8, rows", "NVFP4"};
 
 static lora_file ours, meant, adapter; /* the file, and the floats that it means */
 
@@ -143,7 +143,7 @@ int main(void) {
     if (CHECK_MESSAGE(open_devices(&m, 2, "rung=base", 0) == DIT_OK, "%s", err.message)) {
         for (int kind = 0; kind < SMALL_FLOATS_KINDS; kind++) {
             test_kind(&m, (small_floats_kind)kind, 1e-5);
-            if (whole_sweep() || kind == FLOAT8_ROWS) test_uses(&m, kind_names[kind]);
+            if (whole_sweep() || kind == FLOAT4_COMFY) test_uses(&m, kind_names[kind]);
         }
     }
     close_maker(&m);

@@ -80,10 +80,8 @@ static uint64_t row_length(const diti_stored_tensor *tensor) {
     return tensor->shape[0] ? diti_stored_tensor_elements(tensor) / tensor->shape[0] : 0;
 }
 
-/* F8 has no place in a GGUF; F16 holds all its values. */
-static dit_type kept_type(dit_type stored) {
-    return stored == DIT_TYPE_F8_E4M3 || stored == DIT_TYPE_F8_E5M2 ? DIT_TYPE_F16 : stored;
-}
+/* F8 has no place in a GGUF, nor have factors beside a matrix; F16 holds all values of F8. */
+static dit_type kept_type(dit_type stored) { return diti_type_has_factors(stored) ? DIT_TYPE_F16 : stored; }
 
 static bool is_weight(const diti_stored_tensor *tensor) {
     return tensor->rank >= 2 && diti_ends_with(tensor->name, ".weight") && tensor->type != DIT_TYPE_I32 &&
