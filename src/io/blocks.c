@@ -43,13 +43,18 @@ static bool diti_comfy_rotates(const diti_json *module, bool always) {
 }
 
 /* A tensor that is not read here has a type of that name, which is refused when it is read. */
+static dit_result diti_refuse_as(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const char *name,
+                                 dit_error *err) {
+    tensor->type = DIT_TYPE_STORED;
+    tensor->type_name = diti_checkpoint_keep_text(checkpoint, name, strlen(name));
+    return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
+}
+
 static dit_result diti_comfy_refuse(diti_checkpoint *checkpoint, diti_stored_tensor *tensor, const char *format,
                                     dit_error *err) {
     char name[100];
     diti_format(name, sizeof name, "ComfyUI's %.60s", format);
-    tensor->type = DIT_TYPE_STORED;
-    tensor->type_name = diti_checkpoint_keep_text(checkpoint, name, strlen(name));
-    return tensor->type_name ? DIT_OK : diti_no_memory(diti_checkpoint_name(checkpoint), err);
+    return diti_refuse_as(checkpoint, tensor, name, err);
 }
 
 /* Floats of 8 bits, which older files store as bytes, have a factor. */
@@ -159,6 +164,9 @@ DIT_INTERNAL dit_result diti_checkpoint_name_types(diti_checkpoint *checkpoint, 
             result = diti_comfy_name(checkpoint, tensor, layer, err);
         else if (marker && !checkpoint->absent)
             result = diti_comfy_read(checkpoint, tensor, marker, err);
+        else if (diti_type_has_factors(tensor->type) &&
+                 diti_stored_sibling(checkpoint, tensor, ".weight", ".weight_scale_inv"))
+            result = diti_refuse_as(checkpoint, tensor, "F8 with factors for blocks (weight_scale_inv)", err);
         else if (tensor->type == DIT_TYPE_I8_ROW)
             result = diti_name_blocks(checkpoint, tensor, err);
     }

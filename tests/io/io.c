@@ -24,8 +24,9 @@ static diti_checkpoint *open_path(const char *path) {
 
 /* --- types --- */
 
-static const dit_type quantized[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0, DIT_TYPE_Q5_1,
-                                     DIT_TYPE_Q2_K, DIT_TYPE_Q3_K, DIT_TYPE_Q4_K, DIT_TYPE_Q5_K, DIT_TYPE_Q6_K};
+static const dit_type quantized[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_1, DIT_TYPE_Q5_0,
+                                     DIT_TYPE_Q5_1, DIT_TYPE_Q2_K, DIT_TYPE_Q3_K, DIT_TYPE_Q4_K,
+                                     DIT_TYPE_Q5_K, DIT_TYPE_Q6_K, DIT_TYPE_MXFP4};
 
 /* One tensor of ggml's fixture: read whole, and block-wise from an odd address. */
 static void check_decoded(const diti_checkpoint *types, const diti_stored_tensor *tensor, const float *expected) {
@@ -42,7 +43,7 @@ static void check_decoded(const diti_checkpoint *types, const diti_stored_tensor
 
 static void test_types_of_ggml(void) {
     static const char *const refused[] = {"IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S",
-                                          "IQ2_S",   "IQ4_XS", "IQ1_M",   "TQ1_0", "TQ2_0",  "MXFP4"};
+                                          "IQ2_S",   "IQ4_XS", "IQ1_M",   "TQ1_0", "TQ2_0"};
     diti_checkpoint *types = open_path("tests/fixtures/gguf_types/all_types.gguf");
     diti_checkpoint *golden = open_path("tests/fixtures/gguf_types/golden.safetensors");
     static float expected[2560];
@@ -71,6 +72,27 @@ static void test_types_of_ggml(void) {
     CHECK(read == 3 + DITI_COUNT(quantized) && not_read == DITI_COUNT(refused));
     diti_checkpoint_close(types);
     diti_checkpoint_close(golden);
+}
+
+/* Tensors of tests/fixtures/small_floats (tests/reference/small_floats.py), read whole and in pieces of any size. */
+static void check_small_floats(const char *path, const char *name) {
+    diti_checkpoint *file = open_path(path);
+    const diti_stored_tensor *tensor = file ? diti_checkpoint_find(file, name) : NULL;
+    static float values[150 * 128], expected[150 * 128];
+    static unsigned char whole[20000], piece[20000];
+    uint64_t count = tensor ? diti_stored_tensor_elements(tensor) : 0, at = 0;
+    dit_error err = {0};
+    if (!CHECK(tensor && tensor->type == DIT_TYPE_NVFP4 && count <= DITI_COUNT(values))) return;
+    CHECK(diti_checkpoint_read_float(file, diti_checkpoint_find(file, "values"), expected, count, &err) == DIT_OK);
+    CHECK_MESSAGE(diti_checkpoint_read_float(file, tensor, values, count, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(!memcmp(values, expected, count * sizeof *values), "%s: %s is not bit-exact", path, name);
+    CHECK(diti_checkpoint_read(file, tensor, 0, whole, (size_t)tensor->size, &err) == DIT_OK);
+    for (uint64_t size = 1; at < tensor->size; at += size, size = size * 7 % 1201 + 1) {
+        if (size > tensor->size - at) size = tensor->size - at;
+        CHECK(diti_checkpoint_read(file, tensor, at, piece, (size_t)size, &err) == DIT_OK &&
+              !memcmp(piece, whole + at, (size_t)size));
+    }
+    diti_checkpoint_close(file);
 }
 
 static void test_type_table(void) {
@@ -565,6 +587,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) walk(argv[i]);
     if (argc > 1) return TEST_END("io");
     test_types_of_ggml();
+    check_small_floats("tests/fixtures/small_floats/ggml.gguf", "weight");
+    check_small_floats("tests/fixtures/small_floats/comfy.safetensors", "m.weight");
     test_type_table();
     test_i4_group();
     test_integers();

@@ -437,6 +437,115 @@ static void test_comfy(void) {
                    4, "layer 'a' is none that dit.h knows");
 }
 
+/* Matrices of small floats with something wrong beside them: each is refused by its tensor's name, when the file is
+   opened or when the matrix is read. */
+typedef struct factor_case {
+    const char *type, *shape; /* of m.weight */
+    const char *scale;        /* name of the factor behind "m."; NULL: there is none */
+    const char *scale_type, *scale_shape;
+    float factor;
+    const char *format;  /* of m.comfy_quant; NULL: there is none */
+    const char *scales;  /* shape of NVFP4's m.weight_scale; NULL: there is none */
+    uint8_t scale_code;  /* its bytes */
+    const char *other;   /* one more tensor; NULL: none */
+    const char *culprit; /* NULL: the file is good */
+} factor_case;
+
+static uint64_t shape_bytes(const char *shape) {
+    uint64_t count = 1;
+    const char *at = shape;
+    while (*at) {
+        char *end;
+        uint64_t n = strtoull(at, &end, 10);
+        if (end != at) count *= n;
+        at = end == at ? at + 1 : end;
+    }
+    return count;
+}
+
+static void factor_tensor(bytes *header, bytes *data, const char *name, const char *type, const char *shape,
+                          const void *values, uint64_t size) {
+    char text[300];
+    snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+             header->size ? "," : "{", name, type, shape, data->size, data->size + (size_t)size);
+    bytes_add(header, text, strlen(text));
+    bytes_add(data, values, (size_t)size);
+}
+
+static bytes factor_file(const factor_case *c) {
+    bytes header = {0}, data = {0}, file;
+    unsigned char zeros[1 << 15] = {0}, scales[2048];
+    float factors[4] = {c->factor, c->factor, c->factor, c->factor};
+    char name[60], text[80], shape[20];
+    factor_tensor(&header, &data, "m.weight", c->type, c->shape, zeros, shape_bytes(c->shape));
+    snprintf(name, sizeof name, "m.%s", c->scale ? c->scale : "");
+    if (c->scale)
+        factor_tensor(&header, &data, name, c->scale_type, c->scale_shape, factors,
+                      shape_bytes(c->scale_shape) * (strcmp(c->scale_type, "F32") ? 1 : 4));
+    memset(scales, c->scale_code, sizeof scales);
+    if (c->scales)
+        factor_tensor(&header, &data, "m.weight_scale", "F8_E4M3", c->scales, scales, shape_bytes(c->scales));
+    snprintf(text, sizeof text, "{\"format\": \"%s\"}", c->format ? c->format : "");
+    snprintf(shape, sizeof shape, "[%zu]", strlen(text));
+    if (c->format) factor_tensor(&header, &data, "m.comfy_quant", "U8", shape, text, strlen(text));
+    if (c->other) factor_tensor(&header, &data, c->other, "F32", "[1]", factors, 4);
+    bytes_add(&header, "}", 2);
+    file = safetensors_bytes((const char *)header.data, data.size);
+    memcpy(file.data + file.size - data.size, data.data, data.size);
+    bytes_free(&header);
+    bytes_free(&data);
+    return file;
+}
+
+static void test_factors(void) {
+    static const factor_case cases[] = {
+        {"F8_E4M3", "[3,8]", "weight_scale", "F32", "[]", 2, "float8_e4m3fn", NULL, 0, NULL, NULL},
+        {"U8", "[3,8]", "weight_scale", "F32", "[1]", 2, "float8_e5m2", NULL, 0, NULL, NULL},
+        {"F8_E5M2", "[3,8]", "weight_scale", "F32", "[3,1]", 2, NULL, NULL, 0, NULL, NULL},
+        {"F8_E5M2", "[3,8]", "scale_weight", "F32", "[3]", 2, NULL, NULL, 0, NULL, NULL},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[128,4]", 0x38, NULL, NULL},
+        {"F8_E4M3", "[3,8]", NULL, NULL, NULL, 2, "float8_e4m3fn", NULL, 0, NULL, "lacks its factor, 'm.weight_scale'"},
+        {"F8_E4M3", "[3,8]", "weight_scale", "F32", "[2]", 2, NULL, NULL, 0, NULL, "'m.weight_scale' should hold"},
+        {"F8_E4M3", "[3,8]", "weight_scale", "F32", "[1,3]", 2, NULL, NULL, 0, NULL, "'m.weight_scale' should hold"},
+        {"F8_E4M3", "[3,8]", "weight_scale", "I8", "[3]", 2, NULL, NULL, 0, NULL, "'m.weight_scale' should hold"},
+        {"F8_E4M3", "[3,8]", "weight_scale", "F32", "[]", 0, NULL, NULL, 0, NULL, "factor 0 is 0"},
+        {"F8_E4M3", "[3,8]", "scale_weight", "F32", "[3]", NAN, NULL, NULL, 0, NULL, "'m.scale_weight': factor 0 is"},
+        {"F8_E4M3", "[3,8]", "weight_scale", "F32", "[]", INFINITY, NULL, NULL, 0, NULL, "factor 0 is inf"},
+        {"F8_E4M3", "[3,8]", "weight_scale", "U8", "[3]", 2, "mxfp8", NULL, 0, NULL, "ComfyUI's mxfp8"},
+        {"F8_E4M3", "[3,8]", NULL, NULL, NULL, 2, NULL, NULL, 0, "m.weight_scale_inv", "weight_scale_inv"},
+        {"U8", "[3,32]", NULL, NULL, NULL, 2, "nvfp4", "[128,4]", 0x38, NULL, "lacks its factor, weight_scale_2"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", NULL, 0, NULL, "lacks its scales"},
+        {"U8", "[3,31]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[128,4]", 0x38, NULL, "whole blocks of 64"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[3,4]", 0x38, NULL, "not F8_E4M3 [128, 4]"},
+        {"U8", "[130,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[128,4]", 0x38, NULL, "not F8_E4M3 [256, 4]"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[128,4]", 0xb8, NULL, "negative or no number"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[128,4]", 0x7f, NULL, "negative or no number"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 0, "nvfp4", "[128,4]", 0x38, NULL, "factor 0 is 0"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, "nvfp4", "[128,4]", 0x38, "m.pre_quant_scale",
+         "pre_quant_scale"},
+        {"U8", "[3,32]", "weight_scale_2", "F32", "[]", 2, NULL, "[128,4]", 0x38, NULL, "stored as U8"},
+    };
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
+        bytes file = factor_file(&cases[i]);
+        dit_source source = memory_source(&file);
+        diti_checkpoint *checkpoint = NULL;
+        const diti_stored_tensor *tensor;
+        float values[8192];
+        dit_error err = {0};
+        dit_result result = diti_checkpoint_open(&env, &source, &checkpoint, &err);
+        if (result == DIT_OK) {
+            tensor = diti_checkpoint_find(checkpoint, "m.weight");
+            result = diti_checkpoint_read_float(checkpoint, tensor, values, diti_stored_tensor_elements(tensor), &err);
+        }
+        diti_checkpoint_close(checkpoint);
+        bytes_free(&file);
+        if (cases[i].culprit)
+            check_refusal(result, &err, cases[i].culprit);
+        else
+            CHECK_MESSAGE(result == DIT_OK && values[0] == 0, "case %zu: %s", i, err.message);
+    }
+}
+
 static void refuses_rows(rows_file r, const char *culprit) {
     dit_error err = {0};
     dit_type type;
@@ -778,6 +887,7 @@ int main(void) {
     test_original_shape();
     test_blocks();
     test_comfy();
+    test_factors();
     test_rows();
     test_shards();
     test_splits();
