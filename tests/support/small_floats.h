@@ -48,7 +48,7 @@ static inline uint8_t small_floats_nibble(double value) {
 
 static inline double small_floats_value(uint8_t nibble) {
     static const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-    return nibble & 8 ? -values[nibble & 7] : values[nibble & 7];
+    return nibble > 8 ? -values[nibble & 7] : values[nibble & 7]; /* 0 has no sign */
 }
 
 /* Place of the scale of row r and group g among `groups` of a row, which are rounded up to fours. */

@@ -7,6 +7,7 @@
 #include "files.h"
 #include "model_files.h"
 #include "real_shapes.h"
+#include "small_floats.h"
 #ifndef _WIN32
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -195,6 +196,47 @@ static void test_folder(const diti_env *env, const char *type_name, double toler
         CHECK(diti_equal(diti_checkpoint_text(file, "general.name"), "test"));
     }
     diti_package_close(from), diti_package_close(to);
+    remove(output);
+}
+
+static void write_lora_file(lora_file *file, const char *path) {
+    FILE *out = fopen(path, "wb");
+    lora_file_source(file);
+    CHECK(out && fwrite(file->whole.data, 1, file->whole.size, out) == file->whole.size && fclose(out) == 0);
+    lora_file_free(file);
+}
+
+/* Matrices of small floats with factors become what the floats become that they mean, and nothing of what stood beside
+   them is left. */
+static void test_small_floats(void) {
+    static const char *const types[] = {"f16", "q8_0", "i8r", "q4_k"};
+    static const char path[] = "build/convert_test.safetensors", other[] = "build/convert_other.gguf";
+    for (int kind = 0; kind < SMALL_FLOATS_KINDS; kind++) {
+        for (size_t t = 0; t < DITI_COUNT(types); t++) {
+            static float values[5 * 256];
+            const uint64_t none = 0, shape[2] = {5, 256};
+            lora_file ours = {0}, meant = {0};
+            size_t size[2] = {0};
+            char *bytes_of[2];
+            if (kind == FLOAT8_OLDER) lora_file_bytes(&ours, "scaled_fp8", "F8_E4M3", &none, 1, NULL, 0);
+            for (size_t i = 0; i < DITI_COUNT(values); i++) values[i] = sinf((float)(i * i)) * 0.05f;
+            small_floats_add(&ours, "blocks.0.m", (small_floats_kind)kind, values, 5, 256);
+            lora_file_bytes(&meant, "blocks.0.m.weight", "F32", shape, 2, values, sizeof values);
+            write_lora_file(&ours, path);
+            CHECK(run(types[t], path, output) == 0);
+            write_lora_file(&meant, path);
+            CHECK(run(types[t], path, other) == 0);
+            bytes_of[0] = test_read_file(output, &size[0]);
+            bytes_of[1] = test_read_file(other, &size[1]);
+            CHECK_MESSAGE(bytes_of[0] && bytes_of[1] && size[0] == size[1] &&
+                              !memcmp(bytes_of[0], bytes_of[1], size[0]),
+                          "kind %d as %s: %zu and %zu bytes", kind, types[t], size[0], size[1]);
+            free(bytes_of[0]);
+            free(bytes_of[1]);
+        }
+    }
+    remove(path);
+    remove(other);
     remove(output);
 }
 
@@ -756,6 +798,7 @@ int main(void) {
     test_folder(&env, "q5_1", 0.08);
     test_folder(&env, "bf16", 0.004);
     test_component_folder(&env);
+    test_small_floats();
     test_bundled_model(&env);
     test_damaged_input();
     test_architecture(&env);
