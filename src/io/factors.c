@@ -8,13 +8,19 @@ DIT_INTERNAL bool diti_type_has_factors(dit_type type) {
 
 DIT_INTERNAL const diti_stored_tensor *diti_factor_find(const diti_checkpoint *checkpoint,
                                                         const diti_stored_tensor *tensor) {
-    static const char *const of_f8[][2] = {{"", DITI_SCALE_SUFFIX}, {".weight", ".scale_weight"}};
-    static const char *const of_nvfp4[][2] = {{".weight", ".weight_scale_2"}, {".weight", ".scale"}};
-    const char *const(*names)[2] = tensor->type == DIT_TYPE_NVFP4 ? of_nvfp4 : of_f8;
+    static const struct {
+        bool fours; /* of NVFP4 */
+        const char *ending, *other;
+    } names[] = {{false, "", DITI_SCALE_SUFFIX},
+                 {false, ".weight", ".scale_weight"},
+                 {true, "", DITI_FACTOR_SUFFIX},
+                 {true, ".weight", ".weight_scale_2"},
+                 {true, ".weight", ".scale"}};
     const diti_stored_tensor *found = NULL;
     size_t i;
-    for (i = 0; i < DITI_COUNT(of_f8) && !found && tensor->rank > 1 && diti_type_has_factors(tensor->type); i++)
-        found = diti_stored_sibling(checkpoint, tensor, names[i][0], names[i][1]);
+    for (i = 0; i < DITI_COUNT(names) && !found && tensor->rank > 1 && diti_type_has_factors(tensor->type); i++)
+        if (names[i].fours == (tensor->type == DIT_TYPE_NVFP4))
+            found = diti_stored_sibling(checkpoint, tensor, names[i].ending, names[i].other);
     return found;
 }
 

@@ -176,10 +176,11 @@ DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const
 #define DITI_LOW_RANK_DOWN "_lora_down"
 #define DITI_LOW_RANK_UP "_lora_up"
 #define DITI_LOW_RANK_SMOOTH "_smooth"
+#define DITI_FACTOR_SUFFIX "_factor" /* of NVFP4 */
 
 /* --- inside the room: nunchaku's files (docs/quantized.md), whose layers are in the order in which its kernels load
-   them, in tiles of 128 rows and columns. The tensors of a checkpoint are made of them: rows of Q4_0 and Q4_1, and
-   floats, under diffusers' names. --- */
+   them, in tiles of 128 rows and columns. The tensors of a checkpoint are made of them: rows of Q4_0, Q4_1 and NVFP4,
+   and floats, under diffusers' names. --- */
 #define DITI_NUNCHAKU_TILE 128u
 #define DITI_NUNCHAKU_GROUP 64u /* columns that share a scale */
 #define DITI_NUNCHAKU_PACK 16u  /* rows and columns of a tile of a low-rank part */
@@ -191,6 +192,8 @@ typedef enum diti_nunchaku_part {
     DITI_NUNCHAKU_SMOOTH,
     DITI_NUNCHAKU_DOWN,
     DITI_NUNCHAKU_UP,
+    DITI_NUNCHAKU_ROW_FACTORS, /* layers of fp4 alone have these two */
+    DITI_NUNCHAKU_FACTOR,
     DITI_NUNCHAKU_PARTS
 } diti_nunchaku_part;
 typedef struct diti_nunchaku_layer {
@@ -199,6 +202,7 @@ typedef struct diti_nunchaku_layer {
     uint32_t splits; /* not 0: the layer modulates, and row r of the file is row r / splits of what is number r % splits
                         of so many (shifts, scales, gates) */
     bool shifted;    /* x is what GELU makes, and nunchaku adds a constant to it, which the bias takes away again */
+    bool fp4;        /* values are E2M1, with scales of E4M3 for 16 columns */
 } diti_nunchaku_layer;
 typedef struct diti_nunchaku_tensor {
     diti_nunchaku_part part;

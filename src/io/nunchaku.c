@@ -84,6 +84,8 @@ static const char *const diti_nunchaku_parts[DITI_NUNCHAKU_PARTS][2] = {
     {".smooth", ".smooth_factor"},
     {".lora_down", ".proj_down"},
     {".lora_up", ".proj_up"},
+    {".wcscales", NULL},
+    {".wtscale", NULL},
 };
 /* The factors of calibration, which nothing reads. */
 static const char *const diti_nunchaku_ignored[] = {".smooth_orig", ".smooth_factor_orig"};
@@ -157,23 +159,44 @@ static dit_result diti_nunchaku_want(const diti_nunchaku_file *file, const diti_
     return diti_nunchaku_fail_shape(file, tensor, wanted);
 }
 
-/* Tiles hold groups of 64 columns; what such a file calls fp4 has groups of 16, with scales of 8 bits and one more for
-   a row or the matrix. */
+/* Tiles hold groups of 64 columns. */
 static dit_result diti_nunchaku_check_group(const diti_nunchaku_file *file, const char *base,
                                             const diti_nunchaku_layer *layer) {
     const diti_stored_tensor *scales = layer->parts[DITI_NUNCHAKU_SCALES];
     uint64_t groups = scales->rank == 2 ? scales->shape[0] : 0;
     char problem[160];
-    if (scales->type == DIT_TYPE_F8_E4M3 || diti_nunchaku_find(file, base, ".wcscales") ||
-        diti_nunchaku_find(file, base, ".wtscale"))
+    if (layer->parts[DITI_NUNCHAKU_ROW_FACTORS] || layer->parts[DITI_NUNCHAKU_FACTOR])
         return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, base,
-                                  "is NVFP4, floats of 4 bits in groups of 16, for which dit.h has no type; use the "
-                                  "file of int4 (svdq-int4)");
+                                  "has wcscales or wtscale, and no scales of F8_E4M3, which go with them");
     if (!groups || groups * DITI_NUNCHAKU_GROUP == layer->tile_columns) return DIT_OK;
     if (layer->tile_columns % groups) return DIT_OK; /* not even groups: the shape is wrong */
     diti_format(problem, sizeof problem, "has groups of %llu columns; dit.h knows groups of %u",
                 (unsigned long long)(layer->tile_columns / groups), DITI_NUNCHAKU_GROUP);
     return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, base, problem);
+}
+
+/* What such a file calls fp4 has groups of 16, with scales of 8 bits, and one more for each row or for the matrix. */
+static dit_result diti_nunchaku_check_fp4(const diti_nunchaku_file *file, const diti_nunchaku_layer *layer) {
+    const diti_stored_tensor *scales = layer->parts[DITI_NUNCHAKU_SCALES],
+                             *rows = layer->parts[DITI_NUNCHAKU_ROW_FACTORS],
+                             *factor = layer->parts[DITI_NUNCHAKU_FACTOR];
+    if (!diti_nunchaku_is(scales, 2, layer->tile_columns / 16, layer->tile_rows)) {
+        char wanted[80];
+        diti_format(wanted, sizeof wanted, "[%u, %u], scales of F8_E4M3", (unsigned)layer->tile_columns / 16,
+                    (unsigned)layer->tile_rows);
+        return diti_nunchaku_fail_shape(file, scales, wanted);
+    }
+    if (rows) DITI_TRY(diti_nunchaku_want(file, rows, 1, layer->tile_rows, 0));
+    if (!factor || (diti_nunchaku_is_float(factor) && diti_stored_tensor_elements(factor) == 1)) return DIT_OK;
+    return diti_nunchaku_fail_shape(file, factor, "one float");
+}
+
+static dit_result diti_nunchaku_check_scales(const diti_nunchaku_file *file, const char *base,
+                                             const diti_nunchaku_layer *layer) {
+    if (layer->fp4) return diti_nunchaku_check_fp4(file, layer);
+    DITI_TRY(diti_nunchaku_check_group(file, base, layer));
+    return diti_nunchaku_want(file, layer->parts[DITI_NUNCHAKU_SCALES], 2, layer->tile_columns / DITI_NUNCHAKU_GROUP,
+                              layer->tile_rows);
 }
 
 static dit_result diti_nunchaku_check_low_rank(const diti_nunchaku_file *file, const char *base,
@@ -199,10 +222,8 @@ static dit_result diti_nunchaku_check_tiles(const diti_nunchaku_file *file, cons
                                             diti_nunchaku_layer *layer) {
     const diti_stored_tensor *values = layer->parts[DITI_NUNCHAKU_VALUES], *bias = layer->parts[DITI_NUNCHAKU_BIAS];
     const diti_stored_tensor *smooth = layer->parts[DITI_NUNCHAKU_SMOOTH];
-    uint64_t groups;
     layer->tile_rows = (uint32_t)diti_align_up(layer->rows, DITI_NUNCHAKU_TILE);
     layer->tile_columns = (uint32_t)diti_align_up(layer->columns, DITI_NUNCHAKU_TILE);
-    groups = layer->tile_columns / DITI_NUNCHAKU_GROUP;
     if (layer->columns % DITI_NUNCHAKU_GROUP || values->type != DIT_TYPE_I8_ROW ||
         !diti_nunchaku_is(values, 2, layer->tile_rows, layer->tile_columns / 2)) {
         char wanted[120];
@@ -211,8 +232,7 @@ static dit_result diti_nunchaku_check_tiles(const diti_nunchaku_file *file, cons
                     (unsigned)layer->columns);
         return diti_nunchaku_fail_shape(file, values, wanted);
     }
-    DITI_TRY(diti_nunchaku_check_group(file, base, layer));
-    DITI_TRY(diti_nunchaku_want(file, layer->parts[DITI_NUNCHAKU_SCALES], 2, groups, layer->tile_rows));
+    DITI_TRY(diti_nunchaku_check_scales(file, base, layer));
     if (!smooth) return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base, "has no smooth (smooth_factor)");
     DITI_TRY(diti_nunchaku_want(file, smooth, 1, layer->tile_columns, 0));
     if (bias) DITI_TRY(diti_nunchaku_want(file, bias, 1, layer->tile_rows, 0));
@@ -287,7 +307,8 @@ static dit_result diti_nunchaku_take(diti_nunchaku_file *file, const char *base,
     if (!layer->parts[DITI_NUNCHAKU_SCALES])
         return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base, "has no wscales");
     layer->splits = rule->splits;
-    layer->shifted = rule->shifted;
+    layer->fp4 = layer->parts[DITI_NUNCHAKU_SCALES]->type == DIT_TYPE_F8_E4M3;
+    layer->shifted = rule->shifted && !layer->fp4; /* its kernels have a sign for what GELU makes */
     DITI_TRY(diti_nunchaku_size(file, rule, layer));
     DITI_TRY(layer->splits ? diti_nunchaku_check_modulation(file, base, layer)
                            : diti_nunchaku_check_tiles(file, base, layer));
@@ -340,8 +361,16 @@ static dit_result diti_nunchaku_emit(diti_nunchaku_file *file, const char *name,
     made.layers[0] = layer;
     made.layers[1] = beside;
     made.first = first;
-    DITI_TRY(
-        diti_nunchaku_make(file, name, ".weight", layer->splits ? DIT_TYPE_Q4_1 : DIT_TYPE_Q4_0, &made, rows, columns));
+    if (beside && beside->fp4 != layer->fp4)
+        return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, name, "is fp4 in some of its columns alone");
+    DITI_TRY(diti_nunchaku_make(file, name, ".weight",
+                                layer->splits ? DIT_TYPE_Q4_1
+                                : layer->fp4  ? DIT_TYPE_NVFP4
+                                              : DIT_TYPE_Q4_0,
+                                &made, rows, columns));
+    made.part = DITI_NUNCHAKU_ROW_FACTORS;
+    if (parts[made.part] || (beside && beside->parts[made.part]))
+        DITI_TRY(diti_nunchaku_make(file, name, ".weight" DITI_FACTOR_SUFFIX, DIT_TYPE_F32, &made, rows, 0));
     made.part = DITI_NUNCHAKU_BIAS;
     if (parts[DITI_NUNCHAKU_BIAS] || layer->shifted || beside)
         DITI_TRY(diti_nunchaku_make(file, name, ".bias", DIT_TYPE_F32, &made, rows, 0));

@@ -4,6 +4,8 @@
 
 #define DITI_NUNCHAKU_SHIFT 0.171875 /* nunchaku's kernels add it to GELU's results */
 #define DITI_TILE_BYTES 4096u        /* 128 rows of 64 columns */
+#define DITI_TILE_SCALES 512u        /* bytes of their scales, where 16 columns share one */
+#define DITI_NVFP4_BYTES 36u
 #define DITI_Q4_0_BYTES 18u
 #define DITI_Q4_1_BYTES 20u
 
@@ -65,10 +67,31 @@ static void diti_tile_block(const unsigned char *row, unsigned char *out) {
     }
 }
 
+/* 64 columns of such a row as floats of 4 bits; scales of a row and four groups stand together. false for a scale that
+   is negative or no number. */
+static bool diti_tile_fours(uint32_t n, const unsigned char *row, const unsigned char *scales, unsigned char *out) {
+    const unsigned char *scale = scales + (n % 8 * 4 + n / 8 % 4) * 16 + n / 32 * 4;
+    bool good = true;
+    uint32_t group;
+    for (group = 0; group < 4; group++) {
+        const unsigned char *words = row + group % 2 * 32 + group / 2 * 4;
+        uint64_t bytes = diti_spread_nibbles(words) | diti_spread_nibbles(words + 16) << 4;
+        memcpy(out + 4 + 8 * group, &bytes, sizeof bytes);
+        out[group] = scale[group];
+        good = good && scale[group] < 127;
+    }
+    return good;
+}
+
+/* The bytes of row n of a tile among 64 columns. */
+static const unsigned char *diti_tile_at(const unsigned char *tiles, uint32_t n) {
+    return tiles + (n / 16 * 8 + n % 8) * 64 + n / 8 % 2 * 8;
+}
+
 /* Row n of the tiles at `tiles` as blocks of Q4_0; scales of 128 rows stand in front of those of the next group. */
 static void diti_tile_row(uint32_t n, uint32_t columns, const unsigned char *tiles, const uint16_t *scales,
                           unsigned char *out) {
-    const unsigned char *row = tiles + (n / 16 * 8 + n % 8) * 64 + n / 8 % 2 * 8;
+    const unsigned char *row = diti_tile_at(tiles, n);
     const uint16_t *scale = scales + diti_tile_place(n);
     uint32_t column;
     for (column = 0; column < columns; column += DITI_NUNCHAKU_GROUP) {
@@ -106,6 +129,34 @@ static dit_result diti_tile_rows(const diti_checkpoint *checkpoint, const diti_n
         diti_tile_row((first + i) % DITI_NUNCHAKU_TILE, layer->columns, tiles, halves, out + i * pitch);
     diti_free(&checkpoint->env, halves);
     diti_free(&checkpoint->env, scales);
+    diti_free(&checkpoint->env, tiles);
+    return result;
+}
+
+/* The same of fp4. */
+static dit_result diti_tile_rows_of_fours(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
+                                          uint32_t first, uint32_t rows, unsigned char *out, size_t pitch,
+                                          dit_error *err) {
+    const diti_stored_tensor *scales = layer->parts[DITI_NUNCHAKU_SCALES];
+    const uint32_t tile = first / DITI_NUNCHAKU_TILE, across = layer->tile_columns / 64;
+    const size_t bytes = (size_t)across * DITI_TILE_BYTES, scale_bytes = (size_t)across * DITI_TILE_SCALES;
+    unsigned char *tiles = (unsigned char *)diti_alloc(&checkpoint->env, bytes + scale_bytes), *read = tiles + bytes;
+    dit_result result = tiles ? DIT_OK : diti_fail_memory(err, "tensor %.200s", scales->name);
+    uint32_t i, k;
+    if (result >= 0)
+        result =
+            diti_packed_read(checkpoint, layer->parts[DITI_NUNCHAKU_VALUES], tile * (uint64_t)bytes, tiles, bytes, err);
+    if (result >= 0)
+        result = diti_packed_read(checkpoint, scales, tile * (uint64_t)scale_bytes, read, scale_bytes, err);
+    for (i = 0; i < rows && result >= 0; i++) {
+        uint32_t n = (first + i) % DITI_NUNCHAKU_TILE;
+        for (k = 0; k < layer->columns / 64 && result >= 0; k++)
+            if (!diti_tile_fours(n, diti_tile_at(tiles, n) + (size_t)k * DITI_TILE_BYTES,
+                                 read + (size_t)k * DITI_TILE_SCALES, out + i * pitch + (size_t)k * DITI_NVFP4_BYTES))
+                result = diti_fail(err, DIT_ERROR_BAD_FILE,
+                                   "%s: tensor '%.200s' holds a scale that is negative or no number",
+                                   diti_checkpoint_name(checkpoint), scales->name);
+    }
     diti_free(&checkpoint->env, tiles);
     return result;
 }
@@ -198,6 +249,7 @@ static dit_result diti_made_rows(const diti_checkpoint *checkpoint, const diti_n
                                  uint32_t rows, unsigned char *out, size_t pitch, dit_error *err) {
     diti_awq_rows awq = DITI_ZERO;
     uint32_t share;
+    if (layer->fp4) return diti_tile_rows_of_fours(checkpoint, layer, row, rows, out, pitch, err);
     if (!layer->splits) return diti_tile_rows(checkpoint, layer, row, rows, out, pitch, err);
     share = layer->rows / layer->splits;
     awq.first = row % share * layer->splits + row / share;
@@ -227,7 +279,8 @@ static dit_result diti_made_values(const diti_checkpoint *checkpoint, const diti
         rows = diti_made_run(made->layers[0], made->first + row, end - row);
         for (i = 0; i < 2 && made->layers[i] && result >= 0; i++) {
             result = diti_made_rows(checkpoint, made->layers[i], made->first + row, rows, run + at, (size_t)pitch, err);
-            at += (size_t)made->layers[i]->columns / 32 * diti_type_block_bytes(tensor->type);
+            at +=
+                (size_t)made->layers[i]->columns / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type);
         }
         diti_made_copy(run, row * pitch, rows * pitch, offset, size, out);
     }
@@ -381,12 +434,51 @@ static dit_result diti_made_low_rank(const diti_checkpoint *checkpoint, const di
     return DIT_OK;
 }
 
+/* Divides a layer's smoothing factors by the factor of its matrix, which multiplies the columns so: layers side by side
+   may have different ones. */
+static dit_result diti_made_factor(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer, float *smooth,
+                                   dit_error *err) {
+    const diti_stored_tensor *tensor = layer->parts[DITI_NUNCHAKU_FACTOR];
+    float factor;
+    uint32_t i;
+    if (!tensor) return DIT_OK;
+    DITI_TRY(diti_packed_floats(checkpoint, tensor, 0, 1, &factor, err));
+    if (factor == 0 || !(factor - factor == 0))
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%.200s' is %g; it must be finite and not 0",
+                         diti_checkpoint_name(checkpoint), tensor->name, (double)factor);
+    for (i = 0; i < layer->columns; i++) smooth[i] /= factor;
+    return DIT_OK;
+}
+
+/* Factors of rows; of layers side by side they must be alike. */
+static dit_result diti_made_row_factors(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, float *out,
+                                        dit_error *err) {
+    const uint32_t count = (uint32_t)tensor->shape[0];
+    float *other = (float *)diti_alloc_array(&checkpoint->env, count, sizeof *other);
+    dit_result result = other ? DIT_OK : diti_fail_memory(err, "tensor %.200s", tensor->name);
+    uint32_t i, k;
+    for (i = 0; i < 2 && tensor->made->layers[i] && result >= 0; i++) {
+        float *to = i ? other : out;
+        for (k = 0; k < count; k++) to[k] = 1;
+        if (tensor->made->layers[i]->parts[DITI_NUNCHAKU_ROW_FACTORS])
+            result = diti_made_vector(checkpoint, tensor->made->layers[i], DITI_NUNCHAKU_ROW_FACTORS,
+                                      tensor->made->first, count, to, err);
+        if (result >= 0 && i && memcmp(out, other, count * sizeof *out))
+            result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "%s: tensor '%.200s' is made of layers whose wcscales differ, which dit.h cannot apply",
+                               diti_checkpoint_name(checkpoint), tensor->name);
+    }
+    diti_free(&checkpoint->env, other);
+    return result;
+}
+
 static dit_result diti_made_smooth(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor, float *out,
                                    dit_error *err) {
     uint32_t i, column = 0;
     for (i = 0; i < 2 && tensor->made->layers[i]; i++) {
         const diti_nunchaku_layer *layer = tensor->made->layers[i];
         DITI_TRY(diti_made_vector(checkpoint, layer, DITI_NUNCHAKU_SMOOTH, 0, layer->columns, out + column, err));
+        DITI_TRY(diti_made_factor(checkpoint, layer, out + column, err));
         column += layer->columns;
     }
     return DIT_OK;
@@ -399,6 +491,7 @@ static dit_result diti_made_floats(const diti_checkpoint *checkpoint, const diti
     switch (tensor->made->part) {
     case DITI_NUNCHAKU_BIAS: return diti_made_bias(checkpoint, tensor, out, err);
     case DITI_NUNCHAKU_SMOOTH: return diti_made_smooth(checkpoint, tensor, out, err);
+    case DITI_NUNCHAKU_ROW_FACTORS: return diti_made_row_factors(checkpoint, tensor, out, err);
     default: return diti_made_low_rank(checkpoint, tensor, out, err);
     }
 }

@@ -375,19 +375,83 @@ static void test_refused(void) {
     for (size_t i = 0; i < DITI_COUNT(list); i++) check_damage(&list[i]);
 }
 
-/* One layer of the fp4 kind, with scales of 8 bits in groups of 16. */
+/* Layers of the fp4 kind, with scales of 8 bits in groups of 16: a factor for each row, or one, which is another one
+   for each of two layers side by side. */
 static void test_fp4(void) {
-    static const unsigned char zeros[128 * 64] = {0};
+    static const nunchaku_names names = {".smooth", ".lora_down", ".lora_up"};
+    static const char *const modules[] = {"transformer_blocks.0.qkv_proj", "single_transformer_blocks.0.out_proj",
+                                          "single_transformer_blocks.0.mlp_fc2"};
+    static const char *const made[] = {"transformer_blocks.0.attn.to_k", "single_transformer_blocks.0.proj_out",
+                                       "single_transformer_blocks.0.proj_out"};
+    static const uint32_t rows[] = {192, 64, 64}, columns[] = {64, 64, 256}, first[] = {64, 0, 0}, at[] = {0, 0, 64};
+    static float weight[3][192 * 64 + 64 * 256];
     lora_file file = {0};
     diti_checkpoint *checkpoint = NULL;
     dit_source source;
+    char name[200];
+    nunchaku_add(&file, "x_embedder", ".weight", "F32", 64, 1, weight, 64 * 4);
+    for (uint32_t l = 0; l < 3; l++) {
+        for (uint32_t i = 0; i < rows[l] * columns[l]; i++)
+            weight[l][i] = (float)nunchaku_random(modules[l], 7, i) * (float)(l + 1) - 0.5f;
+        nunchaku_fours(&file, modules[l], &names, weight[l], NULL, rows[l], columns[l], 0, l == 0);
+    }
+    source = lora_file_source(&file);
+    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) return;
+    for (uint32_t l = 0; l < 3; l++) {
+        uint64_t count, wide = l ? 320 : 64;
+        float *w, *smooth;
+        double off = 0;
+        snprintf(name, sizeof name, "%s.weight", made[l]);
+        CHECK(diti_checkpoint_find(checkpoint, name)->type == DIT_TYPE_NVFP4);
+        w = read_floats(checkpoint, name, &count);
+        snprintf(name, sizeof name, "%s.weight_smooth", made[l]);
+        smooth = read_floats(checkpoint, name, &count);
+        for (uint32_t n = 0; n < 64; n++)
+            for (uint32_t k = 0; k < columns[l]; k++)
+                off = fmax(off, fabs((double)w[n * wide + at[l] + k] / (double)smooth[at[l] + k] -
+                                     (double)weight[l][(first[l] + n) * columns[l] + k]));
+        CHECK_MESSAGE(off < 1e-6, "%s is off by %g", made[l], off);
+        free(smooth);
+        free(w);
+    }
+    diti_checkpoint_close(checkpoint);
+    lora_file_free(&file);
+}
+
+static void refuses_fp4(const char *scales, uint64_t groups, unsigned char code, float factor, const char *said) {
+    static unsigned char zeros[128 * 64], codes[2048];
+    lora_file file = {0};
+    diti_checkpoint *checkpoint = NULL;
+    const diti_stored_tensor *tensor;
+    dit_source source;
+    dit_result result;
+    float values[128 * 128];
+    memset(codes, code, sizeof codes);
     nunchaku_add(&file, "x_embedder", ".weight", "BF16", 128, 4, zeros, 1024);
     nunchaku_add(&file, "transformer_blocks.0.out_proj", ".qweight", "I8", 128, 64, zeros, 128 * 64);
-    nunchaku_add(&file, "transformer_blocks.0.out_proj", ".wscales", "F8_E4M3", 8, 128, zeros, 1024);
+    nunchaku_add(&file, "transformer_blocks.0.out_proj", ".wscales", scales, groups, 128, codes,
+                 (size_t)groups * 128 * (strcmp(scales, "BF16") ? 1 : 2));
+    nunchaku_add(&file, "transformer_blocks.0.out_proj", ".smooth", "BF16", 128, 0, codes, 256);
+    nunchaku_add(&file, "transformer_blocks.0.out_proj", ".wtscale", "F32", 1, 0, &factor, 4);
     source = lora_file_source(&file);
-    CHECK(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_ERROR_UNSUPPORTED_MODEL &&
-          strstr(err.message, "NVFP4") && strstr(err.message, "int4"));
+    result = diti_checkpoint_open(&env, &source, &checkpoint, &err);
+    if (result == DIT_OK) {
+        tensor = diti_checkpoint_find(checkpoint, "transformer_blocks.0.attn.to_out.0.weight");
+        result = diti_checkpoint_read_float(checkpoint, tensor, values, 128 * 128, &err);
+        tensor = diti_checkpoint_find(checkpoint, "transformer_blocks.0.attn.to_out.0.weight_smooth");
+        if (result == DIT_OK) result = diti_checkpoint_read_float(checkpoint, tensor, values, 128, &err);
+    }
+    CHECK_MESSAGE(result < 0 && strstr(err.message, said), "%d, %s", result, err.message);
+    diti_checkpoint_close(checkpoint);
     lora_file_free(&file);
+}
+
+static void test_fp4_refused(void) {
+    refuses_fp4("BF16", 2, 0x38, 1, "has wcscales or wtscale");
+    refuses_fp4("F8_E4M3", 4, 0x38, 1, "is not [8, 128], scales of F8_E4M3");
+    refuses_fp4("F8_E4M3", 8, 0xb8, 1, "negative or no number");
+    refuses_fp4("F8_E4M3", 8, 0x38, 0, "wtscale' is 0");
+    refuses_fp4("F8_E4M3", 8, 0x38, NAN, "must be finite");
 }
 
 /* A scale beyond halves is found when it is read. */
@@ -446,6 +510,7 @@ int main(void) {
     test_qwenimage();
     test_refused();
     test_fp4();
+    test_fp4_refused();
     test_values_refused();
     test_memory_fails();
     CHECK(memory.alive == 0);

@@ -76,6 +76,7 @@ static tensor_values tensors[600];
 static uint32_t tensor_count;
 static lora_file ours, meant; /* nunchaku's file, and the floats that it means */
 static bool bare;             /* refiners are not quantized */
+static bool fours;            /* layers are fp4 */
 
 static tensor_values *tensor_of(const char *name) {
     for (uint32_t i = 0; i < tensor_count; i++)
@@ -137,6 +138,8 @@ static void pack_layer(const packing *p, uint32_t block, const nunchaku_names *n
     snprintf(base, sizeof base, "%s%u.%s", p->stack, block, newer && p->newer ? p->newer : p->older);
     if (p->splits)
         nunchaku_modulation(&ours, base, weight, bias, rows, columns, p->splits);
+    else if (fours)
+        nunchaku_fours(&ours, base, names, weight, bias, rows, columns, p->rank, p->parts[1] != NULL);
     else
         nunchaku_layer(&ours, base, names, weight, bias, rows, columns, p->rank, p->shifted);
     EACH(n) memcpy(weights[i]->values + n * all + first, weight + (at + n) * columns, (size_t)columns * sizeof(float));
@@ -284,6 +287,20 @@ static void test_model(const generated_model *shape, const char *what, const cha
     close_maker(&m);
 }
 
+/* The kind of file whose integers are floats. */
+static void test_fours(void) {
+    maker m = DITI_ZERO;
+    fours = true;
+    make_files(&flux, false);
+    fours = false;
+    if (CHECK_RUN(open_devices(&m, 1, "rung=base", 0)) &&
+        CHECK_RUN(load_file(&m, &flux, &meant, DIT_TYPE_STORED, 0, 0, false)) &&
+        CHECK_RUN(run_with(&m, NULL, &wanted)) &&
+        CHECK_RUN(load_file(&m, &flux, &ours, DIT_TYPE_STORED, 0, 0, false)) && CHECK_RUN(run_with(&m, NULL, &got)))
+        near("FLUX.1 in fp4", 1e-5);
+    close_maker(&m);
+}
+
 /* Other uses of weights: adapters beside them and in them, other types, and loading by need. */
 static void test_uses(void) {
     maker m = DITI_ZERO;
@@ -314,6 +331,7 @@ int main(void) {
     test_vulkan_begin();
     test_model(&flux, "FLUX.1", "rung=base", false, 1e-5);
     test_uses();
+    test_fours();
     test_model(&flux, "FLUX.1 by newer names", "rung=base", true, 1e-5);
     test_model(&zimage, "Z-Image", "rung=base", true, 1e-5);
     bare = true;

@@ -2,6 +2,7 @@
    writes down, and the layers that they mean, in doubles. Include it after lora_file.h. */
 #ifndef NUNCHAKU_FILE_H
 #define NUNCHAKU_FILE_H
+#include "small_floats.h"
 
 enum { NUNCHAKU_TILE = 128, NUNCHAKU_GROUP = 64 };
 #define NUNCHAKU_SHIFT 0.171875 /* what is added to GELU's results */
@@ -180,6 +181,75 @@ static inline void nunchaku_layer(lora_file *file, const char *base, const nunch
     free(up);
     free(down);
     free(scales);
+    free(smooth);
+}
+
+/* Place of the scale of row n and a group of 16 columns: four groups of a row stand together. */
+static inline uint64_t nunchaku_fours_place(uint64_t n, uint64_t g, uint64_t groups) {
+    uint64_t t = n % NUNCHAKU_TILE;
+    return ((n / NUNCHAKU_TILE * (groups / 4) + g / 4) * NUNCHAKU_TILE + (t % 8 * 4 + t / 8 % 4) * 4 + t / 32) * 4 +
+           g % 4;
+}
+
+/* Row n of (weight - up down) * smooth as floats of 4 bits times `factor`, and of weight what these and the low-rank
+   part make. */
+static inline void nunchaku_fours_row(float *weight, uint64_t n, uint64_t columns, const double *smooth,
+                                      const double *down, const double *up, uint64_t rank, double factor, int8_t *q,
+                                      uint8_t *scales) {
+    uint64_t g, k, r, wide = nunchaku_up(columns, NUNCHAKU_TILE) / 16;
+    for (g = 0; g < columns / 16; g++) {
+        double most = 0, rest[16], low[16], step;
+        uint8_t scale;
+        for (k = 0; k < 16; k++) {
+            uint64_t c = g * 16 + k;
+            for (r = 0, low[k] = 0; r < rank; r++) low[k] += up[n * rank + r] * down[r * columns + c];
+            rest[k] = ((double)weight[n * columns + c] - low[k]) * smooth[c];
+            most = fmax(most, fabs(rest[k]));
+        }
+        scale = small_floats_code(most / 6 / factor, diti_e4m3_to_float);
+        step = (double)diti_e4m3_to_float(scale) * factor;
+        scales[nunchaku_fours_place(n, g, wide)] = scale;
+        for (k = 0; k < 16; k++) {
+            uint64_t c = g * 16 + k;
+            uint8_t nibble = step > 0 ? small_floats_nibble(rest[k] / step) : 0;
+            q[n * columns + c] = (int8_t)nibble;
+            weight[n * columns + c] = (float)(small_floats_value(nibble) * step / smooth[c] + low[k]);
+        }
+    }
+}
+
+/* A layer of fp4; by_row: it has a factor for each row (wcscales) in place of one (wtscale). */
+static inline void nunchaku_fours(lora_file *file, const char *base, const nunchaku_names *names, float *weight,
+                                  float *bias, uint64_t rows, uint64_t columns, uint64_t rank, bool by_row) {
+    double *smooth = nunchaku_spread(base, 1, columns, 0.3, 3),
+           *factors = (double *)malloc((size_t)rows * sizeof(double));
+    double *down = nunchaku_spread(base, 3, rank * columns, -0.1, 0.1),
+           *up = nunchaku_spread(base, 4, rows * rank, -0.3, 0.3),
+           *stored = (double *)malloc((size_t)rows * sizeof(double));
+    uint64_t n, tall = nunchaku_up(rows, NUNCHAKU_TILE), wide = nunchaku_up(columns, NUNCHAKU_TILE) / 16;
+    uint8_t *scales = (uint8_t *)calloc((size_t)(tall * wide), 1);
+    int8_t *q = (int8_t *)malloc((size_t)(rows * columns));
+    float factor = (float)(small_floats_most(weight, rows * columns) / 300);
+    char name[300];
+    nunchaku_vector(file, base, names->smooth, smooth, columns);
+    if (rank) nunchaku_low_rank(file, base, names->down, down, columns, rank, true);
+    if (rank) nunchaku_low_rank(file, base, names->up, up, rows, rank, false);
+    for (n = 0; n < rows; n++) factors[n] = by_row ? (double)factor * (1 + (double)(n % 7) / 8) : (double)factor;
+    if (by_row) nunchaku_vector(file, base, ".wcscales", factors, rows);
+    snprintf(name, sizeof name, "%s.wtscale", base);
+    if (!by_row) lora_file_number(file, name, factor);
+    for (n = 0; n < rows; n++) nunchaku_fours_row(weight, n, columns, smooth, down, up, rank, factors[n], q, scales);
+    nunchaku_values(file, base, q, rows, columns);
+    nunchaku_add(file, base, ".wscales", "F8_E4M3", wide, tall, scales, (size_t)(tall * wide));
+    for (n = 0; n < rows && bias; n++) stored[n] = (double)bias[n];
+    if (bias) nunchaku_vector(file, base, ".bias", stored, rows);
+    for (n = 0; n < rows && bias; n++) bias[n] = (float)stored[n];
+    free(q);
+    free(scales);
+    free(stored);
+    free(up);
+    free(down);
+    free(factors);
     free(smooth);
 }
 

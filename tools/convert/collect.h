@@ -129,8 +129,11 @@ static dit_result add_tensor(converter *convert, const char *component, const di
    ComfyUI has beside those. Scales of int8 rows come along with the rows. */
 static bool is_description(const diti_checkpoint *from, const diti_stored_tensor *stored, const char *rest) {
     static const char *const marks[] = {".comfy_quant", ".input_scale", ".scale_input"};
-    static const char *const factors[][2] = {
-        {DITI_SCALE_SUFFIX, ""}, {".scale_weight", ".weight"}, {".weight_scale_2", ".weight"}, {".scale", ".weight"}};
+    static const char *const factors[][2] = {{DITI_SCALE_SUFFIX, ""},
+                                             {".scale_weight", ".weight"},
+                                             {".weight_scale_2", ".weight"},
+                                             {".scale", ".weight"},
+                                             {DITI_FACTOR_SUFFIX, ""}};
     for (size_t i = 0; i < DITI_COUNT(marks); i++)
         if (diti_stored_sibling(from, stored, marks[i], ".weight")) return true;
     for (size_t i = 0; i < DITI_COUNT(factors); i++) {
