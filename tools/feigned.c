@@ -132,6 +132,20 @@ static void add_products(feigned *f, dit_type type) {
         }
 }
 
+/* A product whose weight has a factor for each row. */
+static void add_factors(feigned *f, dit_type type) {
+    diti_linear_desc desc = DITI_ZERO;
+    diti_weight weight;
+    begin(f, "product", "300 x 3072, factors", type);
+    weight = *random_weight(&f->b, type, 3072, 3072, 1);
+    weight.factor = weight.parts[0]; /* some values, which nobody reads */
+    weight.factor.rows = 3072;
+    desc.name = "linear";
+    diti_graph_scope(&f->b.graph, "block", 0);
+    diti_linear(&f->b.graph, input(&f->b, 300, 3072, "x"), &weight, &desc);
+    end(f, NULL);
+}
+
 /* An attention may have more: members of diti_attention_desc that change its kernel. */
 typedef struct extra {
     const char *name;
@@ -480,6 +494,8 @@ static void add_all(feigned *f) {
     add_shape(f, find_shape("flux"), DIT_TYPE_I4_GROUP);
     add_shape(f, find_shape("flux"), DIT_TYPE_I4_ROW_ROTATED);
     for (i = DIT_TYPE_F32; i <= DIT_TYPE_I4_ROW_ROTATED; i++) add_products(f, (dit_type)i);
+    add_factors(f, DIT_TYPE_F8_E4M3);
+    add_factors(f, DIT_TYPE_NVFP4);
     f->b.device->int4_activations = true;
     add_products(f, DIT_TYPE_I4_ROW_ROTATED);
     f->b.device->int4_activations = false;

@@ -9,7 +9,7 @@ DIT_INTERNAL bool diti_type_has_factors(dit_type type) {
 DIT_INTERNAL const diti_stored_tensor *diti_factor_find(const diti_checkpoint *checkpoint,
                                                         const diti_stored_tensor *tensor) {
     static const struct {
-        bool fours; /* of NVFP4 */
+        bool fours; /* the matrix is NVFP4 */
         const char *ending, *other;
     } names[] = {{false, "", DITI_SCALE_SUFFIX},
                  {false, ".weight", ".scale_weight"},

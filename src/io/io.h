@@ -176,7 +176,7 @@ DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const
 #define DITI_LOW_RANK_DOWN "_lora_down"
 #define DITI_LOW_RANK_UP "_lora_up"
 #define DITI_LOW_RANK_SMOOTH "_smooth"
-#define DITI_FACTOR_SUFFIX "_factor" /* of NVFP4 */
+#define DITI_FACTOR_SUFFIX "_factor" /* factors of NVFP4 */
 
 /* --- inside the room: nunchaku's files (docs/quantized.md), whose layers are in the order in which its kernels load
    them, in tiles of 128 rows and columns. The tensors of a checkpoint are made of them: rows of Q4_0, Q4_1 and NVFP4,

@@ -175,7 +175,8 @@ static dit_result diti_nunchaku_check_group(const diti_nunchaku_file *file, cons
     return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, base, problem);
 }
 
-/* What such a file calls fp4 has groups of 16, with scales of 8 bits, and one more for each row or for the matrix. */
+/* A layer that such a file calls fp4 has groups of 16, with scales of 8 bits, and one more for each row or for the
+ * matrix. */
 static dit_result diti_nunchaku_check_fp4(const diti_nunchaku_file *file, const diti_nunchaku_layer *layer) {
     const diti_stored_tensor *scales = layer->parts[DITI_NUNCHAKU_SCALES],
                              *rows = layer->parts[DITI_NUNCHAKU_ROW_FACTORS],
@@ -308,7 +309,7 @@ static dit_result diti_nunchaku_take(diti_nunchaku_file *file, const char *base,
         return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base, "has no wscales");
     layer->splits = rule->splits;
     layer->fp4 = layer->parts[DITI_NUNCHAKU_SCALES]->type == DIT_TYPE_F8_E4M3;
-    layer->shifted = rule->shifted && !layer->fp4; /* its kernels have a sign for what GELU makes */
+    layer->shifted = rule->shifted && !layer->fp4; /* kernels of fp4 have a sign for what GELU makes */
     DITI_TRY(diti_nunchaku_size(file, rule, layer));
     DITI_TRY(layer->splits ? diti_nunchaku_check_modulation(file, base, layer)
                            : diti_nunchaku_check_tiles(file, base, layer));

@@ -133,7 +133,7 @@ static dit_result diti_tile_rows(const diti_checkpoint *checkpoint, const diti_n
     return result;
 }
 
-/* The same of fp4. */
+/* Such rows of fp4, as blocks of NVFP4. */
 static dit_result diti_tile_rows_of_fours(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
                                           uint32_t first, uint32_t rows, unsigned char *out, size_t pitch,
                                           dit_error *err) {

@@ -5,7 +5,7 @@
 
 #define DITI_NVFP4_BLOCK 64u /* columns that share four scales */
 #define DITI_NVFP4_BYTES 36u
-#define DITI_NVFP4_ROWS 128u /* of a block of scales, which has 512 bytes */
+#define DITI_NVFP4_ROWS 128u /* rows of a block of scales, which has 512 bytes */
 
 static dit_result diti_nvfp4_fail(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                   const char *problem, dit_error *err) {

@@ -470,7 +470,7 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
     }
 }
 
-/* What describes a matrix in the file is not left over: its factors, ComfyUI's mark, and factors of activations, which
+/* Notes that tensors are used which describe a matrix: its factors, ComfyUI's mark, and factors of activations, which
    programs need that round these to few bits. */
 static bool diti_loader_use_factors(diti_loader *loader, const diti_stored_tensor *tensor) {
     static const char *const others[] = {".comfy_quant", ".weight_scale", ".input_scale", ".scale_input"};
