@@ -397,10 +397,17 @@ static matrix run_linear(diti_device *device, const linear_case *c, double **wan
     matrix gate =
         matrix_random(c->rows_per_gate ? (c->m + c->rows_per_gate - 1) / c->rows_per_gate : 1, c->n, 1, DITI_F32);
     matrix residual = matrix_random(c->m, c->n, 2, DITI_F32), got = {0, 0, NULL};
-    weight_values w = weight_random(c->type, c->n, c->k, 1, c->parts ? c->parts : 1), b = {0};
+    weight_values w = weight_random(c->type, c->n, c->k, 1, c->parts ? c->parts : 1), b = {0}, smooth = {0};
     diti_linear_desc desc = {0};
     diti_tensor out;
-    if (c->factors) give_factors(&w);
+    if (c->factors) { /* of rows, and of columns */
+        matrix columns = matrix_random(1, c->k, 2, DITI_F32);
+        give_factors(&w);
+        smooth = bias_weight(&columns);
+        w.weight.smooth = &smooth.weight;
+        for (size_t i = 0; i < (size_t)c->n * c->k; i++) w.values[i] *= columns.data[i % c->k];
+        free(columns.data);
+    }
     for (size_t i = 0; i < (size_t)c->m * c->k && large_inputs > 1; i += 7)
         x.data[i] = i % 2 ? large_inputs : -large_inputs;
     if (c->bias) {
@@ -423,6 +430,7 @@ static matrix run_linear(diti_device *device, const linear_case *c, double **wan
     end();
     weight_free(&w);
     weight_free(&b);
+    weight_free(&smooth);
     free(x.data), free(bias.data), free(multiply.data), free(gate.data), free(residual.data);
     return got;
 }

@@ -331,7 +331,7 @@ int main(void) {
     test_vulkan_begin();
     test_model(&flux, "FLUX.1", "rung=base", false, 1e-5);
     test_uses();
-    test_fours();
+    if (whole_sweep()) test_fours();
     test_model(&flux, "FLUX.1 by newer names", "rung=base", true, 1e-5);
     test_model(&zimage, "Z-Image", "rung=base", true, 1e-5);
     bare = true;
