@@ -331,11 +331,11 @@ int main(void) {
     test_vulkan_begin();
     test_model(&flux, "FLUX.1", "rung=base", false, 1e-5);
     test_uses();
-    if (whole_sweep()) test_fours();
     bare = true;
     test_model(&zimage, "Z-Image with plain refiners", "rung=base", true, 1e-5);
     bare = false;
     if (whole_sweep()) { /* what the two leave, tests/io/nunchaku.c reads as numbers */
+        test_fours();
         test_model(&flux, "FLUX.1 by newer names", "rung=base", true, 1e-5);
         test_model(&zimage, "Z-Image", "rung=base", true, 1e-5);
         test_model(&flux, "FLUX.1 in halves", "rung=fp16", false, 2e-2);
