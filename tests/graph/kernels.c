@@ -1,6 +1,6 @@
 /* The kernels against references computed in double precision: odd sizes, edge values, every operand of every epilogue,
    every stored type, slices and tiny limits. Both forms of a kernel (for processors, for GPUs) run on every driver.
-   test-runs: lavapipe swiftshader sanitize newest   test-compiler: quick */
+   test-compiler: quick   test-runs: lavapipe swiftshader sanitize newest */
 #include "library.h"
 #include "vk/pipeline.c"
 #include "model/dit.c"

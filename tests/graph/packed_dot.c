@@ -1,7 +1,7 @@
 /* Packed weights by the integer dot product: weights and activations as blocks of int8 with a scale for each 32
    columns, and their products, against double precision: every packed type, odd rows, blocks of nothing, values that
    are not finite, all operands of the epilogue, weights in parts, slices, small limits; and who shares blocks.
-   test-runs: lavapipe, in test-all swiftshader sanitize newest   test-compiler: quick */
+   test-compiler: quick   test-runs: lavapipe, in test-all swiftshader sanitize newest */
 #define main kernels_main
 #include "kernels.c"
 #undef main
