@@ -9,17 +9,18 @@
 
 typedef enum layer_kind {
     LAYER_NONE,
-    LAYER_PLAIN,        /* DiT: self attention, feed-forward */
-    LAYER_CROSS,        /* PixArt, Latte's spatial blocks, Wan (all frames are one): self attention per frame, cross
-                           attention, feed-forward */
-    LAYER_TEMPORAL,     /* Latte's temporal blocks: attention over the frames of each position, feed-forward */
-    LAYER_BOTH,         /* STDiT: attention per frame, over the frames, cross attention, feed-forward */
-    LAYER_HUNYUAN,      /* self attention, cross attention, feed-forward, three norms with affine */
-    LAYER_HUNYUAN_SKIP, /* the same after a projection of (x, an earlier x) */
-    LAYER_JOINT,        /* SD3, FLUX double: text and image with their own weights, one attention */
-    LAYER_JOINT_LAST,   /* SD3's last: the text goes no further */
-    LAYER_SINGLE,       /* FLUX single: attention and feed-forward side by side */
-    LAYER_JOINT_GATED,  /* FLUX.2's, whose feed-forwards are gated */
+    LAYER_PLAIN,          /* DiT: self attention, feed-forward */
+    LAYER_CROSS,          /* PixArt, Latte's spatial blocks, Wan (all frames are one): self attention per frame, cross
+                             attention, feed-forward */
+    LAYER_TEMPORAL,       /* Latte's temporal blocks: attention over the frames of each position, feed-forward */
+    LAYER_TEMPORAL_CROSS, /* Open-Sora 1.2's, with a cross attention between the two */
+    LAYER_BOTH,           /* STDiT: attention per frame, over the frames, cross attention, feed-forward */
+    LAYER_HUNYUAN,        /* self attention, cross attention, feed-forward, three norms with affine */
+    LAYER_HUNYUAN_SKIP,   /* the same after a projection of (x, an earlier x) */
+    LAYER_JOINT,          /* SD3, FLUX double: text and image with their own weights, one attention */
+    LAYER_JOINT_LAST,     /* SD3's last: the text goes no further */
+    LAYER_SINGLE,         /* FLUX single: attention and feed-forward side by side */
+    LAYER_JOINT_GATED,    /* FLUX.2's, whose feed-forwards are gated */
     LAYER_SINGLE_GATED,
     LAYER_SANDWICH, /* Z-Image: one set of weights and one modulation, gated, a norm before and behind each part */
     LAYER_GATED,  /* Qwen-Image-2.1: self attention, gated feed-forward; keys of the prompt, which are kept, left out */
@@ -30,8 +31,9 @@ typedef enum layer_kind {
 } layer_kind;
 
 static const char *const layer_names[LAYER_KINDS] = {
-    "",       "plain",       "cross",        "temporal", "both",  "hunyuan", "hunyuan-skip", "joint", "joint-last",
-    "single", "joint-gated", "single-gated", "sandwich", "gated", "expert",  "t5",           "clip"};
+    "",      "plain",      "cross",  "temporal",    "temporal-cross", "both",     "hunyuan", "hunyuan-skip",
+    "joint", "joint-last", "single", "joint-gated", "single-gated",   "sandwich", "gated",   "expert",
+    "t5",    "clip"};
 
 enum { SHAPE_KINDS = 3 };
 typedef struct shape {
@@ -131,10 +133,37 @@ static const shape shapes[] = {
      DITI_QKV_NO_NORM,
      false,
      {{LAYER_CROSS, 28}, {LAYER_TEMPORAL, 28}}},
+    /* 51x720x1280: 17 frames become five */
+    {"stdit3",
+     1152,
+     16,
+     4608,
+     15,
+     3600,
+     300,
+     16,
+     32,
+     DITI_QKV_RMS,
+     true,
+     {{LAYER_CROSS, 28}, {LAYER_TEMPORAL_CROSS, 28}}},
+    {"latte-t2v", /* 65x512x512 */
+     1152,
+     16,
+     4608,
+     17,
+     1024,
+     300,
+     16,
+     32,
+     DITI_QKV_NO_NORM,
+     false,
+     {{LAYER_CROSS, 28}, {LAYER_TEMPORAL, 28}}},
     {"cogvideox-2b", 1920, 30, 7680, 13, 1350, 226, 64, 64, DITI_QKV_LAYER, false, {{LAYER_EXPERT, 30}}},
     {"cogvideox-5b", 3072, 48, 12288, 13, 1350, 226, 64, 64, DITI_QKV_LAYER, true, {{LAYER_EXPERT, 42}}},
+    {"cogvideox15-5b", 3072, 48, 12288, 11, 4080, 224, 128, 128, DITI_QKV_LAYER, true, {{LAYER_EXPERT, 42}}},
     {"ltx-2b", 2048, 32, 8192, 1, 7392, 128, 128, 128, DITI_QKV_RMS, true, {{LAYER_CROSS, 28}}}, /* 161x512x704 */
-    {"hunyuanvideo",                                                                             /* 129x720x1280 */
+    {"ltx-13b", 4096, 32, 16384, 1, 7392, 128, 128, 128, DITI_QKV_RMS, true, {{LAYER_CROSS, 48}}},
+    {"hunyuanvideo", /* 129x720x1280 */
      3072,
      24,
      12288,
@@ -147,6 +176,7 @@ static const shape shapes[] = {
      true,
      {{LAYER_JOINT, 20}, {LAYER_SINGLE, 40}}},
     {"wan-1.3b", 1536, 12, 8960, 1, 32760, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
+    {"wan-ti2v-5b", 3072, 24, 14336, 1, 27280, 512, 192, 192, DITI_QKV_RMS, true, {{LAYER_CROSS, 30}}},
     {"wan-14b", 5120, 40, 13824, 1, 75600, 512, 64, 64, DITI_QKV_RMS, true, {{LAYER_CROSS, 40}}},
     {"t5-xxl", 4096, 64, 10240, 1, 300, 0, 0, 0, DITI_QKV_NO_NORM, false, {{LAYER_T5, 24}}},
     {"clip-l", 768, 12, 3072, 1, 77, 0, 0, 0, DITI_QKV_NO_NORM, false, {{LAYER_CLIP, 12}}},
@@ -440,8 +470,9 @@ static void layer_t5(net *n) {
 static void net_layer(net *n, layer_kind kind) {
     switch (kind) {
     case LAYER_CROSS:
+    case LAYER_TEMPORAL_CROSS:
     case LAYER_BOTH:
-        net_self(n, n->x, false, 0, true);
+        net_self(n, n->x, kind == LAYER_TEMPORAL_CROSS, 0, true);
         if (kind == LAYER_BOTH) net_self(n, n->x, true, 6, true);
         net_cross(n, n->x, false);
         net_feed(n, n->x, 3, DITI_ACTIVATION_GELU_TANH, true);

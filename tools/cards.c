@@ -50,6 +50,36 @@ static void qwen25_7b(real_file *file) {
     real_decoder(file, &shape);
 }
 
+/* Qwen2.5-VL with the tower that sees pictures. */
+static void qwen25_vl_7b(real_file *file) {
+    static const struct {
+        const char *name;
+        uint32_t rows, columns;
+    } layers[] = {{"attn.qkv", 3840, 1280},
+                  {"attn.proj", 1280, 1280},
+                  {"mlp.gate_proj", 3420, 1280},
+                  {"mlp.up_proj", 3420, 1280},
+                  {"mlp.down_proj", 1280, 3420}};
+    static const uint64_t patch[5] = {1280, 3, 2, 14, 14};
+    char name[112];
+    uint32_t i, k;
+    qwen25_7b(file);
+    real_tensor_of(file, patch, 5, 0, 0.03, "visual.patch_embed.proj", "visual.patch_embed.proj", 0, ".weight");
+    for (i = 0; i < 32; i++) {
+        for (k = 0; k < sizeof layers / sizeof *layers; k++) {
+            diti_format(name, sizeof name, "visual.blocks.%u.%s", i, layers[k].name);
+            real_layer(file, layers[k].rows, layers[k].columns, name, name, 0);
+        }
+        for (k = 1; k < 3; k++) {
+            diti_format(name, sizeof name, "visual.blocks.%u.norm%u", i, k);
+            real_norm(file, 1280, false, name, name, 0);
+        }
+    }
+    real_norm(file, 1280, false, "visual.merger.ln_q", "visual.merger.ln_q", 0);
+    real_layer(file, 5120, 5120, "visual.merger.mlp.0", "visual.merger.mlp.0", 0);
+    real_layer(file, 3584, 5120, "visual.merger.mlp.2", "visual.merger.mlp.2", 0);
+}
+
 /* Anima's text conditioner (docs/models.md 5.8). */
 static void conditioner(real_file *file) {
     static const char *const norms[] = {"norm_self_attn", "norm_cross_attn", "norm_mlp"};
@@ -91,6 +121,11 @@ static void llama3_8b(real_file *file) {
 static void mistral_24b(real_file *file) {
     static const real_decoder_shape shape = {"model.", 131072, 5120, 32768, 40, 32, 8, 128, false, false, false};
     real_decoder(file, &shape);
+}
+
+static void vae_wan_whole(real_file *file) {
+    vae_wan(file);
+    vae_wan_encoder(file);
 }
 
 typedef void (*maker)(real_file *file);
@@ -204,11 +239,24 @@ static const model models[] = {
      1,
      false,
      NULL},
+    {"z-image", "Z-Image", published_zimage, {qwen3_4b}, published_vae_16, 1024, 1024, 0, 50, 5, false, NULL},
     {"flux2-klein-4b", "FLUX.2 klein 4B", published_klein_4b, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
     {"flux2-klein-9b", "FLUX.2 klein 9B", published_klein_9b, {qwen3_8b}, vae_flux2, 1024, 1024, 0, 4, 1, false, NULL},
     {"flux2-dev", "FLUX.2-dev", published_flux2_dev, {mistral_24b}, vae_flux2, 1024, 1024, 0, 28, 1, false, NULL},
     {"flux3-klein", "FLUX.3 klein", published_flux3_klein, {qwen3_4b}, vae_flux2, 1024, 1024, 0, 16, 1, false, NULL},
     {"qwen-image", "Qwen-Image", published_qwenimage, {qwen25_7b}, vae_wan, 1024, 1024, 0, 50, 0, true, NULL},
+    {"qwen-image-edit",
+     "Qwen-Image-Edit, one reference",
+     published_qwenimage,
+     {qwen25_vl_7b},
+     vae_wan_whole,
+     1024,
+     1024,
+     0,
+     40,
+     0,
+     true,
+     NULL},
     {"qwen-image-21",
      "Qwen-Image-2.1",
      published_qwenimage21,
@@ -223,7 +271,9 @@ static const model models[] = {
      NULL},
     {"krea-2-turbo", "Krea 2 Turbo", published_krea2, {qwen3_4b}, vae_wan, 1024, 1024, 0, 8, 1, true, NULL},
     {"anima", "Anima", published_anima, {qwen3_06b, conditioner}, vae_wan, 1024, 1024, 0, 30, 0, true, NULL},
+    {"sana-600m", "Sana 0.6B", published_sana_600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},
     {"sana-1600m", "Sana 1.6B", published_sana_1600m, {gemma2_2b}, real_dcae, 1024, 1024, 0, 20, 0, true, NULL},
+    {"sana-sprint", "Sana-Sprint 1.6B", published_sana_sprint, {gemma2_2b}, real_dcae, 1024, 1024, 0, 2, 1, true, NULL},
     {"lumina-image-2",
      "Lumina-Image 2",
      published_lumina2,
@@ -314,6 +364,9 @@ static const model models[] = {
      NULL},
 };
 
+/* Models that a picture is given to. */
+static bool takes_reference(const model *m) { return m->vae == vae_wan_whole; }
+
 /* ---- one model of one type on one card ---- */
 
 typedef enum way { WAY_WHOLE, WAY_TILES, WAY_TURNS, WAY_STREAMED, WAYS } way;
@@ -342,7 +395,7 @@ static void open_files(const model *m, dit_type type, files *out) {
     const maker makers[] = {m->transformer, m->texts[0], m->texts[1], m->texts[2], m->vae};
     uint32_t i;
     memset(out, 0, sizeof *out);
-    for (i = 0; i < 5; i++) {
+    for (i = 0; i < sizeof makers / sizeof *makers; i++) {
         real_file *file = &out->list[i];
         dit_source source;
         if (!makers[i]) continue;
@@ -371,7 +424,7 @@ static void open_files(const model *m, dit_type type, files *out) {
 
 static void close_files(files *f) {
     uint32_t i;
-    for (i = 0; i < 6; i++) real_free(&f->list[i]);
+    for (i = 0; i < sizeof f->list / sizeof *f->list; i++) real_free(&f->list[i]);
 }
 
 typedef struct work { /* operations outside and inside of steps; of those outside, of encoding, decoding, a preview */
@@ -402,6 +455,9 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
     dit_error err = DITI_ZERO;
     dit_result result;
     static const int32_t fox = 277;
+    static const uint8_t pixels[4 * 1024 * 1024];
+    dit_image shown = DITI_ZERO;
+    dit_reference reference = DITI_ZERO;
     desc.release_text_encoders = how >= WAY_TURNS;
     desc.weight_budget = how == WAY_STREAMED ? budget : 0;
     result = dit_model_load(NULL, &desc, &loaded, &err);
@@ -411,7 +467,13 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
     job.frame_count = m->frames;
     job.steps = m->steps;
     job.guidance.scale = m->guidance;
+    job.negative_prompt = m->guidance > 1 ? "" : NULL; /* else some models have no guidance */
     job.class_labels = m->texts[0] ? NULL : &fox;
+    shown.width = shown.height = 1024;
+    shown.rgba = pixels;
+    reference.frames = &shown;
+    job.references = takes_reference(m) ? &reference : NULL;
+    job.reference_count = takes_reference(m) ? 1 : 0;
     job.preview = f->preview;
     job.preview_interval = f->preview ? 1 : 0;
     job.vae_tile = how >= WAY_TILES ? tile_of(m) : 0;
@@ -612,9 +674,9 @@ static void put_previews(bytes *out) {
         one.steps = 2;
         for (i = 0; i < 3; i++) {
             files f;
-            if (i == 1 && (one.vae == vae_wan || one.vae == vae_qwenimage21 || one.vae == real_dcae ||
-                           one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo || one.vae == vae_ltx ||
-                           one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
+            if (i == 1 && (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_qwenimage21 ||
+                           one.vae == real_dcae || one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo ||
+                           one.vae == vae_ltx || one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
                 continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);

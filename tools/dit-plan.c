@@ -306,6 +306,9 @@ static int take_methods(planner *p) {
         p->request.methods |= 1u << axis;
         at += length + (at[length] == ',');
     }
+    p->request.methods = (p->request.methods ? p->request.methods : UINT32_MAX) & model_methods(p->model);
+    if (!p->request.methods)
+        return complain(p, EXIT_USAGE, "--methods %s: %s allows none of these", p->o.methods, p->model->name);
     return EXIT_GOOD;
 }
 
@@ -323,6 +326,10 @@ static int take_split(planner *p) {
         return complain(p, EXIT_USAGE, "--split %s: it is for %u devices, but --devices names %u", p->o.split,
                         diti_split_ranks(&plan.split), p->request.box.count);
     if (diti_split_check_plan(&plan, &p->request.shape, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
+    for (uint32_t axis = 0; axis < DITI_SPLIT_AXES; axis++)
+        if (plan.split.degree[axis] > 1 && !(model_methods(p->model) >> axis & 1))
+            return complain(p, EXIT_USAGE, "--split %s: %s does not allow %s", p->o.split, p->model->name,
+                            diti_split_axis_name(axis));
     if (!p->o.warmup) system->warmup = plan.warmup;
     system->patches = plan.patches;
     diti_split_predict(&p->request, &plan.split, &p->costs[0]);

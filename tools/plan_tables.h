@@ -11,7 +11,8 @@ typedef struct known_model {
     const char *name;
     diti_split_shape shape;          /* at the default size */
     uint32_t width, height, frames;  /* pixels, pictures of a clip */
-    uint32_t row_pixels, row_frames; /* pixels and frames of one row: the autoencoder's factor times the patch's side */
+    uint32_t row_pixels, row_frames; /* pixels and frames of one row: the autoencoder's factor times the patch's side;
+                                        row_frames 0: 17 frames are five rows', as in Open-Sora 1.2 */
     uint32_t steps;
     double
         launch; /* seconds in which PyTorch submits a layer on a host of 1; 0: never the limit in what was measured */
@@ -21,7 +22,9 @@ typedef struct known_model {
  * clips whose attention is by turns frames, feed-forwards and attentions to the text of a layer. HunyuanDiT's launch:
  * the mean of 7.41 s (8 L40), 6.08 s (8 L20) and 7.13 s (8 A100) for 50 steps of 40 layers, which no further card
  * shortens, as the host submits every layer to its card one by one: how long that takes is the machine's (its host).
- * FLUX's: 4.24 s for 28 steps of 57 layers on four H100, of which torch.compile leaves 1.63 s. */
+ * Layers of Z-Image and Lumina-Image 2 count those that refine the noise. An A14B's weights are those of the expert
+ * that runs. Sana's attention is linear: its term is counted as if it were not. FLUX's: 4.24 s for 28 steps of 57
+ * layers on four H100, of which torch.compile leaves 1.63 s. */
 static const known_model known_models[] = {
     {"dit-xl-2",
      {28, 1152, 16, 4608, 256, 0, 0, 16, 0, false, false, true, 1.35e9, 0, 0, 0},
@@ -96,7 +99,7 @@ static const known_model known_models[] = {
      4,
      0},
     {"z-image",
-     {30, 3840, 30, 10240, 4096, 128, 0, 64, 0, true, true, false, 12.3e9, 0, 0, 0},
+     {32, 3840, 30, 10240, 4096, 128, 0, 64, 0, true, true, false, 12.3e9, 0, 0, 0},
      1024,
      1024,
      1,
@@ -158,6 +161,51 @@ static const known_model known_models[] = {
      1,
      16,
      0},
+    {"krea-2",
+     {28, 6144, 48, 16384, 4096, 512, 0, 64, 0, true, true, false, 25.6e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     8,
+     0},
+    {"anima",
+     {28, 2048, 16, 8192, 4096, 512, 1024, 64, 0, false, false, true, 3.91e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     30,
+     0},
+    {"sana-600m",
+     {28, 1152, 36, 2880, 1024, 300, 1152, 32, 0, false, true, true, 1.18e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     32,
+     1,
+     20,
+     0},
+    {"sana-1600m",
+     {20, 2240, 70, 5600, 1024, 300, 2240, 32, 0, false, true, true, 3.21e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     32,
+     1,
+     20,
+     0},
+    {"lumina-image-2",
+     {28, 2304, 24, 9216, 4096, 256, 0, 64, 0, true, true, true, 5.22e9, 0, 0, 0},
+     1024,
+     1024,
+     1,
+     16,
+     1,
+     30,
+     0},
     {"cogvideox-2b",
      {30, 1920, 30, 7680, 17550, 226, 0, 64, 0, true, false, true, 3.4e9, 0, 0, 0},
      720,
@@ -202,6 +250,87 @@ static const known_model known_models[] = {
      16,
      4,
      50,
+     0},
+    {"cogvideox15-5b",
+     {42, 3072, 48, 12288, 44880, 224, 0, 128, 0, true, false, true, 11.1e9, 0, 0, 0},
+     1360,
+     768,
+     81,
+     16,
+     8,
+     50,
+     0},
+    {"wan21-1.3b",
+     {30, 1536, 12, 8960, 32760, 512, 1536, 64, 0, false, false, true, 2.84e9, 0, 0, 0},
+     832,
+     480,
+     81,
+     16,
+     4,
+     50,
+     0},
+    {"wan21-14b",
+     {40, 5120, 40, 13824, 32760, 512, 5120, 64, 0, false, false, true, 28.6e9, 0, 0, 0},
+     832,
+     480,
+     81,
+     16,
+     4,
+     50,
+     0},
+    {"wan22-ti2v-5b",
+     {30, 3072, 24, 14336, 27280, 512, 3072, 192, 0, false, false, true, 10e9, 0, 0, 0},
+     1280,
+     704,
+     121,
+     32,
+     4,
+     50,
+     0},
+    {"wan22-a14b",
+     {40, 5120, 40, 13824, 75600, 512, 5120, 64, 0, false, false, true, 28.6e9, 0, 0, 0},
+     1280,
+     720,
+     81,
+     16,
+     4,
+     40,
+     0},
+    {"ltx-2b",
+     {28, 2048, 32, 8192, 7392, 128, 2048, 128, 0, false, false, true, 3.85e9, 0, 0, 0},
+     704,
+     512,
+     161,
+     32,
+     8,
+     50,
+     0},
+    {"ltx-13b",
+     {48, 4096, 32, 16384, 7392, 128, 4096, 128, 0, false, false, true, 26.1e9, 0, 0, 0},
+     704,
+     512,
+     161,
+     32,
+     8,
+     50,
+     0},
+    {"hunyuanvideo",
+     {60, 3072, 24, 12288, 118800, 256, 0, 64, 0, true, false, false, 25.6e9, 0, 0, 0},
+     1280,
+     720,
+     129,
+     16,
+     4,
+     50,
+     0},
+    {"open-sora-1.2",
+     {28, 1152, 16, 4608, 54000, 300, 1152, 16, 0, false, false, true, 2.42e9, 15, 2, 2},
+     1280,
+     720,
+     51,
+     16,
+     0,
+     30,
      0},
 };
 
@@ -311,7 +440,17 @@ static void use_machine(diti_split_request *q, const known_machine *machine) {
 
 /* Frames of rows; the first stands alone where an autoencoder joins several. */
 static uint32_t model_times(const known_model *model, uint32_t frames) {
+    if (!model->row_frames) return frames / 17 * 5 + (frames % 17 + 3) / 4;
     return (frames - 1 + model->row_frames - 1) / model->row_frames + 1;
+}
+
+/* Methods that a family allows, as diti_split_request.methods: some need all rows of a picture on each device, and an
+   A14B has two experts, of which PipeFusion would keep one's keys and values. */
+static uint32_t model_methods(const known_model *model) {
+    const uint32_t pipefusion = 1u << DITI_SPLIT_PIPEFUSION, all = ((1u << DITI_SPLIT_AXES) - 1) | DITI_SPLIT_SHARDS,
+                   rows = 1u << DITI_SPLIT_ULYSSES | 1u << DITI_SPLIT_RING | pipefusion;
+    if (diti_starts_with(model->name, "sana") || diti_equal(model->name, "lumina-image-2")) return all & ~rows;
+    return diti_equal(model->name, "wan22-a14b") ? all & ~pipefusion : all;
 }
 
 /* Takes a size of picture or clip. */

@@ -4,17 +4,18 @@
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
     const diti_model_traits *traits = &model->transformer->traits;
     const diti_weights *weights = &model->transformer->component.weights;
+    uint32_t deep = traits->patch_frames ? traits->patch_frames : 1;
     memset(out, 0, sizeof *out);
     out->layers = traits->layers;
     out->hidden = traits->width;
     out->heads = traits->heads;
     out->feed = traits->feed ? traits->feed : 4 * traits->width;
     out->gated = traits->gated;
-    out->rows = diti_request_positions(model, request) *
-                (request->shape.latent_frames / (traits->patch_frames ? traits->patch_frames : 1));
+    out->rows = diti_request_positions(model, request) * (request->shape.latent_frames / deep);
     out->text = model->texts[DITI_TEXT_FIRST].tokens;
+    if (!traits->joint) out->text += model->texts[DITI_TEXT_SECOND].tokens; /* other keys */
     out->text_width = traits->width;
-    out->row_values = traits->latent_channels * traits->patch * traits->patch;
+    out->row_values = traits->latent_channels * traits->patch * traits->patch * deep;
     out->joint = traits->joint;
     if (traits->divided) {
         out->frames = request->shape.latent_frames;

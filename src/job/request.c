@@ -506,14 +506,16 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
-/* PipeFusion, on one device too: bands of whole rows of tokens, each for all devices of a sequence. */
+/* PipeFusion, on one device too: bands of whole rows of tokens, or of frames where tokens are several frames deep, each
+   for all devices of a sequence. */
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
     const diti_model_traits *traits = &model->transformer->traits;
-    uint32_t rows = request->latent_height / traits->patch * request->shape.latent_frames /
-                    (traits->patch_frames ? traits->patch_frames : 1),
-             patches = request->shape.patches, columns = request->latent_width / traits->patch;
+    uint32_t rows = request->latent_height / traits->patch, columns = request->latent_width / traits->patch;
+    uint32_t frames = request->shape.latent_frames, patches = request->shape.patches;
+    bool deep = traits->patch_frames > 1;
+    uint32_t units = deep ? frames / traits->patch_frames : frames * rows, tokens = deep ? rows * columns : columns;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     char name[DITI_SPLIT_NAME];
     const char *why = NULL;
@@ -535,10 +537,10 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
               "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
-    if (patches <= rows && patches <= DITI_MOST_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
+    if (patches <= units && patches <= DITI_MOST_PATCHES && ranks <= units / patches * tokens) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                     "split %s: %u patches of %u rows of %u tokens; at most %u, of a row or more, are possible", name,
-                     patches, rows, columns, DITI_MOST_PATCHES);
+                     "split %s: %u patches of %u %s of %u tokens; at most %u, of a %s or more, are possible", name,
+                     patches, units, deep ? "frames" : "rows", tokens, DITI_MOST_PATCHES, deep ? "frame" : "row");
 }
 
 static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

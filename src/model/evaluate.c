@@ -4,12 +4,27 @@
 
 /* ---- rows ---- */
 
+/* PipeFusion's patches are made of lines of tokens; of whole frames of tokens where one of these is several frames
+   deep, as lines of it are not together in the latent. Returns how many there are; tokens: of each. */
+static uint32_t diti_strip_units(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t *tokens) {
+    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    bool deep = transformer->traits.patch_frames > 1;
+    *tokens = deep ? grid.rows * grid.columns : grid.columns;
+    return deep ? grid.frames : grid.frames * grid.rows;
+}
+
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first) {
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
-    uint32_t rows = grid.frames * grid.rows, line = denoise->width * transformer->traits.patch;
-    *first = (uint32_t)((uint64_t)rows * patch / patches) * line;
-    return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t tokens, units = diti_strip_units(transformer, denoise, &tokens), unit = denoise->width * traits->patch;
+    if (traits->patch_frames > 1) unit = denoise->width * denoise->height * traits->patch_frames;
+    *first = (uint32_t)((uint64_t)units * patch / patches) * unit;
+    return (uint32_t)((uint64_t)units * (patch + 1) / patches) * unit - *first;
+}
+
+/* Values of a latent's channel in a token. */
+static uint32_t diti_token_volume(const diti_model_traits *traits) {
+    return (traits->patch_frames ? traits->patch_frames : 1) * traits->patch * traits->patch;
 }
 
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
@@ -24,12 +39,13 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     diti_token_grid grid = diti_transformer_grid(transformer, denoise);
     uint32_t self = sequence ? sequence->index : 0, patches = denoise->patches ? denoise->patches : 1;
-    uint64_t lines = (uint64_t)grid.frames * grid.rows;
+    uint32_t tokens;
+    uint64_t units = diti_strip_units(transformer, denoise, &tokens);
     token_range->all = denoise->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? denoise->text_tokens + denoise->behind_text : 0;
     token_range->patch_lead = number ? 0 : denoise->lead;
-    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
+    token_range->patch_token = (uint32_t)(units * number / patches) * tokens;
+    token_range->patch_tokens = (uint32_t)(units * (number + 1) / patches) * tokens - token_range->patch_token;
     token_range->patch_first = number ? denoise->lead + token_range->patch_token : 0;
     token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
     token_range->patch_text = number ? 0 : token_range->all_text;
@@ -47,7 +63,7 @@ DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32
     return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
 }
 
-/* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
+/* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or frames; or all. */
 static diti_patches diti_token_range_patches(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t items, uint32_t channels) {
     const diti_model_traits *traits = &transformer->traits;
@@ -62,6 +78,10 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.patch_frames = traits->patch_frames;
     patches.channels_last = traits->channels_last;
     if (at->patch_rows == at->all) return patches;
+    if (traits->patch_frames > 1) {
+        patches.frames = at->patch_tokens * diti_token_volume(traits) / (denoise->height * denoise->width);
+        return patches;
+    }
     patches.frames = 1;
     patches.height = at->patch_tokens * traits->patch * traits->patch / denoise->width;
     return patches;
@@ -72,11 +92,11 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
                                              diti_tensor scale) {
     const diti_denoise *denoise = p->denoise;
     const diti_token_range *at = &denoise->token_range;
-    uint32_t area = p->model->traits.patch * p->model->traits.patch;
+    uint32_t volume = diti_token_volume(&p->model->traits);
     diti_patches patches = diti_token_range_patches(p->model, denoise, denoise->batch, channels);
     if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * area,
-                                  at->patch_tokens * area);
+        planes = diti_tensor_view(p->graph, planes, 0, denoise->batch * channels, at->patch_token * volume,
+                                  at->patch_tokens * volume);
     return diti_patchify(p->graph, planes, &patches, scale);
 }
 
@@ -839,14 +859,14 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
     denoise->patch = 0;
     if (denoise->patches < 2) return diti_transformer_patch(transformer, graph, denoise);
     for (; denoise->patch < denoise->patches && !diti_graph_failed(graph); denoise->patch++) {
-        uint32_t area = transformer->traits.patch * transformer->traits.patch, rows;
+        uint32_t volume = diti_token_volume(&transformer->traits), rows;
         diti_tensor row_band = diti_transformer_patch(transformer, graph, denoise);
         if (!row_band) continue;
         rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_denoise_plane(denoise), "prediction");
         diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * area,
-                                   denoise->token_range.patch_tokens * area),
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_token * volume,
+                                   denoise->token_range.patch_tokens * volume),
                   "prediction");
     }
     denoise->patch = 0;

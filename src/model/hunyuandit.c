@@ -322,6 +322,7 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
+    traits->feed = config->inner;
     traits->latent_channels = config->channels;
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;

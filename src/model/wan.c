@@ -273,6 +273,7 @@ static void diti_wan_set_traits(diti_wan *model) {
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
+    traits->feed = config->feed;
     traits->latent_channels = traits->out_channels = config->out_channels;
     traits->condition_channels = config->channels - config->out_channels;
     traits->mask_channels = pictures ? 4 : 0;

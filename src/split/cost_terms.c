@@ -24,7 +24,8 @@ DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
         return c.layers * layer;
     }
     layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
-    if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
+    if (!shape->joint && shape->text)
+        layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
     return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
 }
 

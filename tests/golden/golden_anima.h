@@ -96,7 +96,7 @@ static inline bool golden_anima_open(golden_pipe *p, golden *g, const golden_fol
     p->folder = folder;
     golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
-    context.devices = g->device;
+    context.devices = g->split && !g->device ? "0,1" : g->device;
     desc.components = components;
     desc.component_count = count;
     return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
@@ -152,6 +152,7 @@ static inline void golden_anima_pipe(golden *g, const golden_folder *folder, boo
     golden_anima_give(folder, &inputs[1], "prompt_embeds", "cond.prompt_embeds");
     golden_anima_give(folder, &inputs[2], "negative_prompt_embeds", "uncond.prompt_embeds");
     desc.model = p.model;
+    desc.split = g->split;
     desc.width = 96;
     desc.height = 64;
     desc.steps = 3;

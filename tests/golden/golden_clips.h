@@ -174,7 +174,7 @@ static inline bool golden_clips_open(golden_pipe *p, golden *g, const golden_fol
     p->folder = folder;
     golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
-    context.devices = g->device;
+    context.devices = g->split && !g->device ? "0,1" : g->device;
     for (i = 0; i < 4; i++) {
         golden_join(paths[i], sizeof paths[i], folder->path, folders[i]);
         components[i].source.path = paths[i];
@@ -359,6 +359,7 @@ static inline void golden_sora_desc(golden_sora *s) {
                     *text;
     dit_job_desc *desc = &s->desc;
     desc->model = s->pipe.model;
+    desc->split = s->pipe.g->split;
     desc->height = (uint32_t)size->first->number;
     desc->width = (uint32_t)size->first->next->number;
     s->area = (size_t)desc->width * desc->height;

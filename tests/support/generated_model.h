@@ -277,6 +277,51 @@ static inline void generated_zimage(real_file *file, const generated_model *m) {
     real_layer(file, 64, width, "all_final_layer.2-1.linear", NULL, 0);
 }
 
+/* One block of the image, or of the text, which has no table and no shared heads. */
+static inline void generated_krea2_block(real_file *file, uint64_t width, uint64_t kv, uint64_t head, const char *list,
+                                         uint32_t i) {
+    static const char *const parts[] = {"to_q", "to_gate", "to_out.0", "to_k", "to_v"};
+    static const char *const norms[] = {"norm1", "norm2", "attn.norm_q", "attn.norm_k"};
+    const uint64_t feed = width * 8 / 3;
+    char name[112];
+    uint32_t k;
+#define NAME(REST, PART) (diti_format(name, sizeof name, "%s.%u." REST "%s", list, i, PART), name)
+    for (k = 0; k < 5; k++) real_matrix(file, k < 3 ? width : kv, width, NAME("attn.", parts[k]), NULL, 0);
+    for (k = 0; k < 4; k++) /* 1 is added to all of them */
+        generated_norm(file, k < 2 ? width : head, k < 2 ? 0 : GENERATED_SHARPNESS - 1, false, NAME("", norms[k]), 0);
+    real_matrix(file, feed, width, NAME("ff.", "gate"), NULL, 0);
+    real_matrix(file, feed, width, NAME("ff.", "up"), NULL, 0);
+    real_matrix(file, width, feed, NAME("ff.", "down"), NULL, 0);
+#undef NAME
+}
+
+/* Four heads of queries share keys and values, as published. */
+static inline void generated_krea2(real_file *file, const generated_model *m) {
+    const uint64_t width = m->heads * m->head_dim, text = GENERATED_TEXT;
+    uint32_t i;
+    real_layer(file, width, 64, "img_in", NULL, 0);
+    real_embedder(file, width, width, 256, "time_embed", NULL);
+    real_layer(file, 6 * width, width, "time_mod_proj", NULL, 0);
+    generated_krea2_block(file, text, text, 16, "text_fusion.layerwise_blocks", 0);
+    generated_krea2_block(file, text, text, 16, "text_fusion.refiner_blocks", 0);
+    real_matrix(file, 1, 12, "text_fusion.projector", NULL, 0);
+    generated_norm(file, text, 0, false, "txt_in.norm", 0);
+    real_layer(file, width, text, "txt_in.linear_1", NULL, 0);
+    real_layer(file, width, width, "txt_in.linear_2", NULL, 0);
+    for (i = 0; i < m->layers; i++) {
+        generated_krea2_block(file, width, width / 4, m->head_dim, "transformer_blocks", i);
+        real_table(file, 6, width, "transformer_blocks.%u.scale_shift_table", NULL, i);
+    }
+    generated_norm(file, width, 0, false, "final_layer.norm", 0);
+    real_table(file, 2, width, "final_layer.scale_shift_table", NULL, 0);
+    real_layer(file, 64, width, "final_layer.linear", NULL, 0);
+}
+
+/* Tokens of CogVideoX 1.5 are two frames of the latent deep. */
+static inline void generated_cogvideox15(real_file *file, const generated_model *m) {
+    real_cogvideox(file, m->heads * m->head_dim, m->layers, 2);
+}
+
 typedef struct generated_family {
     const char *name, *config; /* config: what shapes don't say; %u: channels of a head, then heads */
     void (*make)(real_file *file, const generated_model *m);
@@ -305,6 +350,11 @@ static const generated_family generated_families[] = {
      "{\"_class_name\": \"ZImageTransformer2DModel\", \"axes_dims\": [%u, %u, %u], \"dim\": %u, \"n_heads\": %u, "
      "\"n_kv_heads\": %u, \"n_layers\": %u, \"n_refiner_layers\": 1, \"cap_feat_dim\": %u}",
      generated_zimage, 16},
+    {"krea2", "{\"_class_name\": \"Krea2Transformer2DModel\", \"axes_dims_rope\": [%u, %u, %u]}", generated_krea2, 16},
+    {"cogvideox15",
+     "{\"_class_name\": \"CogVideoXTransformer3DModel\", \"attention_head_dim\": %u, \"num_attention_heads\": %u, "
+     "\"use_rotary_positional_embeddings\": true, \"max_text_seq_length\": 7}",
+     generated_cogvideox15, 16},
 };
 
 static inline const generated_family *generated_family_of(const generated_model *m) {
@@ -319,7 +369,7 @@ static inline void generated_config(const generated_model *m, char *out, size_t 
     const generated_family *family = generated_family_of(m);
     uint32_t axis = (m->head_dim / 2 + 1) / 2 & ~1u;
     if (axis < 2) axis = 2;
-    if (diti_equal(m->family, "flux"))
+    if (diti_equal(m->family, "flux") || diti_equal(m->family, "krea2"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis);
     else if (diti_equal(m->family, "zimage"))
         diti_format(out, size, family->config, m->head_dim - 2 * axis, axis, axis, m->heads * m->head_dim, m->heads,

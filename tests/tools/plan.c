@@ -4,6 +4,8 @@
 #define PLAN_NO_MAIN
 #include "library.h"
 #include "tools/dit-plan.c"
+#include "real_shapes.h"
+#include "real_vaes.h"
 #include "test.h"
 #ifndef _WIN32
 #include <sys/resource.h>
@@ -297,7 +299,7 @@ static void test_bytes_table(void) {
         {"pixart-alpha", 6.51, {9.4, 7.1, 9.4, 14.2, 28.3, 9.4, 0.13}},
         {"sd3-medium", 8.91, {13.6, 10.2, 13.6, 20.4, 40.8, 12.6, 0.52}},
         {"flux", 74.36, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 0.52}},
-        {"z-image", 53.07, {32.4, 24.3, 32.4, 48.7, 97.3, 31.5, 0.52}},
+        {"z-image", 56.61, {32.4, 24.3, 32.4, 48.7, 97.3, 31.5, 0.52}},
         {"qwen-image-21", 68.32, {34.6, 26.0, 34.6, 51.9, 103.8, 33.6, 0.52}},
         {"chroma", 74.36, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 0.52}},
         {"flux3-klein", 45.92, {28.3, 21.2, 28.3, 42.5, 84.9, 25.2, 1.05}},
@@ -897,6 +899,9 @@ static void test_program_refuses(void) {
         {"-m flux -d 4xT4 --single 1 --serial 2", 2, "--serial"},
         {"-m flux -d 4xT4 --methods usp", 2, "usp"},
         {"-m flux -d 4xT4 --methods cfg", 2, "no split"},
+        {"-m sana-1600m -d 2xT4 --methods ring,ulysses", 2, "allows none of these"},
+        {"-m lumina-image-2 -d 2xT4 --split ulysses2", 2, "does not allow ulysses"},
+        {"-m wan22-a14b -d 2xT4 --split pipefusion2", 2, "does not allow pipefusion"},
         {"-m flux -d 4xT4 --payload f32", 2, "f32"},
         {"-m flux -d 4xT4 --system other", 2, "other"},
         {"-m flux -d 4xT4 --gate 4", 2, "guidance"},
@@ -1046,7 +1051,160 @@ static void test_gantt(void) {
     }
 }
 
+/* ---- the tables against headers of published sizes ---- */
+
+typedef struct family { /* flops: the most by which an evaluation may differ from what a job of it would compute */
+    const char *model;
+    void (*transformer)(real_file *file), (*vae)(real_file *file);
+    uint32_t tile; /* of the autoencoder, where whole frames are too large; 0: none */
+    double flops;
+} family;
+
+/* Heads of Krea 2 and Lumina-Image 2 share keys and values, and Sana's attention is linear: they do less than the
+ * formula says. */
+static const family families[] = {
+    {"dit-xl-2", published_dit_xl_2, published_vae_sd, 0, 0.01},
+    {"pixart-alpha", published_pixart_alpha, published_vae_sd, 0, 0.01},
+    {"pixart-sigma", published_pixart_sigma, published_vae_sd, 0, 0.01},
+    {"hunyuandit", published_hunyuandit_v12, published_vae_sd, 0, 0.01},
+    {"sd3-medium", published_sd3_medium, published_vae_16, 0, 0.01},
+    {"sd35-large", published_sd35_large, published_vae_16, 0, 0.01},
+    {"flux", published_flux_dev, published_vae_16, 0, 0.01},
+    {"flux2-klein-4b", published_klein_4b, vae_flux2, 0, 0.01},
+    {"flux2-klein-9b", published_klein_9b, vae_flux2, 0, 0.01},
+    {"flux2-dev", published_flux2_dev, vae_flux2, 0, 0.01},
+    {"z-image", published_zimage, published_vae_16, 0, 0.01},
+    {"qwen-image", published_qwenimage, vae_wan, 0, 0.01},
+    {"qwen-image-21", published_qwenimage21, vae_qwenimage21, 0, 0.01},
+    {"chroma", published_chroma, published_vae_16, 0, 0.01},
+    {"flux3-klein", published_flux3_klein, vae_flux2, 0, 0.02},
+    {"krea-2", published_krea2, vae_wan, 0, 0.04},
+    {"anima", published_anima, vae_wan, 0, 0.01},
+    {"sana-600m", published_sana_600m, real_dcae, 0, 0.17},
+    {"sana-1600m", published_sana_1600m, real_dcae, 0, 0.12},
+    {"lumina-image-2", published_lumina2, published_vae_16, 0, 0.08},
+    {"stdit", published_stdit_2, published_vae_sd, 0, 0.01},
+    {"open-sora-1.2", published_stdit_3, vae_open_sora, 0, 0.01},
+    {"latte-1", published_latte, published_vae_sd, 0, 0.01},
+    {"latte-t2v", published_lattet2v, vae_open_sora_plan, 128, 0.01},
+    {"cogvideox-2b", published_cogvideox_2b, vae_cogvideox, 0, 0.01},
+    {"cogvideox-5b", published_cogvideox_5b, vae_cogvideox, 0, 0.01},
+    {"cogvideox15-5b", published_cogvideox15, vae_cogvideox, 256, 0.01},
+    {"wan21-1.3b", published_wan_1_3b, vae_wan, 0, 0.01},
+    {"wan21-14b", published_wan_14b, vae_wan, 0, 0.01},
+    {"wan22-ti2v-5b", published_wan_ti2v_5b, vae_wan22, 0, 0.01},
+    {"wan22-a14b", published_wan_14b, vae_wan, 0, 0.01}, /* an expert has the shape of Wan 2.1's */
+    {"ltx-2b", published_ltx_2b, vae_ltx, 0, 0.01},
+    {"ltx-13b", published_ltx_13b, vae_ltx, 0, 0.01},
+    {"hunyuanvideo", published_hunyuanvideo, vae_hunyuanvideo, 256, 0.01},
+};
+
+static bool add_flops(const dit_op_info *op, void *user) {
+    if (!strcmp(op->segment, "step")) *(double *)user += op->flops * op->runs;
+    return true;
+}
+
+static dit_result open_scheduler(const char *member, dit_source *out, void *user) {
+    memset(out, 0, sizeof *out);
+    if (strcmp(member, "scheduler_config.json") != 0) return DIT_ERROR_IO;
+    out->data = user;
+    out->size = strlen((const char *)user);
+    return DIT_OK;
+}
+
+/* The members of a row, of which a job may have longer texts: those of chats are as long as prompts may be.
+   Qwen-Image-2.1 attends its text as keys that are kept, which is no joint attention to a job. */
+static void compare_shape(const known_model *model, const diti_split_shape *job) {
+    const diti_split_shape *known = &model->shape;
+    bool kept = diti_equal(model->name, "qwen-image-21");
+#define SAME(member)                                                                                                   \
+    CHECK_MESSAGE(job->member == known->member, "%s: " #member " %u, of a job %u", model->name,                        \
+                  (unsigned)known->member, (unsigned)job->member)
+    SAME(layers), SAME(hidden), SAME(heads), SAME(feed), SAME(rows), SAME(row_values), SAME(skips);
+    SAME(gated), SAME(guided), SAME(frames), SAME(feeds), SAME(texts);
+    if (!kept) SAME(joint);
+#undef SAME
+    CHECK_MESSAGE(known->text <= job->text, "%s: text of %u, of a job %u", model->name, known->text, job->text);
+}
+
+/* A row of the table is what a job of the model tells the planner, its weights are two bytes a parameter, and its
+   operations are those that the job would run, both with texts of the job's length. */
+static void test_family(const family *f) {
+    static const char scheduler[] = "{\"_class_name\": \"CogVideoXDDIMScheduler\", \"snr_shift_scale\": 1.0, "
+                                    "\"beta_schedule\": \"scaled_linear\", \"prediction_type\": \"v_prediction\"}";
+    static const int32_t fox = 277;
+    const known_model *model = find_model(f->model);
+    diti_split_shape shape = model->shape, told = {0};
+    real_file files[2] = {{0}, {0}};
+    dit_component parts[2] = {{0}, {0}};
+    dit_model_desc desc = {0};
+    dit_job_desc job = {0};
+    dit_model *loaded = NULL;
+    diti_job_request request = {0};
+    dit_model_info info = {0};
+    dit_inspector inspector = {0};
+    dit_error err = {0};
+    double flops = 0, planned, evaluations = 0;
+    files[0].container = files[1].container = REAL_SAFETENSORS;
+    files[0].type = files[1].type = DIT_TYPE_F16;
+    f->transformer(&files[0]);
+    f->vae(&files[1]);
+    desc.source = real_source(&files[0]);
+    parts[0].role = DIT_ROLE_VAE;
+    parts[0].source = real_source(&files[1]);
+    parts[1].role = DIT_ROLE_SCHEDULER;
+    parts[1].source.open = open_scheduler;
+    parts[1].source.user = (void *)(uintptr_t)scheduler;
+    desc.components = parts;
+    desc.component_count = strncmp(f->model, "cogvideox", 9) ? 1 : 2; /* which no other model needs */
+    desc.dry_run = true;
+    CHECK_MESSAGE(dit_model_load(NULL, &desc, &loaded, &err) == DIT_OK, "%s: %s", f->model, err.message);
+    job.model = loaded;
+    job.width = model->width;
+    job.height = model->height;
+    job.frame_count = model->frames > 1 ? model->frames : 0;
+    job.steps = 2;
+    job.vae_tile = f->tile;
+    job.class_labels = strcmp(f->model, "dit-xl-2") ? NULL : &fox;
+    inspector.op = add_flops;
+    inspector.user = &flops;
+    if (loaded && CHECK_MESSAGE(diti_job_request_make(loaded, &loaded->env, &job, NULL, &request, &err) == DIT_OK &&
+                                    dit_job_inspect(NULL, &job, &inspector, &err) == DIT_OK,
+                                "%s: %s", f->model, err.message)) {
+        dit_model_get_info(loaded, &info);
+        diti_job_split_shape(loaded, &request, &told);
+        compare_shape(model, &told);
+        evaluations = request.schedule.count * (shape.guided ? 2.0 : 1.0); /* of two steps; PNDM has one more */
+        if (model->shape.text != 128 || told.joint) shape.text = told.text;
+    }
+    if (loaded) diti_job_request_free(&loaded->env, &request);
+    planned = diti_split_flops(&shape) * evaluations;
+    printf("  %-15s %8.2f TFLOP of two steps by the table, %8.2f by a job  %+5.1f %%\n", f->model, planned / 1e12,
+           flops / 1e12, 100 * (planned / flops - 1));
+    CHECK_MESSAGE(fabs(planned / flops - 1) <= f->flops, "%s: %g operations by the table, %g by a job", f->model,
+                  planned, flops);
+    CHECK_MESSAGE(fabs(shape.weight_bytes / (2.0 * (double)info.parameters[DIT_ROLE_TRANSFORMER]) - 1) < 0.01,
+                  "%s: %.4g bytes of weights, of headers %.4g", f->model, shape.weight_bytes,
+                  2.0 * (double)info.parameters[DIT_ROLE_TRANSFORMER]);
+    dit_model_destroy(loaded);
+    real_free(&files[0]);
+    real_free(&files[1]);
+}
+
+/* make test: one of each kind; the others are in full sweeps. */
+static void test_families(void) {
+    static const char *const few[] = {"dit-xl-2",       "krea-2",     "anima",  "sana-1600m",
+                                      "lumina-image-2", "wan21-1.3b", "latte-1"};
+    const char *all = getenv("DIT_TEST_ALL");
+    for (size_t i = 0; i < DITI_COUNT(families); i++) {
+        bool chosen = all && *all == '1';
+        for (size_t k = 0; k < DITI_COUNT(few); k++) chosen = chosen || !strcmp(few[k], families[i].model);
+        if (chosen) test_family(&families[i]);
+    }
+}
+
 int main(void) {
+    test_families();
     test_measured();
     test_two_machines();
     test_winners();
