@@ -70,8 +70,8 @@ static const diti_transformer *diti_guidance_transformer(const diti_share *share
     return share->program.is_low ? share->job->model->low : share->job->model->transformer;
 }
 
-static diti_denoise *diti_guidance_denoise(diti_share *share) {
-    return share->program.is_low ? &share->program.low : &share->program.denoise;
+static diti_step_desc *diti_guidance_step_desc(diti_share *share) {
+    return share->program.is_low ? &share->program.low : &share->program.step;
 }
 
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
@@ -122,11 +122,11 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 /* Evaluates the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = diti_guidance_transformer(share);
-    diti_denoise denoise = *diti_guidance_denoise(share);
-    denoise.first_branch = denoise.branches - 1;
-    denoise.skipped = skipped;
-    if (skipped) denoise.residual = NULL;
-    return diti_transformer_step(transformer, graph, &denoise);
+    diti_step_desc step = *diti_guidance_step_desc(share);
+    step.first_branch = step.branches - 1;
+    step.skipped = skipped;
+    if (skipped) step.residual = NULL;
+    return diti_transformer_step(transformer, graph, &step);
 }
 
 static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
@@ -184,7 +184,7 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
+        all = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
         diti_send(graph, all, device);
         return all;
     }
@@ -194,7 +194,7 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_denoise(share)), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_step_desc(share)), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
@@ -204,6 +204,6 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
+    prediction = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }

@@ -434,7 +434,7 @@ typedef struct diti_program {
     diti_plan *plan;
     diti_lora_uses loras;
     diti_text_use text;
-    diti_denoise denoise;
+    diti_step_desc step;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment;    /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t last_segment; /* decode_segment, or of clips the last one of chunk_segments */
@@ -443,7 +443,7 @@ typedef struct diti_program {
     uint32_t chunk_count;
     VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
     diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
-    diti_denoise low;                          /* evaluations by model->low */
+    diti_step_desc low;                        /* evaluations by model->low */
     uint32_t low_prepare;                      /* segment before the first of them; UINT32_MAX: there is none */
     bool is_low;                               /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
@@ -457,10 +457,10 @@ typedef struct diti_program {
     diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
     diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
     diti_control_use nets_at_work[DITI_MOST_CONTROLS]; /* nets of the steps that are emitted now */
-    diti_denoise net_denoise[DITI_MOST_CONTROLS];      /* by control net */
+    diti_step_desc net_steps[DITI_MOST_CONTROLS];      /* by control net */
     diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
-    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
+    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
         decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
@@ -774,7 +774,7 @@ DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, di
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
 DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
 DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
-DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
+DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.step is there */
 /* false: it is done as steps usually are. */
 DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     bool reuses, const diti_solver_desc *states);
@@ -787,7 +787,7 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
 #define DITI_REPORT_BYTES (sizeof(diti_health) + 2 * DITI_REUSE_STATE * sizeof(float))
 DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step);     /* the host knows that it does */
 DIT_INTERNAL uint32_t diti_job_reused(dit_job *job);                      /* dit_status.reused */
-DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
+DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.step is there */
 /* In a step's segment, before its evaluation. */
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses);
 DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err);

@@ -52,7 +52,7 @@ typedef struct diti_patching {
 static diti_tensor diti_patches_view(const diti_share *share, diti_graph *graph, diti_tensor planes, uint32_t first_row,
                                      uint32_t rows, uint32_t patch, uint32_t patches) {
     uint32_t first,
-        count = diti_transformer_strip(share->job->model->transformer, &share->program.denoise, patch, patches, &first);
+        count = diti_transformer_strip(share->job->model->transformer, &share->program.step, patch, patches, &first);
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
@@ -70,7 +70,7 @@ DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) {
     diti_tensor planes;
     memset(&share->program.kept_kv, 0, sizeof share->program.kept_kv);
     share->program.kept_kv.int8 = shape->int8_kept;
-    share->program.denoise.kept_kv = diti_patches_used(shape) ? &share->program.kept_kv : NULL;
+    share->program.step.kept_kv = diti_patches_used(shape) ? &share->program.kept_kv : NULL;
     if (!diti_patches_piped(share) || share->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
     rows = diti_tensor_get(graph, share->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
     planes =
@@ -122,17 +122,17 @@ static void diti_patches_join(const diti_share *share, diti_graph *graph, const 
 
 /* ---- a segment ---- */
 
-/* Selects the rows of the solver's tables that share->program.step names. */
+/* Selects the rows of the solver's tables that share->program.step_row names. */
 static void diti_patches_select(const diti_share *share, diti_graph *graph, diti_step_kind kind,
                                 diti_solver_desc *solver) {
     const diti_tensor_info latent = *diti_tensor_get(graph, share->program.latent);
     solver->guided = share->job->request.shape.guided && kind != DITI_STEP_ALONE;
     if (share->program.step_noise)
         solver->noise = diti_tensor_reshape(
-            graph, diti_select_row(graph, share->program.step_noise, share->program.step, "select noise"), latent.rows,
-            latent.columns);
+            graph, diti_select_row(graph, share->program.step_noise, share->program.step_row, "select noise"),
+            latent.rows, latent.columns);
     solver->coefficients =
-        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
+        diti_select_row(graph, share->program.coefficients, share->program.step_row, "select coefficients");
 }
 
 static void diti_patches_solve(const diti_share *share, diti_graph *graph, const diti_patching *p,
@@ -152,26 +152,26 @@ static void diti_patches_solve(const diti_share *share, diti_graph *graph, const
 /* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
 static void diti_patches_evaluate(diti_share *share, diti_graph *graph, const diti_patching *p,
                                   const diti_solver_desc *solver) {
-    diti_denoise *denoise = &share->program.denoise;
+    diti_step_desc *step = &share->program.step;
     bool alone = p->kind == DITI_STEP_ALONE,
          idle = alone && share->assignment.guidance.count > 1 && share->assignment.guidance.index == 0;
-    denoise->patches = p->count;
-    denoise->first_branch = alone ? denoise->branches - 1 : 0;
+    step->patches = p->count;
+    step->first_branch = alone ? step->branches - 1 : 0;
     diti_reuse_select(share, graph, p->kind, p->reuses);
     if (share->program.input_scales && !share->assignment.axes.pipefusion.index)
-        denoise->input_scale =
-            diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
-    for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
+        step->input_scale =
+            diti_select_row(graph, share->program.input_scales, share->program.step_row, "select input scale");
+    for (step->patch = 0; step->patch < p->count && !diti_graph_failed(graph); step->patch++) {
         diti_tensor prediction = 0;
-        if (solver) diti_patches_solve(share, graph, p, solver, denoise->patch);
-        if (!idle) prediction = diti_transformer_patch(share->job->model->transformer, graph, denoise);
+        if (solver) diti_patches_solve(share, graph, p, solver, step->patch);
+        if (!idle) prediction = diti_transformer_patch(share->job->model->transformer, graph, step);
         if (prediction) diti_patches_send(share, graph, prediction);
     }
-    denoise->patch = denoise->first_branch = 0;
+    step->patch = step->first_branch = 0;
     if (!share->assignment.axes.pipefusion.index) diti_patches_receive(share, graph, p);
 }
 
-/* Rows of the tables are those of the step before until share->program.step moves on. */
+/* Rows of the tables are those of the step before until share->program.step_row moves on. */
 static void diti_patches_step(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                               bool reuses, const diti_solver_desc *states) {
     bool first = share->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
@@ -183,16 +183,16 @@ static void diti_patches_step(diti_share *share, diti_graph *graph, diti_step_ki
     p.first = form == DITI_FORM_WHOLE ? share->job->request.shape.patches : 0;
     p.count = form == DITI_FORM_WHOLE ? 1 : share->job->request.shape.patches;
     if (first && form != DITI_FORM_PATCHES) diti_patches_select(share, graph, kind, &solver);
-    if (late) diti_advance_step(graph, share->program.step);
+    if (late) diti_advance_step(graph, share->program.step_row);
     if (form != DITI_FORM_REST) diti_patches_evaluate(share, graph, &p, first && late ? &solver : NULL);
     for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
         diti_patches_solve(share, graph, &p, &solver, patch);
-    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, share->program.step);
+    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, share->program.step_row);
 }
 
 DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     bool reuses, const diti_solver_desc *states) {
-    share->program.denoise.patches = form == DITI_FORM_PATCHES ? share->job->request.shape.patches : 0;
+    share->program.step.patches = form == DITI_FORM_PATCHES ? share->job->request.shape.patches : 0;
     if (diti_patches_piped(share) && !diti_graph_failed(graph))
         diti_patches_step(share, graph, kind, form, reuses, states);
     return diti_patches_piped(share);

@@ -59,7 +59,7 @@ static void diti_snapshot_record_states(const diti_share *share, VkCommandBuffer
     diti_snapshot_barrier(share, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
         diti_snapshot_record_rows(share, commands, diti_snapshot_tensor(share, i), host, &at, back);
-    if (back) diti_snapshot_record_rows(share, commands, share->program.step, host, &at, back);
+    if (back) diti_snapshot_record_rows(share, commands, share->program.step_row, host, &at, back);
     diti_snapshot_barrier(share, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 

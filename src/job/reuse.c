@@ -431,7 +431,7 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
                                      "steps reused");
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
-    share->program.denoise.residual = &share->program.residuals[0];
+    share->program.step.residual = &share->program.residuals[0];
     share->program.low.residual = &share->program.residuals[1];
 }
 
@@ -439,13 +439,13 @@ DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_s
     diti_residual *r = &share->program.residuals[share->program.is_low];
     if (!share->program.reuse_table) return;
     if (diti_patches_used(&share->job->request.shape))
-        share->program.denoise.residual =
-            share->program.denoise.patches == share->job->request.shape.patches ? r : NULL; /* wholes have other rows */
+        share->program.step.residual =
+            share->program.step.patches == share->job->request.shape.patches ? r : NULL; /* wholes have other rows */
     r->use = diti_reuse_decides(&share->job->request.shape.reuse) ? DITI_REUSE_DECIDES
              : reuses                                             ? DITI_REUSE_ADDS
                                                                   : DITI_REUSE_KEEPS;
     diti_reuse_group(share, kind, &r->group);
-    r->row = diti_select_row(graph, share->program.reuse_table, share->program.step, "select reuse");
+    r->row = diti_select_row(graph, share->program.reuse_table, share->program.step_row, "select reuse");
 }
 
 DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err) {

@@ -139,14 +139,14 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     return result;
 }
 
-DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                              const float *timesteps, dit_error *err) {
     const diti_env *env = &plan->device->env;
     uint32_t count = plan->tensors[input].rows;
     float *values = (float *)diti_alloc_zero(env, (size_t)count * sizeof *values);
     dit_result result;
     if (!values) return diti_fail_memory(err, "the timesteps");
-    memcpy(values, timesteps, (size_t)denoise->steps * sizeof *values);
+    memcpy(values, timesteps, (size_t)step->steps * sizeof *values);
     result = diti_write_sinusoids(plan, input, values, count, 0, err);
     diti_free(env, values);
     return result;
@@ -258,16 +258,16 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
                      family, (unsigned)head_dim, (unsigned)count, key);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
-    const diti_token_range *at = &denoise->token_range;
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_step_desc *step) {
+    const diti_token_range *at = &step->token_range;
     uint32_t first = at->first - at->patch_first;
     if (first >= at->patch_lead) return 0;
     return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
 }
 
-DIT_INTERNAL uint32_t diti_token_range_behind(const diti_denoise *denoise) {
-    const diti_token_range *at = &denoise->token_range;
-    uint32_t end = at->first_text + at->text, first = at->all_text - denoise->behind_text;
-    if (!denoise->behind_text || end <= first) return 0;
+DIT_INTERNAL uint32_t diti_token_range_behind(const diti_step_desc *step) {
+    const diti_token_range *at = &step->token_range;
+    uint32_t end = at->first_text + at->text, first = at->all_text - step->behind_text;
+    if (!step->behind_text || end <= first) return 0;
     return end - first < at->text ? end - first : at->text;
 }

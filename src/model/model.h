@@ -81,10 +81,10 @@ typedef struct diti_model_traits {
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     const char *cache;      /* dit_job_desc.cache "auto"; NULL: as other families */
-    bool caches_references; /* diti_denoise.keeps_references is understood */
+    bool caches_references; /* diti_step_desc.keeps_references is understood */
     bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
     bool keeps_references;   /* jobs keep references without being asked, since the model's pipeline does */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_step_desc.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens */
     uint32_t reference_most, reference_most_alone; /* before that, one of more pixels is scaled down to so many: each
@@ -94,11 +94,11 @@ typedef struct diti_model_traits {
     uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
                             none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
-    bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
+    bool wants_guidance;                  /* diti_step_desc.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
-    bool skips_blocks;       /* diti_denoise.skipped is understood */
+    bool skips_blocks;       /* diti_step_desc.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
@@ -116,11 +116,11 @@ typedef struct diti_model_traits {
     uint32_t padding_rows;   /* rows of padding behind each prompt that are part of its text; the encoder makes them
                                 without   attending them, and such prompts are not lower-cased */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
-    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
+    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_step_desc.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
-    bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool frame_steps;      /* diti_step_desc.frame_steps is understood */
     bool whole_rows;       /* devices do not divide rows: no ulysses, ring or pipefusion */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
@@ -191,7 +191,7 @@ typedef struct diti_reference_latent {
 /* Control nets that add to the blocks of an evaluation. */
 #define DITI_MOST_CONTROLS 4u
 typedef struct diti_control_use {
-    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
+    struct diti_step_desc *step;          /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
     diti_tensor scales;                   /* input F32 [1, D]: the strength, in every column */
     diti_tensor x, added;                 /* the residual stream; what block made - 1 of the net adds */
@@ -228,7 +228,7 @@ typedef struct diti_residual {
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
-typedef struct diti_denoise {
+typedef struct diti_step_desc {
     uint32_t batch, branches;
     uint32_t height, width;           /* size of the latent, multiples of the patch unless traits.pads_patches */
     uint32_t frames;                  /* frames of the latent; 0 and 1: a picture */
@@ -256,7 +256,7 @@ typedef struct diti_denoise {
     diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
     diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;              /* distilled guidance; read by write_inputs */
-    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
+    diti_tensor row;             /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
                                 the row of the tables that each frame has: the step's, or, of frames that are given,
                                 `steps`: the row of timestep 0; 0: all have the step's */
@@ -288,7 +288,7 @@ typedef struct diti_denoise {
     diti_stage_inbox inboxes[2];  /* inboxes of even and of odd patches */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
-} diti_denoise;
+} diti_step_desc;
 
 typedef struct diti_transformer diti_transformer;
 
@@ -315,12 +315,12 @@ typedef struct diti_modulation {
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
     diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO, or, with
-                         DITI_STREAMS_SHARED, of diti_denoise.behind_text; 0: they have the image's, or the text's */
+                         DITI_STREAMS_SHARED, of diti_step_desc.behind_text; 0: they have the image's, or the text's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
     diti_graph *graph;
-    diti_denoise *denoise;
+    diti_step_desc *step;
     uint32_t index;             /* number of the block */
     uint32_t width;             /* D */
     uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
@@ -370,17 +370,17 @@ typedef struct diti_family {
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
     const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
     const diti_place *places;
-    size_t state_size;             /* bytes that prepare leaves for the steps in denoise->family, zero at first */
+    size_t state_size;             /* bytes that prepare leaves for the steps in step->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
-    /* An evaluation on the rows of denoise->token_range: begin emits what depends on the timestep, embed the residual
+    /* An evaluation on the rows of step->token_range: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
        * p * out_channels]. */
     void (*begin)(diti_pass *p);
     diti_tensor (*embed)(diti_pass *p);
     diti_tensor (*block)(diti_pass *p, diti_tensor x);
     diti_tensor (*final)(diti_pass *p, diti_tensor x);
-    /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
-    dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
+    /* Host inputs that prepare declared; timesteps: one for each of step->steps. */
+    dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_step_desc *step,
                                const float *timesteps, dit_error *err);
 } diti_family;
 struct diti_transformer { /* first member of every family's own struct */
@@ -426,31 +426,31 @@ DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 typedef struct diti_token_grid {
     uint32_t frames, rows, columns;
 } diti_token_grid;
-DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise);
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_step_desc *step);
 /* A patch's pixels in every plane: their number, and the first. */
-DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
+DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_step_desc *step,
                                              uint32_t patch, uint32_t patches, uint32_t *first);
 /* Each family's function of the same name; diti_transformer_prepare makes its state, too. */
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
-                                           diti_denoise *denoise);
+                                           diti_step_desc *step);
 DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise);
+                                                diti_step_desc *step);
 DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise, uint32_t index, diti_tensor x);
+                                                diti_step_desc *step, uint32_t index, diti_tensor x);
 /* Before a net's diti_transformer_prepare: which of its blocks are computed here. */
 DIT_INTERNAL void diti_control_divide(const diti_transformer *transformer, const diti_axes *axes,
                                       diti_control_use *use);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise, diti_tensor x);
-/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band; 0 on
+                                                diti_step_desc *step, diti_tensor x);
+/* The prediction of patch step->patch alone, those before it having been done: planar, of the band; 0 on
  * stages before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise);
+                                                diti_step_desc *step);
 /* An evaluation: prediction planar F32 [branches * batch * C, frames * height * width], on every device that computes
    a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
-                                               diti_denoise *denoise);
+                                               diti_step_desc *step);
 
 /* --- for the families --- */
 /* axes[0 .. count): how many channels of a head rotate with each coordinate, as config.json lists them by `key`; where
@@ -511,7 +511,7 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err);
 /* The sinusoids of all steps' timesteps, F32 [steps, columns], and, where the input has one more row, of timestep 0. */
-DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
@@ -531,12 +531,12 @@ DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const 
                                         diti_activation activation, diti_tensor out, const char *name);
 
 /* --- the pass --- */
-DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step);
 /* The ops that follow are of that block. */
 DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
 /* The devices of a tensor split; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p);
-/* A tensor has as many rows for each of denoise->text_batch prompts: those of the prompts that the pass evaluates. */
+/* A tensor has as many rows for each of step->text_batch prompts: those of the prompts that the pass evaluates. */
 DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all);
 /* Every item, a picture of a branch, is a run of rows in every tensor: its text's where text and image attend each
    other (docs/models.md 3.3, 3.4), then its image's. */
@@ -696,9 +696,9 @@ DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
-DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                          const float *timesteps, uint32_t shift, dit_error *err);
-/* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
+/* The words of step->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
 /* The rows of the frames at hand in a table [frames, columns]. */
 DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
@@ -718,26 +718,26 @@ typedef struct diti_attend_desc {
     diti_tensor keys; /* diti_pass.keys */
     diti_tensor out;  /* 0: a new tensor */
 } diti_attend_desc;
-DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                      diti_tensor qkv);
 /* Where Ulysses exchanges heads: values, keys and queries (kinds 2, 1, 0), each on its way as soon as qkv has it. */
-DIT_INTERNAL bool diti_attend_flows(const diti_denoise *denoise);
-DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL bool diti_attend_flows(const diti_step_desc *step);
+DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                     diti_tensor qkv, diti_heads_flow *flow);
-DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                    diti_heads_flow *flow, uint32_t kind);
-DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
 /* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
    are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
 DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
                                                      diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
 /* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
+DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_step_desc *step,
                                                             const diti_env *env, const uint32_t *counts,
                                                             dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
-   denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
+   step->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                           diti_tensor text);
 /* A block leaves a copy of the residual stream [items * image, D], which later blocks change, for block layers - 1 -
@@ -747,11 +747,11 @@ DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
-DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
-/* How many of an item's text rows at hand are diti_denoise.behind_text's. */
-DIT_INTERNAL uint32_t diti_token_range_behind(const diti_denoise *denoise);
+DIT_INTERNAL uint32_t diti_token_range_first(const diti_step_desc *step, uint32_t image);
+/* How many of an item's text rows at hand are diti_step_desc.behind_text's. */
+DIT_INTERNAL uint32_t diti_token_range_behind(const diti_step_desc *step);
 /* How many of an image's rows at hand stand in front of its tokens. */
-DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_step_desc *step);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
@@ -766,7 +766,7 @@ DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_reference_rows(const diti_pass *p, const diti_layer *layer);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
 /* The reference that leading row belongs to, and its place there. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_step_desc *step, uint32_t patch, uint32_t row,
                                                     uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
@@ -859,23 +859,23 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, co
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
                                                            uint32_t items);
 /* Rows that a text fills: a multiple of unit. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_step_desc *step, uint32_t prompt, uint32_t unit);
 /* image: rows of an item behind its text. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_step_desc *step,
                                                           const diti_text_order *order, const diti_env *env,
                                                           uint32_t unit, uint32_t image, dit_error *err);
 /* Rotations of FLUX.1's tokens (docs/models.md 3.4), cosines and sines F32 [tokens, half of a head], inputs: text
    stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 + i,
    y, x). axes: channels of a head that rotate with each coordinate. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_write_image_rotations(diti_plan *plan, const diti_denoise *denoise,
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_image_rotations(diti_plan *plan, const diti_step_desc *step,
                                                                const uint32_t axes[3], diti_tensor cosines,
                                                                diti_tensor sines, dit_error *err);
 /* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]. */
-typedef void diti_place_rows(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+typedef void diti_place_rows(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                              float *cosines, float *sines);
 /* Writes both tables for all prompts. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
-                                                      const diti_denoise *denoise, diti_tensor cosines,
+                                                      const diti_step_desc *step, diti_tensor cosines,
                                                       diti_tensor sines, diti_place_rows *place, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {

@@ -15,11 +15,11 @@
 #include "model/model.h"
 
 static const diti_group *diti_tensor_group(const diti_pass *p) {
-    return p->denoise->axes ? &p->denoise->axes->tensor_out : NULL;
+    return p->step->axes ? &p->step->axes->tensor_out : NULL;
 }
 
 static const diti_group *diti_tensor_inputs(const diti_pass *p) {
-    return p->denoise->axes ? &p->denoise->axes->tensor_in : NULL;
+    return p->step->axes ? &p->step->axes->tensor_in : NULL;
 }
 
 static uint32_t diti_column_shard_common(uint32_t a, uint32_t b) { /* least common multiple */

@@ -472,7 +472,7 @@ static void test_sequences(void) {
 #define PLAN_FILE "build/test_split_plan.json"
 
 static uint32_t rows_of(const maker *m, uint32_t share) {
-    return m->job && share < m->job->share_count ? m->job->shares[share]->program.denoise.token_range.rows : 0;
+    return m->job && share < m->job->share_count ? m->job->shares[share]->program.step.token_range.rows : 0;
 }
 
 /* Each device has the part of the rows that its share says; the picture stays what it is. */
