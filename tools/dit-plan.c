@@ -324,7 +324,7 @@ static int take_split(planner *p) {
                         diti_split_ranks(&plan.split), p->request.box.count);
     if (diti_split_check_plan(&plan, &p->request.shape, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
     if (!p->o.warmup) system->warmup = plan.warmup;
-    system->patches = plan.patches;
+    system->strips = plan.strips;
     diti_split_predict(&p->request, &plan.split, &p->costs[0]);
     p->count = 1;
     return EXIT_GOOD;
@@ -368,7 +368,7 @@ static void show_machine(const planner *p) {
     if (!p->o.system || p->o.system[0] == 'd')
         fprintf(p->out,
                 "dit.h (assumed): %g %% of a ring's attention hides copies; a patch of %g rows has half the speed\n",
-                100 * p->request.system.overlap, p->request.system.patch_rows);
+                100 * p->request.system.overlap, p->request.system.strip_rows);
 }
 
 static bool is_same(const known_device *a, const known_device *b) {
@@ -565,8 +565,8 @@ static void fill_plan(const planner *p, diti_split_plan *plan) {
     memset(plan, 0, sizeof *plan);
     make_note(p, plan->note, sizeof plan->note);
     plan->split = p->costs[0].split;
-    plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION]; /* else one device would run patches, too */
-    if (plan->patches > 1 && p->request.system.patches) plan->patches = p->request.system.patches;
+    plan->strips = plan->split.degree[DITI_SPLIT_PIPEFUSION]; /* else one device would run strips, too */
+    if (plan->strips > 1 && p->request.system.strips) plan->strips = p->request.system.strips;
     plan->warmup = p->request.system.warmup;
     plan->int8 = p->request.system.element < 2;
     each = box->count / plan->split.degree[DITI_SPLIT_CFG];

@@ -64,8 +64,8 @@ static void diti_auto_assume_equal(const dit_context *context, diti_split_box *b
 static bool diti_auto_allows(const dit_model *model, const diti_job_request *request, const diti_split *split) {
     diti_job_request with = *request;
     with.shape.split = *split;
-    with.shape.patches = split->degree[DITI_SPLIT_PIPEFUSION];
-    return !diti_job_unsplit(model, &with) && diti_job_check_patches(model, &with, NULL) >= 0;
+    with.shape.strips = split->degree[DITI_SPLIT_PIPEFUSION];
+    return !diti_job_unsplit(model, &with) && diti_job_check_strips(model, &with, NULL) >= 0;
 }
 
 /* The best split of the first 1, 2, … devices; more of them only where that gains something. */
@@ -107,7 +107,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     if (result >= 0) {
         diti_auto_best(model, request, q, q->box.count, &best);
         request->shape.split = best.split;
-        request->shape.patches = best.split.degree[DITI_SPLIT_PIPEFUSION];
+        request->shape.strips = best.split.degree[DITI_SPLIT_PIPEFUSION];
         request->predicted_seconds = alone ? best.seconds : 0;
     }
     diti_free(&model->env, q);

@@ -201,7 +201,7 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
         *own = share->program.low; /* the members that all evaluations have in common */
         own->control = control;
         own->control_mode = job->request.net_adapters[net].mode;
-        own->kept_kv = diti_patches_used(&job->request.shape) ? &share->program.net_kept_kv[net] : NULL;
+        own->kept_kv = diti_strips_used(&job->request.shape) ? &share->program.net_kept_kv[net] : NULL;
         share->program.net_kept_kv[net].int8 = job->request.shape.int8_kept;
         use->step = own;
         use->model = job->model->controls[net];

@@ -176,7 +176,7 @@ static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     share->program.low = *step;
     diti_transformer_prepare(share->job->model->transformer, graph, step);
     diti_control_prepare(share, graph);
-    diti_patches_begin(share, graph);
+    diti_strips_begin(share, graph);
     diti_reuse_begin(share, graph);
 }
 
@@ -255,7 +255,7 @@ static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti
     share->program.is_low = true;
     for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
         share->program.low_segments[variant] = UINT32_MAX;
-        if (!diti_patches_has(share, variant, DITI_FORM_WHOLE)) continue;
+        if (!diti_strips_has(share, variant, DITI_FORM_WHOLE)) continue;
         share->program.low_segments[variant] = diti_emit_variant(share, graph, variant, "step of low noise");
         diti_emit_step(share, graph, (diti_step_kind)(variant % DITI_STEP_KINDS), false, states);
     }
@@ -265,18 +265,18 @@ static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti
 static void diti_emit_form(diti_share *share, diti_graph *graph, uint32_t variant, diti_step_form form, bool reuses,
                            const diti_solver_desc *states) {
     diti_step_kind kind = (diti_step_kind)(variant % DITI_STEP_KINDS);
-    if (diti_patches_emit(share, graph, kind, form, reuses, states))
+    if (diti_strips_emit(share, graph, kind, form, reuses, states))
         diti_guard_judge(graph);
     else
         diti_emit_step(share, graph, kind, reuses, states);
 }
 
-/* Whether steps of that form may do without blocks: patches, where a job has them (see diti_reuse_step). */
+/* Whether steps of that form may do without blocks: strips, where a job has them (see diti_reuse_step). */
 static bool diti_emit_reuses(const diti_share *share, uint32_t low, uint32_t variant, diti_step_form form) {
     const diti_job_shape *shape = &share->job->request.shape;
-    bool patches = form == DITI_FORM_PATCHES || form == DITI_FORM_NEXT;
-    return (shape->reuse_variants[low] >> variant & 1u) && diti_patches_used(shape) == patches &&
-           form != DITI_FORM_REST && (!patches || diti_patches_has(share, variant, form));
+    bool strips = form == DITI_FORM_STRIPS || form == DITI_FORM_NEXT;
+    return (shape->reuse_variants[low] >> variant & 1u) && diti_strips_used(shape) == strips &&
+           form != DITI_FORM_REST && (!strips || diti_strips_has(share, variant, form));
 }
 
 /* Steps that do without some blocks. */
@@ -312,7 +312,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
             diti_step_kind kind = (diti_step_kind)(variant % DITI_STEP_KINDS);
             char name[32];
             share->program.step_segments[form][variant] = UINT32_MAX;
-            if (!diti_patches_has(share, variant, (diti_step_form)form)) continue;
+            if (!diti_strips_has(share, variant, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
             share->program.step_segments[form][variant] = diti_emit_variant(share, graph, variant, name);
             diti_emit_form(share, graph, variant, (diti_step_form)form, false, states);
@@ -341,11 +341,11 @@ static bool diti_emit_agrees(const diti_share *share) {
 
 /* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
    process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
-   exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
+   exchange what has no exponent. Keys and values kept for strips differ when a step runs again, and stages would wait
    for each other in every step: the job goes back to its start (run.c), and nobody asks the others before the decoder
    has run, which no process can do without the others. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
-    bool patches = diti_patches_used(&share->job->request.shape);
+    bool strips = diti_strips_used(&share->job->request.shape);
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
@@ -354,7 +354,7 @@ static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
         (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
     graph->guard_bare = !graph->guard_alike;
     graph->guard_blind = !diti_emit_in_one_process(share);
-    graph->guard_apart = patches;
+    graph->guard_apart = strips;
     diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
 
@@ -422,7 +422,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.decode_segment = share->program.last_segment =
         diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
     diti_emit_decoder_guards(share, graph);
-    diti_patches_share_latent(share, graph);
+    diti_strips_share_latent(share, graph);
     if (shape->fixes) diti_given_fix(share, graph, share->program.latent);
     if (shape->clip)
         diti_clip_emit(share, graph);

@@ -48,15 +48,15 @@ DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uin
     return (uint32_t)diti_job_step_kind(request, step) + DITI_STEP_KINDS * set;
 }
 
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
+DIT_INTERNAL bool diti_strips_used(const diti_job_shape *shape) {
     const uint32_t *degree = shape->split.degree;
-    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
+    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->strips > 1 && degree[DITI_SPLIT_LAYERS] == 1);
 }
 
 /* Steps that need keys and values which the step before has not kept: those of a branch or of a control net that it
    left out, or of a run that goes on here. */
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
-    if (!diti_patches_used(&request->shape) || step < begins + request->shape.warmup) return true;
+DIT_INTERNAL bool diti_strips_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
+    if (!diti_strips_used(&request->shape) || step < begins + request->shape.warmup) return true;
     if (diti_control_working(request, step) & ~diti_control_working(request, step - 1)) return true;
     return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
            diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;

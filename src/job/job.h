@@ -273,25 +273,30 @@ typedef struct diti_job_shape {
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* division over devices; degrees 0: whatever suits the context's */
     bool resumes;                    /* the job goes on without a device that fails */
-    uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
+    uint32_t strips, warmup;         /* strips and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
-    bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
+    bool int8_kept;                  /* PipeFusion keeps keys and values of other strips as int8 */
     bool any;                        /* auto may choose PipeFusion */
     uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
-/* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
+/* The part of a step that one segment does. Where stages pass strips on (strips.c), the solver's part of a step is
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
-    DITI_FORM_WHOLE,   /* the whole step */
-    DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
-    DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
-    DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
+    DITI_FORM_WHOLE,  /* the whole step */
+    DITI_FORM_STRIPS, /* the whole step strip by strip; between stages, without the solver's part */
+    DITI_FORM_NEXT,   /* the solver's part of the step before, and this step's evaluation */
+    DITI_FORM_REST,   /* the solver's part of the step before, where no such step follows */
     DITI_STEP_FORMS
 } diti_step_form;
-enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* branches of guidance: one is the last */
+enum {
+    DITI_PLANES_FIRST,
+    DITI_PLANES_LAST,
+    DITI_PLANES_BOTH,
+    DITI_PLANES_SETS
+}; /* branches of guidance: one is the last */
 
 #define DITI_JOB_MAX_IMAGES 64u
 #define DITI_LOOP_FRAMES 4u /* latent frames that clips share, where the autoencoder takes them one by one */
@@ -452,7 +457,7 @@ typedef struct diti_program {
     diti_residual residuals[2];                                      /* residuals that they reuse, of either */
     diti_tensor reuse_table;                                         /* 0: nothing */
     diti_kept_kv kept_kv, net_kept_kv[DITI_MOST_CONTROLS];
-    diti_tensor row_bands[DITI_MOST_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_tensor strips[DITI_MOST_STRIPS + 1][DITI_PLANES_SETS]; /* see strips.c */
     diti_tensor reference_pixels[DITI_MOST_REFERENCES];
     diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
     diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
@@ -481,7 +486,7 @@ typedef struct diti_run {
     uint32_t last_segment; /* newest segment that was wholly submitted */
     uint32_t judged_chunk; /* chunk that it decoded, if it is one of chunks */
     bool unjudged;         /* the guards' verdict on that segment is not known yet */
-    bool careful;          /* patches overflowed: no share goes on before the others have come as far */
+    bool careful;          /* strips overflowed: no share goes on before the others have come as far */
     uint32_t again_segment, again_step, tries; /* segment and step that ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
@@ -761,24 +766,24 @@ DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uin
 /* Whether model->low evaluates the step. */
 /* Puts the given first frame into a latent of all clips. */
 DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
-/* PipeFusion evaluates steps patch by patch. */
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
+/* PipeFusion evaluates steps strip by strip. */
+DIT_INTERNAL bool diti_strips_used(const diti_job_shape *shape);
 /* The step is evaluated all at once, in a run that begins with step `begins`. */
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
+DIT_INTERNAL bool diti_strips_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
 DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
-/* patches.c */
-DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form);
+/* strips.c */
+DIT_INTERNAL bool diti_strips_has(const diti_share *share, uint32_t variant, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
-DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
-DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.step is there */
+DIT_INTERNAL uint32_t diti_strips_after(const diti_share *share, uint32_t segment, uint32_t steps);
+DIT_INTERNAL bool diti_strips_is(const diti_share *share, uint32_t segment, diti_step_form form);
+DIT_INTERNAL void diti_strips_begin(diti_share *share, diti_graph *graph); /* share->program.step is there */
 /* false: it is done as steps usually are. */
-DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    bool reuses, const diti_solver_desc *states);
-DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
+DIT_INTERNAL bool diti_strips_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                   bool reuses, const diti_solver_desc *states);
+DIT_INTERNAL void diti_strips_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* reuse.c: dit_job_desc.cache; then, when steps and split are known, the table of its steps */
 DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
@@ -877,8 +882,8 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
                                              const diti_job_request *request); /* tokens of a frame */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
-DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
-                                               dit_error *err); /* for PipeFusion, where there are patches */
+DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request,
+                                              dit_error *err); /* for PipeFusion, where there are strips */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);

@@ -135,16 +135,16 @@ DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
     job->snapshot.valid = false;
 }
 
-/* Steps, and what comes before the first one; not patches that are still on their way. */
+/* Steps, and what comes before the first one; not strips that are still on their way. */
 static bool diti_snapshot_wants(const diti_share *share, uint32_t segment) {
     return !share->member && share->job->snapshot.buffer.buffer &&
            (segment + 1 == share->program.step_segment || diti_share_is_step(share, segment)) &&
-           !diti_patches_is(share, segment, DITI_FORM_PATCHES);
+           !diti_strips_is(share, segment, DITI_FORM_STRIPS);
 }
 
 /* Steps whose outcome is there behind a segment, when so many are counted. */
 static uint32_t diti_snapshot_steps(const diti_share *share, uint32_t segment, uint32_t counted) {
-    return diti_patches_is(share, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
+    return diti_strips_is(share, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
 DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
@@ -514,8 +514,8 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     failed = diti_resume_failed(job, why);
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
-    for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
-        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->snapshot.valid = false;
+    for (i = 0; i < job->share_count; i++) /* strips: it may have come into what was kept */
+        if (job->shares[i]->run.health.blocked && diti_strips_used(&job->request.shape)) job->snapshot.valid = false;
     for (i = 0; i < job->share_count; i++) {
         if (job->device_of_share[i] == job->device_of_share[failed] ||
             diti_device_check(job->shares[i]->device, NULL) >= 0)

@@ -183,7 +183,7 @@ static dit_result diti_reuse_check(const diti_job_request *request, const char *
         return diti_reuse_refuse(err, text,
                                  "has an order above 2 (spectrum: 5), an interval below 1, or a ridge that is not "
                                  "above 0");
-    if (diti_patches_used(&request->shape) && diti_reuse_decides(reuse))
+    if (diti_strips_used(&request->shape) && diti_reuse_decides(reuse))
         return diti_reuse_refuse(err, text,
                                  "does not go with pipefusion, whose stages see a patch at a time and nobody all rows "
                                  "of a step before its blocks run; choose delta, taylor, spectrum or mag");
@@ -320,7 +320,7 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
     uint32_t steps = out->shape.steps;
     bool low = model->low && out->schedule.steps[step].timestep < model->boundary,
          alone = diti_job_step_kind(out, step) == DITI_STEP_ALONE;
-    bool whole = diti_patches_used(&out->shape) && diti_patches_whole(out, 0, step);
+    bool whole = diti_strips_used(&out->shape) && diti_strips_whole(out, 0, step);
     if (low != h->low || (h->alone && !alone) || whole) h->count = 0;
     h->low = low;
     row->step = (float)step;
@@ -438,9 +438,9 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses) {
     diti_residual *r = &share->program.residuals[share->program.is_low];
     if (!share->program.reuse_table) return;
-    if (diti_patches_used(&share->job->request.shape))
+    if (diti_strips_used(&share->job->request.shape))
         share->program.step.residual =
-            share->program.step.patches == share->job->request.shape.patches ? r : NULL; /* wholes have other rows */
+            share->program.step.strips == share->job->request.shape.strips ? r : NULL; /* wholes have other rows */
     r->use = diti_reuse_decides(&share->job->request.shape.reuse) ? DITI_REUSE_DECIDES
              : reuses                                             ? DITI_REUSE_ADDS
                                                                   : DITI_REUSE_KEEPS;

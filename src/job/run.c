@@ -64,7 +64,7 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (share->member) return;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
+    if (step > job->status.step || job->recording) job->status.step = step; /* strips may begin again */
     job->status.last_slice_us = diti_plan_last_slice_us(share->program.plan);
     if (flight->preview) job->status.preview_id++;
     if (flight->frames > job->status.frame && !share->run.health.blocked) job->status.frame = flight->frames;
@@ -148,12 +148,12 @@ static bool diti_run_is_early(const diti_share *share) {
     return share->run.last_segment + 1 < share->program.plan->guard_end;
 }
 
-/* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
+/* Steps of one device, and strips of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const diti_share *share) {
     bool steps =
         diti_share_is_step(share, share->run.last_segment) && diti_share_is_step(share, share->run.cursor.segment);
-    bool agrees = share->run.careful || (share->job->mesh && !diti_patches_used(&share->job->request.shape));
+    bool agrees = share->run.careful || (share->job->mesh && !diti_strips_used(&share->job->request.shape));
     if (diti_run_is_early(share)) return false;
     return share->run.unjudged && share->run.cursor.slice == 0 && (agrees || !steps || share->run.health.blocked);
 }
@@ -204,7 +204,7 @@ static bool diti_run_goes_together(const diti_share *share) {
     if (diti_run_is_chunk(share, share->run.last_segment) && !diti_clip_is_divided(share)) return false;
     if (share->run.careful) return true;
     if (!share->run.health.blocked) return false;
-    if (!diti_patches_used(&share->job->request.shape)) return share->program.plan->guard_alike;
+    if (!diti_strips_used(&share->job->request.shape)) return share->program.plan->guard_alike;
     return share->job->mesh || diti_share_is_step(share, share->run.health.blocked - 1);
 }
 
@@ -276,12 +276,12 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
  */
 static bool diti_run_begins_again(const diti_share *share) {
     uint32_t blocked = share->run.health.blocked;
-    if (!blocked || !diti_patches_used(&share->job->request.shape)) return false;
+    if (!blocked || !diti_strips_used(&share->job->request.shape)) return false;
     if (blocked <= share->program.plan->guard_end) return true;
     return blocked - 1 < share->program.decode_segment && (share->job->mesh || diti_share_is_step(share, blocked - 1));
 }
 
-/* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
+/* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; strips begin
    again. *moved: shares may go on that waited for others. */
 static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
     diti_share *first = job->shares[0];
@@ -310,7 +310,7 @@ static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const diti_share *share, uint32_t segment) {
     uint32_t last = share->run.cursor.slice ? share->run.cursor.segment : share->run.last_segment;
-    if (diti_patches_used(&share->job->request.shape) || diti_run_is_chunk(share, segment)) return false;
+    if (diti_strips_used(&share->job->request.shape) || diti_run_is_chunk(share, segment)) return false;
     return last == segment || (segment >= share->program.step_segment && last >= share->program.step_segment &&
                                segment < share->program.decode_segment && last < share->program.decode_segment);
 }

@@ -5,12 +5,12 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
     diti_split_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.split = shape->split;
-    plan.patches = shape->patches;
+    plan.strips = shape->strips;
     plan.warmup = shape->warmup;
     plan.int8 = shape->int8_payload;
     plan.feedback = shape->int8_feedback;
     plan.kept_int8 = shape->int8_kept;
-    if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
+    if (diti_split_ranks(&plan.split) == 1) plan.strips = plan.warmup = 1;
     return diti_split_print_plan(&plan, out);
 }
 

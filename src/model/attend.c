@@ -1,5 +1,5 @@
 /* Attention of every item to all its rows, wherever they are (docs/parallel.md 1.1): on one device; on several
-   by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
+   by Ulysses, by Ring, by both; with keys and values of other strips that are one step old, by PipeFusion. */
 #include "model/model.h"
 
 static uint32_t diti_attend_kv_width(const diti_attend_desc *desc) {
@@ -233,11 +233,11 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
 /* Rows of an item with member i of the sequence. */
 static uint32_t diti_attend_rows(const diti_step_desc *step, const diti_attend_desc *desc, uint32_t i) {
     const diti_group *sequence = step->axes ? &step->axes->sequence : NULL;
-    uint32_t text = desc->text ? diti_group_size(sequence, i, step->token_range.patch_text) : 0;
+    uint32_t text = desc->text ? diti_group_size(sequence, i, step->token_range.strip_text) : 0;
     return text + diti_token_range_size(sequence, i, &step->token_range);
 }
 
-/* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
+/* ---- PipeFusion: attention to all rows, of which those of other strips are one step old ---- */
 
 /* Where they are kept: as floats [items * all rows, 2 * width] and, where that is asked for, as int8 for the next step,
    [items * all rows, width] each. */
@@ -265,10 +265,10 @@ static void diti_kept_kv_keep(diti_graph *graph, const diti_step_desc *step, con
     uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
-            uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
+            uint32_t text = desc->text ? diti_group_size(sequence, i, at->strip_text) : 0;
             uint32_t rows = diti_token_range_size(sequence, i, at), to = item * (texts + at->all);
-            diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
-            to += texts + at->patch_first + diti_token_range_before(sequence, i, at);
+            diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->strip_text));
+            to += texts + at->strip_first + diti_token_range_before(sequence, i, at);
             diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }

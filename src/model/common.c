@@ -232,11 +232,11 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 }
 
 DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
+    return at->unit * diti_group_first(sequence, i, at->strip_rows / at->unit);
 }
 
 DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+    return at->unit * diti_group_size(sequence, i, at->strip_rows / at->unit);
 }
 
 DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
@@ -260,9 +260,9 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
 
 DIT_INTERNAL uint32_t diti_token_range_lead(const diti_step_desc *step) {
     const diti_token_range *at = &step->token_range;
-    uint32_t first = at->first - at->patch_first;
-    if (first >= at->patch_lead) return 0;
-    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
+    uint32_t first = at->first - at->strip_first;
+    if (first >= at->strip_lead) return 0;
+    return at->strip_lead - first < at->rows ? at->strip_lead - first : at->rows;
 }
 
 DIT_INTERNAL uint32_t diti_token_range_behind(const diti_step_desc *step) {

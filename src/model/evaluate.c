@@ -4,12 +4,12 @@
 
 /* ---- rows ---- */
 
-DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_step_desc *step,
-                                             uint32_t patch, uint32_t patches, uint32_t *first) {
+DIT_INTERNAL uint32_t diti_transformer_strip_pixels(const diti_transformer *transformer, const diti_step_desc *step,
+                                                    uint32_t strip, uint32_t strips, uint32_t *first) {
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t rows = grid.frames * grid.rows, line = step->width * transformer->traits.patch;
-    *first = (uint32_t)((uint64_t)rows * patch / patches) * line;
-    return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
+    *first = (uint32_t)((uint64_t)rows * strip / strips) * line;
+    return (uint32_t)((uint64_t)rows * (strip + 1) / strips) * line - *first;
 }
 
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
@@ -23,31 +23,31 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
                                    diti_token_range *token_range) {
     const diti_group *sequence = step->axes ? &step->axes->sequence : NULL;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
-    uint32_t self = sequence ? sequence->index : 0, patches = step->patches ? step->patches : 1;
+    uint32_t self = sequence ? sequence->index : 0, strips = step->strips ? step->strips : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
     token_range->all = step->lead + grid.frames * grid.rows * grid.columns;
     token_range->all_text = transformer->traits.joint ? step->text_tokens + step->behind_text : 0;
-    token_range->patch_lead = number ? 0 : step->lead;
-    token_range->patch_token = (uint32_t)(lines * number / patches) * grid.columns;
-    token_range->patch_tokens = (uint32_t)(lines * (number + 1) / patches) * grid.columns - token_range->patch_token;
-    token_range->patch_first = number ? step->lead + token_range->patch_token : 0;
-    token_range->patch_rows = token_range->patch_lead + token_range->patch_tokens;
-    token_range->patch_text = number ? 0 : token_range->all_text;
+    token_range->strip_lead = number ? 0 : step->lead;
+    token_range->strip_token = (uint32_t)(lines * number / strips) * grid.columns;
+    token_range->strip_tokens = (uint32_t)(lines * (number + 1) / strips) * grid.columns - token_range->strip_token;
+    token_range->strip_first = number ? step->lead + token_range->strip_token : 0;
+    token_range->strip_rows = token_range->strip_lead + token_range->strip_tokens;
+    token_range->strip_text = number ? 0 : token_range->all_text;
     token_range->unit =
-        patches == 1 && (transformer->traits.divided || step->frame_steps) ? grid.rows * grid.columns : 1;
-    token_range->first = token_range->patch_first + diti_token_range_before(sequence, self, token_range);
+        strips == 1 && (transformer->traits.divided || step->frame_steps) ? grid.rows * grid.columns : 1;
+    token_range->first = token_range->strip_first + diti_token_range_before(sequence, self, token_range);
     token_range->rows = diti_token_range_size(sequence, self, token_range);
-    token_range->first_text = diti_group_first(sequence, self, token_range->patch_text);
-    token_range->text = diti_group_size(sequence, self, token_range->patch_text);
+    token_range->first_text = diti_group_first(sequence, self, token_range->strip_text);
+    token_range->text = diti_group_size(sequence, self, token_range->strip_text);
 }
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_step_desc *step, uint32_t image) {
     const diti_token_range *token_range = &step->token_range;
-    uint32_t first = token_range->first - token_range->patch_first, lead = token_range->patch_lead;
-    return image * token_range->patch_tokens + (first > lead ? first - lead : 0);
+    uint32_t first = token_range->first - token_range->strip_first, lead = token_range->strip_lead;
+    return image * token_range->strip_tokens + (first > lead ? first - lead : 0);
 }
 
-/* The patches of PipeFusion's patch, whose lines of tokens are those of one tall picture, or all. */
+/* The patches of PipeFusion's strip, whose lines of tokens are those of one tall picture, or all. */
 static diti_patches diti_token_range_patches(const diti_transformer *transformer, const diti_step_desc *step,
                                              uint32_t items, uint32_t channels) {
     const diti_model_traits *traits = &transformer->traits;
@@ -61,9 +61,9 @@ static diti_patches diti_token_range_patches(const diti_transformer *transformer
     patches.patch = traits->patch;
     patches.patch_frames = traits->patch_frames;
     patches.channels_last = traits->channels_last;
-    if (at->patch_rows == at->all) return patches;
+    if (at->strip_rows == at->all) return patches;
     patches.frames = 1;
-    patches.height = at->patch_tokens * traits->patch * traits->patch / step->width;
+    patches.height = at->strip_tokens * traits->patch * traits->patch / step->width;
     return patches;
 }
 
@@ -74,9 +74,9 @@ static diti_tensor diti_token_range_patchify(const diti_pass *p, diti_tensor pla
     const diti_token_range *at = &step->token_range;
     uint32_t area = p->model->traits.patch * p->model->traits.patch;
     diti_patches patches = diti_token_range_patches(p->model, step, step->batch, channels);
-    if (at->patch_rows < at->all)
-        planes = diti_tensor_view(p->graph, planes, 0, step->batch * channels, at->patch_token * area,
-                                  at->patch_tokens * area);
+    if (at->strip_rows < at->all)
+        planes = diti_tensor_view(p->graph, planes, 0, step->batch * channels, at->strip_token * area,
+                                  at->strip_tokens * area);
     return diti_patchify(p->graph, planes, &patches, scale);
 }
 
@@ -249,7 +249,7 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
                         transformer->family->title);
         return;
     }
-    if (step->patches > 1 && (step->frame_steps || transformer->traits.divided)) {
+    if (step->strips > 1 && (step->frame_steps || transformer->traits.divided)) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s: PipeFusion's patches are no whole frames",
                         transformer->family->title);
         return;
@@ -313,12 +313,12 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor x) {
     diti_tensor skip;
     copy.name = DITI_SKIP;
     skip = diti_elementwise(p->graph, x, &copy);
-    p->step->inboxes[p->step->patch % 2].skips[p->index] = skip;
+    p->step->inboxes[p->step->strip % 2].skips[p->index] = skip;
     if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
-    diti_stage_inbox *inbox = &p->step->inboxes[p->step->patch % 2];
+    diti_stage_inbox *inbox = &p->step->inboxes[p->step->strip % 2];
     uint32_t i = p->model->traits.layers - 1 - p->index;
     if (inbox->exchanges[i])
         inbox->skips[i] = diti_payload_take(p->graph, inbox->exchanges[i] - 1, inbox->skips[i], p->graph->activation);
@@ -334,8 +334,8 @@ static bool diti_residual_skips(const diti_step_desc *step, uint32_t i) {
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     diti_pass p;
-    diti_token_range_begin(transformer, step, step->patch, &step->token_range);
-    step->same_timestep = step->patch > 0;
+    diti_token_range_begin(transformer, step, step->strip, &step->token_range);
+    step->same_timestep = step->strip > 0;
     p = diti_pass_at(transformer, graph, step);
     transformer->family->begin(&p);
 }
@@ -389,8 +389,8 @@ static void diti_control_begin(diti_graph *graph, const diti_step_desc *step, di
     use->step->first_branch = step->first_branch;
     use->step->latent = step->latent;
     use->step->input_scale = step->input_scale;
-    use->step->patch = step->patch;
-    use->step->patches = step->patches;
+    use->step->strip = step->strip;
+    use->step->strips = step->strips;
     diti_transformer_begin(use->model, graph, use->step);
     use->done = use->axes.leads ? use->axes.first_block : 0;
     use->made = 0;
@@ -399,7 +399,7 @@ static void diti_control_begin(diti_graph *graph, const diti_step_desc *step, di
 
 /* The residual stream of a net comes in front of the model's (diti_stage_await), as many bytes for each of its rows. */
 static void diti_control_await(const diti_transformer *transformer, diti_graph *graph, const diti_step_desc *step,
-                               uint32_t patch) {
+                               uint32_t strip) {
     const diti_group *stages = diti_axes_stages(step->axes);
     uint32_t items = (step->branches - step->first_branch) * step->batch, first, end, i;
     diti_axes_blocks(step->axes, transformer->traits.layers, &first, &end);
@@ -407,12 +407,12 @@ static void diti_control_await(const diti_transformer *transformer, diti_graph *
         diti_control_use *use = &step->controls[i];
         diti_token_range range;
         if (!diti_control_goes_on(transformer, step, use, first)) continue;
-        diti_token_range_begin(use->model, use->step, patch, &range);
-        use->inboxes[patch % 2].x =
+        diti_token_range_begin(use->model, use->step, strip, &range);
+        use->inboxes[strip % 2].x =
             diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, items * (range.text + range.rows),
                             use->model->traits.width, "control stream");
-        use->inboxes[patch % 2].exchange =
-            diti_receive_begin(graph, use->inboxes[patch % 2].x, stages->devices[stages->index - 1]);
+        use->inboxes[strip % 2].exchange =
+            diti_receive_begin(graph, use->inboxes[strip % 2].x, stages->devices[stages->index - 1]);
     }
 }
 
@@ -426,7 +426,7 @@ static void diti_control_embed(const diti_transformer *transformer, diti_graph *
         if (!stages || !stages->index)
             use->x = diti_transformer_embed(use->model, graph, use->step);
         else if (diti_control_goes_on(transformer, step, use, first))
-            use->x = diti_payload_take(graph, use->inboxes[step->patch % 2].exchange, use->inboxes[step->patch % 2].x,
+            use->x = diti_payload_take(graph, use->inboxes[step->strip % 2].exchange, use->inboxes[step->strip % 2].x,
                                        DITI_F32);
     }
 }
@@ -553,15 +553,15 @@ static void diti_decide_learn(const diti_transformer *transformer, diti_graph *g
    stream; for every row at hand D elements each, F32 the stream, skips in the format of activations; as int8 payloads a
    byte and their row's. */
 static void diti_stage_await(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step,
-                             uint32_t patch) {
+                             uint32_t strip) {
     const diti_group *stages = diti_axes_stages(step->axes);
     const diti_model_traits *traits = &transformer->traits;
-    diti_stage_inbox *inbox = &step->inboxes[patch % 2];
+    diti_stage_inbox *inbox = &step->inboxes[strip % 2];
     uint32_t items = (step->branches - step->first_branch) * step->batch, first, end, i, rows;
     diti_token_range token_range;
     bool learned = false;
     memset(inbox, 0, sizeof *inbox);
-    diti_token_range_begin(transformer, step, patch, &token_range);
+    diti_token_range_begin(transformer, step, strip, &token_range);
     rows = items * (token_range.text + token_range.rows);
     diti_axes_blocks(step->axes, traits->layers, &first, &end);
     for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
@@ -580,21 +580,21 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
     }
     diti_graph_scope(graph, NULL, 0);
     if (!learned) diti_decide_learn(transformer, graph, step);
-    diti_control_await(transformer, graph, step, patch);
+    diti_control_await(transformer, graph, step, strip);
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
     inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }
 
-/* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
+/* The residual stream as it comes into the first block here; while it is worked on, the next strip's may come. */
 static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     const diti_group *stages = diti_axes_stages(step->axes);
-    diti_stage_inbox *inbox = &step->inboxes[step->patch % 2];
+    diti_stage_inbox *inbox = &step->inboxes[step->strip % 2];
     if (!stages || stages->index == 0) {
         memset(inbox, 0, sizeof *inbox);
         return diti_transformer_embed(transformer, graph, step);
     }
-    if (step->patch == 0) diti_stage_await(transformer, graph, step, 0);
-    if (step->patch + 1 < step->patches) diti_stage_await(transformer, graph, step, step->patch + 1);
+    if (step->strip == 0) diti_stage_await(transformer, graph, step, 0);
+    if (step->strip + 1 < step->strips) diti_stage_await(transformer, graph, step, step->strip + 1);
     return diti_payload_take(graph, inbox->exchange, inbox->x, DITI_F32);
 }
 
@@ -609,7 +609,7 @@ DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *
     diti_axes axes;
     diti_pass here;
     memset(&own.token_range, 0, sizeof own.token_range);
-    own.token_range.rows = own.token_range.all = own.token_range.patch_rows = rows / prompts;
+    own.token_range.rows = own.token_range.all = own.token_range.strip_rows = rows / prompts;
     own.token_range.unit = 1;
     own.batch = 1;
     own.branches = own.text_batch = prompts;
@@ -650,12 +650,12 @@ static diti_tensor diti_evaluate_tokens(diti_graph *graph, const diti_step_desc 
     const diti_token_range *at = &step->token_range;
     uint32_t columns = diti_tensor_columns(graph, x), i;
     diti_tensor tokens;
-    if (!at->patch_lead || diti_graph_failed(graph)) return x;
-    if (items == 1) return diti_tensor_view(graph, x, at->patch_lead, at->patch_tokens, 0, columns);
-    tokens = diti_tensor_new(graph, DITI_F32, items * at->patch_tokens, columns, "predicted tokens");
+    if (!at->strip_lead || diti_graph_failed(graph)) return x;
+    if (items == 1) return diti_tensor_view(graph, x, at->strip_lead, at->strip_tokens, 0, columns);
+    tokens = diti_tensor_new(graph, DITI_F32, items * at->strip_tokens, columns, "predicted tokens");
     for (i = 0; i < items; i++)
-        diti_copy(graph, diti_tensor_view(graph, x, i * at->patch_rows + at->patch_lead, at->patch_tokens, 0, columns),
-                  diti_tensor_view(graph, tokens, i * at->patch_tokens, at->patch_tokens, 0, columns),
+        diti_copy(graph, diti_tensor_view(graph, x, i * at->strip_rows + at->strip_lead, at->strip_tokens, 0, columns),
+                  diti_tensor_view(graph, tokens, i * at->strip_tokens, at->strip_tokens, 0, columns),
                   "predicted tokens");
     return tokens;
 }
@@ -676,8 +676,8 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_step_de
     uint32_t columns = diti_tensor_columns(graph, x);
     if (diti_group_count(&step->axes->sequence) == 1) return x;
     x = diti_tensor_reshape(graph, x, items * at->rows / at->unit, columns * at->unit);
-    x = diti_all_gather(graph, &step->axes->sequence, x, items, at->patch_rows / at->unit, "rows");
-    return diti_tensor_reshape(graph, x, items * at->patch_rows, columns);
+    x = diti_all_gather(graph, &step->axes->sequence, x, items, at->strip_rows / at->unit, "rows");
+    return diti_tensor_reshape(graph, x, items * at->strip_rows, columns);
 }
 
 /* ---- blocks ---- */
@@ -696,7 +696,7 @@ static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_
                                       uint32_t first, uint32_t end, diti_tensor x) {
     diti_residual *r = step->residual;
     diti_tensor slots[DITI_REUSE_SLOTS], y;
-    diti_residual_room(graph, step, x, r->kept[step->patch], r->slots, "residual of blocks", slots);
+    diti_residual_room(graph, step, x, r->kept[step->strip], r->slots, "residual of blocks", slots);
     diti_residual_do(graph, DITI_RESIDUAL_PUT, x, slots, r->slots, r->row);
     y = diti_evaluate_run(transformer, graph, step, first, end, x);
     diti_residual_do(graph, DITI_RESIDUAL_TAKE, y, slots, r->slots, r->row);
@@ -706,7 +706,7 @@ static diti_tensor diti_evaluate_keep(const diti_transformer *transformer, diti_
 static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_step_desc *step, diti_tensor x) {
     diti_residual *r = step->residual;
     diti_tensor slots[DITI_REUSE_SLOTS];
-    diti_residual_room(graph, step, x, r->kept[step->patch], r->slots, "residual of blocks", slots);
+    diti_residual_room(graph, step, x, r->kept[step->strip], r->slots, "residual of blocks", slots);
     diti_residual_do(graph, DITI_RESIDUAL_ADD, x, slots, r->slots, r->row);
     return x;
 }
@@ -804,9 +804,9 @@ static diti_tensor diti_evaluate_blocks(const diti_transformer *transformer, dit
     return diti_evaluate_run(transformer, graph, step, to, end, x);
 }
 
-/* ---- a patch, or all ---- */
+/* ---- a strip, or all ---- */
 
-DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
+DIT_INTERNAL diti_tensor diti_transformer_strip(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step) {
     const diti_group *stages = diti_axes_stages(step->axes);
     uint32_t items = (step->branches - step->first_branch) * step->batch, i, end;
@@ -830,23 +830,23 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     return diti_evaluate_pixels(transformer, graph, step, items, x);
 }
 
-/* Patch by patch; 0 on stages before the last one. */
-static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
+/* Strip by strip; 0 on stages before the last one. */
+static diti_tensor diti_evaluate_strips(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     diti_tensor whole = 0;
-    step->patch = 0;
-    if (step->patches < 2) return diti_transformer_patch(transformer, graph, step);
-    for (; step->patch < step->patches && !diti_graph_failed(graph); step->patch++) {
+    step->strip = 0;
+    if (step->strips < 2) return diti_transformer_strip(transformer, graph, step);
+    for (; step->strip < step->strips && !diti_graph_failed(graph); step->strip++) {
         uint32_t area = transformer->traits.patch * transformer->traits.patch, rows;
-        diti_tensor row_band = diti_transformer_patch(transformer, graph, step);
-        if (!row_band) continue;
-        rows = diti_tensor_get(graph, row_band)->rows;
+        diti_tensor strip = diti_transformer_strip(transformer, graph, step);
+        if (!strip) continue;
+        rows = diti_tensor_get(graph, strip)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, diti_step_plane(step), "prediction");
-        diti_copy(graph, row_band,
-                  diti_tensor_view(graph, whole, 0, rows, step->token_range.patch_token * area,
-                                   step->token_range.patch_tokens * area),
+        diti_copy(graph, strip,
+                  diti_tensor_view(graph, whole, 0, rows, step->token_range.strip_token * area,
+                                   step->token_range.strip_tokens * area),
                   "prediction");
     }
-    step->patch = 0;
+    step->strip = 0;
     return whole;
 }
 
@@ -856,7 +856,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     const diti_group *stages = diti_axes_stages(step->axes);
     const diti_model_traits *traits = &transformer->traits;
     uint32_t channels = step->variance ? traits->out_channels : traits->latent_channels;
-    diti_tensor x = diti_evaluate_patches(transformer, graph, step);
+    diti_tensor x = diti_evaluate_strips(transformer, graph, step);
     if (!stages || diti_graph_failed(graph)) return x;
     if (stages->index + 1 < stages->count)
         x = diti_tensor_new(graph, DITI_F32, (step->branches - step->first_branch) * step->batch * channels,

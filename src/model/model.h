@@ -144,9 +144,9 @@ typedef struct diti_axes {
    stand before an image (joint attention) those from first_text on. */
 typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
-    uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
+    uint32_t strip_first, strip_rows, strip_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
-    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
+    uint32_t strip_lead, strip_token, strip_tokens; /* rows of the image: those in front of tokens, then these */
     uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
                       within frames and within positions by turns; else 1 */
 } diti_token_range;
@@ -164,7 +164,7 @@ typedef struct diti_kept_kv {
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_kept_kv;
-/* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
+/* A strip comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
 typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
@@ -200,7 +200,7 @@ typedef struct diti_control_use {
     struct {
         diti_tensor x; /* residual stream of the net, which an earlier stage sends */
         uint32_t exchange;
-    } inboxes[2]; /* inboxes of even and of odd patches */
+    } inboxes[2]; /* inboxes of even and of odd strips */
 } diti_control_use;
 
 /* A range of blocks adds something to the residual stream. It is kept, so that later steps can do without these blocks
@@ -211,13 +211,13 @@ typedef enum diti_reuse_use {
     DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed; or, where
                           there are none, by how the range's input has (EasyCache) */
 } diti_reuse_use;
-#define DITI_MOST_PATCHES 64u /* patches of PipeFusion */
+#define DITI_MOST_STRIPS 64u /* strips of PipeFusion, which the manual calls patches of the picture */
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
     uint32_t slots;
     diti_reuse_use use;
-    diti_tensor row;                                       /* the step's diti_reuse_row */
-    diti_tensor kept[DITI_MOST_PATCHES][DITI_REUSE_SLOTS]; /* by patch, states F32 [branches * batch * rows at hand, D];
+    diti_tensor row;                                      /* the step's diti_reuse_row */
+    diti_tensor kept[DITI_MOST_STRIPS][DITI_REUSE_SLOTS]; /* by strip, states F32 [branches * batch * rows at hand, D];
                                                               of the picture as a whole, the first */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
     diti_tensor next;                    /* state behind the step */
@@ -264,8 +264,8 @@ typedef struct diti_step_desc {
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     diti_residual *residual; /* NULL: all blocks are computed, and nothing is kept */
     const diti_axes *axes;   /* NULL: all is computed here */
-    uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
-                                with the first of them; patches 0: all at once */
+    uint32_t strip, strips;  /* PipeFusion: bands of whole rows of tokens that are evaluated one after the other, the
+                                text  with the first of them; strips 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
     diti_reference_latent references[DITI_MOST_REFERENCES];
     uint32_t reference_count;                  /* 0 where traits.references is 0 */
@@ -285,7 +285,7 @@ typedef struct diti_step_desc {
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
-    diti_stage_inbox inboxes[2];  /* inboxes of even and of odd patches */
+    diti_stage_inbox inboxes[2];  /* inboxes of even and of odd strips */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_step_desc;
@@ -427,9 +427,9 @@ typedef struct diti_token_grid {
     uint32_t frames, rows, columns;
 } diti_token_grid;
 DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_step_desc *step);
-/* A patch's pixels in every plane: their number, and the first. */
-DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_step_desc *step,
-                                             uint32_t patch, uint32_t patches, uint32_t *first);
+/* A strip's pixels in every plane: their number, and the first. */
+DIT_INTERNAL uint32_t diti_transformer_strip_pixels(const diti_transformer *transformer, const diti_step_desc *step,
+                                                    uint32_t strip, uint32_t strips, uint32_t *first);
 /* Each family's function of the same name; diti_transformer_prepare makes its state, too. */
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_step_desc *step);
@@ -442,10 +442,9 @@ DIT_INTERNAL void diti_control_divide(const diti_transformer *transformer, const
                                       diti_control_use *use);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step, diti_tensor x);
-/* The prediction of patch step->patch alone, those before it having been done: planar, of the band; 0 on
- * stages before the last.
- */
-DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
+/* The prediction of strip step->strip alone, behind those before it: planar, of the strip; 0 on stages before the
+ * last. */
+DIT_INTERNAL diti_tensor diti_transformer_strip(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step);
 /* An evaluation: prediction planar F32 [branches * batch * C, frames * height * width], on every device that computes
    a part. */

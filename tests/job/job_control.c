@@ -195,7 +195,7 @@ static void run_splits(const dit_job_desc *desc, const char *const *splits, cons
     }
 }
 
-/* A net's blocks are where the blocks are that need them: devices that divide blocks, their weights, or patches give
+/* A net's blocks are where the blocks are that need them: devices that divide blocks, their weights, or strips give
    the bytes of one device that does the same. */
 static void run_exact(const dit_job_desc *desc, const char *split, const char *as) {
     dit_job_desc own = *desc;
@@ -572,7 +572,7 @@ static void test_net(void) {
     a.desc.steps = 4;
     if (sweeps) run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
     a.desc.steps = 5;
-    a.adapter.first = 0.4f; /* the net begins in patches, and ends in them */
+    a.adapter.first = 0.4f; /* the net begins in strips, and ends in them */
     a.adapter.last = 0.8f;
     run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
     if (sweeps) run_exact(&a.desc, "layers2", NULL);

@@ -546,7 +546,7 @@ static void test_splits(bool sweeps) {
     test_split(&guided, deeper, 2, EASY);
 }
 
-/* ---- patches of PipeFusion, each with residuals of its own ---- */
+/* ---- strips of PipeFusion, each with residuals of its own ---- */
 
 /* The latent in doubles of steps that reuse blocks [1, 3) of the small model. */
 static void check_emulated(const asked *a, const bool *reuses, const outcome *got) {
@@ -563,7 +563,7 @@ static void check_emulated(const asked *a, const bool *reuses, const outcome *go
         r.columns = a->columns;
         r.rows = a->rows;
         r.steps = a->steps;
-        r.patches = 2;
+        r.strips = 2;
         r.warmup = r.range = 1;
         r.range_end = 3;
         r.reuses = reuses;
@@ -585,8 +585,8 @@ static void check_emulated(const asked *a, const bool *reuses, const outcome *go
     generated_free_inputs(&inputs);
 }
 
-/* The first step is evaluated whole, the second one computes the patches' first residuals. */
-static void test_patches(bool sweeps) {
+/* The first step is evaluated whole, the second one computes the strips' first residuals. */
+static void test_strips(bool sweeps) {
     static const asked few = {4, 4, 1, 7, 0, 0, 0, "euler", false, 0, NULL},
                        apart = {4, 5, 2, 8, 3, 0.2f, 0.8f, "dpm++2m", false, 0, NULL};
     static const bool reuses[] = {false, false, true, false, true, false, false};
@@ -736,7 +736,7 @@ int main(void) {
         test_easy();
         test_operations();
         test_splits(sweeps);
-        if (open_model(&small)) test_patches(sweeps);
+        if (open_model(&small)) test_strips(sweeps);
         test_steps("fbcache:threshold=1.5");
         if (sweeps) test_steps("taylor:order=1,from=2");
         if (sweeps) test_steps("easycache:threshold=1.25,from=2,to=5");
