@@ -265,7 +265,7 @@ static const known_device known_devices[] = {
 
 static diti_split_system system_dit(void) {
     diti_split_system system;
-    diti_split_own_system(&system);
+    diti_split_usual_system(&system);
     return system;
 }
 

@@ -109,13 +109,13 @@ typedef struct diti_attention_desc {
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
-    uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
+    uint32_t key_limit; /* most keys that an item may have; 0: all rows of k */
     uint32_t row_step;  /* not 0: row r of item i is row i / row_step * row_step * (rows of an item) + i % row_step + r
                            * row_step of q, k, v and the result, so that the items of a group lie interleaved (a video's
                            positions, of which the rows are frames); without items, batch a multiple of it */
     diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
-                           query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
-                           most_keys - 1; none */
+                           query tokens - 1 and columns query tokens + key tokens - 1; packed: key_limit - 1 and 2 *
+                           key_limit - 1; none */
     diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
                            wanted */
     /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the

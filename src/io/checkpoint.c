@@ -373,7 +373,7 @@ static uint64_t diti_strided_place(const diti_stored_tensor *tensor, uint64_t i)
     return place;
 }
 
-#define DITI_GATHER_MOST ((uint64_t)64 << 20)
+#define DITI_GATHER_MAX ((uint64_t)64 << 20)
 
 /* Elements offset / bytes and on of a tensor with strides: picked from the stretch of the file that holds them all, or
    read one by one where that is too long. */
@@ -393,7 +393,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
         if (place > high) high = place;
     }
     if (count == 0) return DIT_OK;
-    if ((high - low + 1) * bytes > DITI_GATHER_MOST) {
+    if ((high - low + 1) * bytes > DITI_GATHER_MAX) {
         for (i = 0; i < count && result >= 0; i++)
             result = diti_file_read(file, tensor->offset + diti_strided_place(tensor, first + i) * bytes,
                                     out + i * bytes, (size_t)bytes, err);

@@ -218,7 +218,7 @@ DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set) {
     uint32_t net;
     step->controls = share->program.nets_at_work;
     step->control_count = 0;
-    for (net = 0; net < DITI_MOST_CONTROLS; net++)
+    for (net = 0; net < DITI_MAX_CONTROLS; net++)
         if (share->job->request.shape.control_sets[set] >> net & 1u)
             step->controls[step->control_count++] = share->program.nets[net];
 }

@@ -45,7 +45,7 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
 
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
+    return encoder->tokens + DITI_MAX_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {

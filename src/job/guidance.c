@@ -34,7 +34,7 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
  */
 DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step) {
     uint32_t steps = request->shape.steps, net, working = 0;
-    for (net = 0; net < DITI_MOST_CONTROLS; net++) {
+    for (net = 0; net < DITI_MAX_CONTROLS; net++) {
         const dit_adapter *adapter = &request->net_adapters[net];
         bool on = (double)step / steps >= (double)adapter->first && (double)(step + 1) / steps <= (double)adapter->last;
         if (on && request->shape.controls >> net & 1u) working |= 1u << net;

@@ -193,7 +193,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     job->request.control_image = NULL;
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
+    for (i = 0; i < DITI_MAX_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);

@@ -13,11 +13,11 @@
 
 /* Self-tests that have begun (selftest.c): that of the moment, and those that an earlier start, or a device, did not
    survive. */
-#define DITI_MARKS_MOST 32u
+#define DITI_MAX_MARKS 32u
 typedef struct diti_marks {
     dit_marker hook;
     uint32_t count;
-    uint64_t keys[DITI_MARKS_MOST]; /* diti_proof_key */
+    uint64_t keys[DITI_MAX_MARKS]; /* diti_proof_key */
 } diti_marks;
 
 struct dit_context {
@@ -41,7 +41,7 @@ typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
     DITI_PART_CONTROL, /* one for each control net */
-    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
+    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MAX_CONTROLS,
     DITI_PART_IMAGE_ENCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
@@ -89,7 +89,7 @@ typedef struct diti_lora_uses {
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
-#define DITI_MOST_SIGMAS 64u
+#define DITI_MAX_SIGMAS 64u
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -99,7 +99,7 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
-    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
+    diti_transformer *controls[DITI_MAX_CONTROLS]; /* control nets */
     uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
@@ -110,7 +110,7 @@ struct dit_model {
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */
-    float sigmas[DITI_MOST_SIGMAS];  /* model_index.json's own for its default number of steps, before the shift */
+    float sigmas[DITI_MAX_SIGMAS];   /* model_index.json's own for its default number of steps, before the shift */
     uint32_t sigma_count;            /* 0: it has none */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
@@ -147,7 +147,7 @@ typedef enum diti_step_kind {
 
 /* A step's variant is its kind, and which of the sets of control nets works in it: kind + DITI_STEP_KINDS * set. A net
    begins once and ends once. */
-#define DITI_CONTROL_SETS (2u * DITI_MOST_CONTROLS + 1u)
+#define DITI_CONTROL_SETS (2u * DITI_MAX_CONTROLS + 1u)
 #define DITI_STEP_VARIANTS ((uint32_t)DITI_STEP_KINDS * DITI_CONTROL_SETS)
 
 /* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
@@ -239,7 +239,7 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
-    diti_reference_shape references[DITI_MOST_REFERENCES];
+    diti_reference_shape references[DITI_MAX_REFERENCES];
     uint32_t reference_count;
     bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
@@ -329,10 +329,10 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* pictures of the desc, while it is there */
-    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* pictures of the desc, while it is there */
-    const dit_image *control_image;                          /* pictures of the desc, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];      /* pictures of the desc, while it is there */
+    const dit_image *reference_images[DITI_MAX_REFERENCES]; /* pictures of the desc, while it is there */
+    const dit_image *control_image;                         /* pictures of the desc, while it is there */
+    dit_adapter net_adapters[DITI_MAX_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* pictures of the desc, while it is there */
@@ -407,7 +407,7 @@ typedef struct diti_text_use {
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
-    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in all prompts that are encoded */
+    diti_vision_grid pictures[DITI_MAX_PICTURES]; /* stand in all prompts that are encoded */
     uint32_t picture_count;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
@@ -456,14 +456,14 @@ typedef struct diti_program {
     uint32_t reuse_segments[2][DITI_STEP_FORMS][DITI_STEP_VARIANTS]; /* steps that reuse blocks, of either expert */
     diti_residual residuals[2];                                      /* residuals that they reuse, of either */
     diti_tensor reuse_table;                                         /* 0: nothing */
-    diti_kept_kv kept_kv, net_kept_kv[DITI_MOST_CONTROLS];
-    diti_tensor strips[DITI_MOST_STRIPS + 1][DITI_PLANES_SETS]; /* see strips.c */
-    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
-    diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
-    diti_control_use nets_at_work[DITI_MOST_CONTROLS]; /* nets of the steps that are emitted now */
-    diti_step_desc net_steps[DITI_MOST_CONTROLS];      /* by control net */
-    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
+    diti_kept_kv kept_kv, net_kept_kv[DITI_MAX_CONTROLS];
+    diti_tensor strips[DITI_MAX_STRIPS + 1][DITI_PLANES_SETS]; /* see strips.c */
+    diti_tensor reference_pixels[DITI_MAX_REFERENCES];
+    diti_tensor condition_pixels, condition_mask;     /* where a picture stands beside the latent */
+    diti_control_use nets[DITI_MAX_CONTROLS];         /* nets that work in some step */
+    diti_control_use nets_at_work[DITI_MAX_CONTROLS]; /* nets of the steps that are emitted now */
+    diti_step_desc net_steps[DITI_MAX_CONTROLS];      /* by control net */
+    diti_tensor net_pixels[DITI_MAX_CONTROLS], net_scales[DITI_MAX_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
@@ -733,7 +733,7 @@ DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t b
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
 /* The rows of a text at which the tokens of references begin. */
 DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MAX_REFERENCES],
                                            dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */

@@ -92,7 +92,7 @@ DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *
     uint32_t i;
     diti_free(env, program->step.family);
     diti_free(env, program->low.family);
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_steps[i].family);
+    for (i = 0; i < DITI_MAX_CONTROLS; i++) diti_free(env, program->net_steps[i].family);
 }
 
 static void diti_share_ops(diti_share *share, diti_graph *graph) {

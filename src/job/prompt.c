@@ -179,7 +179,7 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
 
 /* A negative prompt is shown the same pictures, in the same places. */
 DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MAX_REFERENCES],
                                            dit_error *err) {
     const diti_encoder *encoder = &model->encoders[0];
     uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;

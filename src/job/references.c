@@ -33,7 +33,7 @@ static void diti_reference_nearest(const dit_image *image, const uint16_t (*size
 
 DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const dit_image *image, uint32_t count,
                                         uint32_t *width, uint32_t *height) {
-    uint32_t most = count > 1 ? traits->reference_most : traits->reference_most_alone;
+    uint32_t most = count > 1 ? traits->reference_limit : traits->reference_limit_alone;
     double pixels = (double)image->width * image->height;
     *width = image->width;
     *height = image->height;

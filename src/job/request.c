@@ -534,10 +534,10 @@ DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti
               "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
-    if (strips <= rows && strips <= DITI_MOST_STRIPS && ranks <= rows / strips * columns) return DIT_OK;
+    if (strips <= rows && strips <= DITI_MAX_STRIPS && ranks <= rows / strips * columns) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "split %s: %u patches of %u rows of %u tokens; at most %u, of a row or more, are possible", name,
-                     strips, rows, columns, DITI_MOST_STRIPS);
+                     strips, rows, columns, DITI_MAX_STRIPS);
 }
 
 static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

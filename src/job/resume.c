@@ -352,7 +352,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     return diti_resume_set_out_all(job, total_us, err);
 }
 
-static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
+static void diti_resume_log(dit_job *job, const char *why, uint32_t devices) {
     char name[DITI_SPLIT_NAME];
     diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why, job->begins_at + 1,
              diti_split_print(&job->request.shape.split, name));
@@ -489,7 +489,7 @@ static dit_result diti_job_resume_ranks(dit_job *job, dit_error *why) {
     result = diti_resume_without_rank(job, lost, &other);
     if (result < 0) *why = other;
     if (result < 0) return result;
-    diti_resume_tell(job, why->message, job->context->peers->count);
+    diti_resume_log(job, why->message, job->context->peers->count);
     return DIT_OK;
 }
 
@@ -530,6 +530,6 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
         if (result < 0) *why = other;
         return why->result;
     }
-    diti_resume_tell(job, why->message, 1);
+    diti_resume_log(job, why->message, 1);
     return DIT_OK;
 }

@@ -33,7 +33,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
                            ? DITI_LEAVING_LOST
                            : DITI_LEAVING_FAILED;
     if (job->mesh) diti_beats_leave(job->mesh, how);
-    if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
+    if (job->mesh && result == DIT_OK) diti_mesh_log(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -101,14 +101,14 @@ static diti_job_flight diti_run_next_slice(diti_share *share) {
 
 /* --- cutting anew --- */
 
-#define DITI_LEAST_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
+#define DITI_MIN_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
 
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
 static uint32_t diti_run_limit_us(const diti_share *share, uint32_t budget_us) {
     const diti_device *device = share->device;
     if (!share->job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
         return device->max_slice_us;
-    return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
+    return budget_us < DITI_MIN_SLICE_US ? DITI_MIN_SLICE_US : budget_us;
 }
 
 /* Where a segment begins, work is cut anew if the limit is another one, or if measured times have proved slices off by
@@ -121,7 +121,7 @@ static bool diti_run_wants_cut(const diti_share *share, float limit) {
     bool first = share->run.cursor.segment == 0 && share->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
-    if (share->job->mesh || diti_run_at_end(share) || share->run.cuts == DITI_MOST_CUTS ||
+    if (share->job->mesh || diti_run_at_end(share) || share->run.cuts == DITI_MAX_CUTS ||
         !diti_plan_slice_is_start(plan, share->run.cursor.segment, share->run.cursor.slice))
         return false;
     return other || diti_plan_is_off(plan, share->job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY,
@@ -168,7 +168,7 @@ static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *ve
 }
 
 /* Tells the log that a share goes back, and the job's status where it is the first one. */
-static void diti_run_tell_rerun(diti_share *share, const diti_verdict *verdict) {
+static void diti_run_log_rerun(diti_share *share, const diti_verdict *verdict) {
     dit_job *job = share->job;
     diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
     if (share->member) return;
@@ -180,7 +180,7 @@ static void diti_run_tell_rerun(diti_share *share, const diti_verdict *verdict) 
 }
 
 static void diti_run_go_back(diti_share *share, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
-    diti_run_tell_rerun(share, verdict);
+    diti_run_log_rerun(share, verdict);
     share->run.cursor.segment = segment;
     share->run.cursor.slice = 0;
     share->run.cursor.repeat = step;

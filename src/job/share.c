@@ -25,7 +25,7 @@ static void diti_share_append(char *out, size_t size, const diti_group *group, c
                 first + (count ? count - 1 : 0), total);
 }
 
-static void diti_share_tell(const diti_share *share, dit_share *out) {
+static void diti_share_describe(const diti_share *share, dit_share *out) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     const diti_axes *axes = &share->assignment.axes;
@@ -60,7 +60,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
     }
     if (*count > job->share_count) *count = job->share_count;
     for (i = 0; i < *count; i++) {
-        diti_share_tell(job->shares[i], &out[i]);
+        diti_share_describe(job->shares[i], &out[i]);
         out[i].device = job->device_of_share[i];
     }
     return DIT_OK;

@@ -234,7 +234,7 @@ typedef struct diti_anima_state {         /* prepare leaves these for the steps 
     diti_tensor text[DITI_ANIMA_MAX_BLOCKS]; /* [prompts * text tokens, 2D]: keys, normed, and values */
 } diti_anima_state;
 
-static diti_anima_state *diti_anima_at(const diti_step_desc *step) { return (diti_anima_state *)step->family; }
+static diti_anima_state *diti_anima_state_of(const diti_step_desc *step) { return (diti_anima_state *)step->family; }
 
 /* up(down(active)) + shared for attention, the feed-forward and the text's attention: F32 [rows, 9D], for the last norm
    [rows, 2D]. active: F32 [rows, 4D], silu of the embedded time and what all modulations share. */
@@ -294,7 +294,7 @@ static void diti_anima_prepare(diti_pass *p) {
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t steps = step->steps, width = config->width, half = config->head_dim / 2;
-    diti_anima_state *state = diti_anima_at(step);
+    diti_anima_state *state = diti_anima_state_of(step);
     diti_norm_desc norm = DITI_ZERO;
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, width, "timesteps");
@@ -372,7 +372,7 @@ static dit_result diti_anima_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_anima_begin(diti_pass *p) {
-    diti_anima_state *state = diti_anima_at(p->step);
+    diti_anima_state *state = diti_anima_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
@@ -385,7 +385,7 @@ static diti_tensor diti_anima_embed(diti_pass *p) { return diti_patch_embed(p, 0
 static void diti_anima_attend_text(const diti_pass *p, diti_tensor x, const diti_anima_block *w) {
     const diti_sublayer *cross = &w->cross;
     uint32_t width = diti_column_shard_of(p, cross).count, rows;
-    diti_tensor kv = diti_pass_last(p, diti_anima_at(p->step)->text[p->index]), q;
+    diti_tensor kv = diti_pass_last(p, diti_anima_state_of(p->step)->text[p->index]), q;
     diti_attention_desc desc = DITI_ZERO;
     q = diti_sublayer_in(p, diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, cross), cross, 0);
     diti_anima_norm(p, q, &w->text_norm_q, "text_q_norm");
@@ -403,8 +403,8 @@ static void diti_anima_attend_text(const diti_pass *p, diti_tensor x, const diti
 /* CosmosTransformerBlock.forward, docs/models.md 3.16 step 3; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
     const diti_anima_block *w = &diti_anima_of(p->model)->blocks[p->index];
-    const diti_anima_state *state = diti_anima_at(p->step);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_anima_modulation);
+    const diti_anima_state *state = diti_anima_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_anima_modulation);
     p->modulation.chunks = 9;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -416,8 +416,8 @@ static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
     const diti_anima *model = diti_anima_of(p->model);
-    p->modulation.rows =
-        diti_joint_at(p, &diti_anima_at(p->step)->modulation, model->config.blocks, diti_anima_modulation);
+    p->modulation.rows = diti_joint_modulation_rows(p, &diti_anima_state_of(p->step)->modulation, model->config.blocks,
+                                                    diti_anima_modulation);
     p->modulation.chunks = 2;
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }

@@ -20,7 +20,7 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
     attention.scale = 1.0f / sqrtf((float)desc->head_dim);
     attention.row_step = desc->row_step;
     attention.items = items;
-    attention.most_keys = rows / desc->items;
+    attention.key_limit = rows / desc->items;
     attention.int8 = desc->int8 && !lse; /* int8 moves keys by their mean, and logarithms with them */
     attention.out = out;
     attention.lse = lse;
@@ -302,8 +302,8 @@ static void diti_kept_kv_share(diti_graph *graph, const diti_step_desc *step, co
 }
 
 /* The kept rows that the attention at hand reads, of its items. */
-static diti_kept_kv_rows diti_kept_kv_at(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
-                                         diti_element format) {
+static diti_kept_kv_rows diti_kept_kv_rows_make(diti_graph *graph, const diti_step_desc *step,
+                                                const diti_attend_desc *desc, diti_element format) {
     uint32_t kind = desc->text || !step->token_range.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
     uint32_t all = (desc->text ? step->token_range.all_text : 0) + step->token_range.all, rows = desc->items * all;
     bool int8 = step->kept_kv->int8;
@@ -337,7 +337,7 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_step_desc *
     uint32_t ring = step->axes ? diti_group_count(&step->axes->ring) : 1, place, rows;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, qkv)->rows;
-    kept = diti_kept_kv_at(graph, step, desc, diti_tensor_get(graph, qkv)->format);
+    kept = diti_kept_kv_rows_make(graph, step, desc, diti_tensor_get(graph, qkv)->format);
     kv = diti_tensor_view(graph, qkv, 0, rows, width, 2 * width);
     place = ring > 1 ? step->axes->ring.index : 0;
     diti_kept_kv_keep(graph, step, desc, kv, place * inner, inner, &kept);

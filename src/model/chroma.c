@@ -196,7 +196,7 @@ typedef struct diti_chroma_state {        /* prepare leaves these for the steps 
     diti_tensor vectors; /* F32 [1, vectors * D] of the step: blocks one after the other, then the last norm's */
 } diti_chroma_state;
 
-static diti_chroma_state *diti_chroma_at(const diti_step_desc *step) { return (diti_chroma_state *)step->family; }
+static diti_chroma_state *diti_chroma_state_of(const diti_step_desc *step) { return (diti_chroma_state *)step->family; }
 
 /* Vectors of modulation: twelve of a double block, three of a single one, two of the last norm. */
 static uint32_t diti_chroma_vectors(const diti_chroma_config *config) {
@@ -219,7 +219,7 @@ static void diti_chroma_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = step->text_tokens + step->height / 2 * (step->width / 2);
     uint32_t texts = diti_tensor_rows(graph, step->text);
-    diti_chroma_state *state = diti_chroma_at(step);
+    diti_chroma_state *state = diti_chroma_state_of(step);
     diti_tensor text;
     state->sinusoids =
         diti_tensor_input(graph, DITI_F32, step->steps, diti_chroma_vectors(config) * config->sinusoids, "timesteps");
@@ -296,7 +296,7 @@ static diti_tensor diti_chroma_approximate(const diti_pass *p, diti_tensor x) {
 
 static void diti_chroma_begin(diti_pass *p) {
     const diti_chroma_config *config = &diti_chroma_of(p->model)->config;
-    diti_chroma_state *state = diti_chroma_at(p->step);
+    diti_chroma_state *state = diti_chroma_state_of(p->step);
     diti_tensor row;
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
@@ -307,13 +307,13 @@ static void diti_chroma_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_chroma_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_chroma_at(p->step)->text, &diti_chroma_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_chroma_state_of(p->step)->text, &diti_chroma_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_chroma_run_block(diti_pass *p, diti_tensor x) {
     const diti_chroma *model = diti_chroma_of(p->model);
-    const diti_chroma_state *state = diti_chroma_at(p->step);
+    const diti_chroma_state *state = diti_chroma_state_of(p->step);
     uint32_t doubles = model->config.doubles, index = p->index;
     bool single = index >= doubles;
     uint32_t first = single ? 12 * doubles + 3 * (index - doubles) : 12 * index;
@@ -330,7 +330,7 @@ static diti_tensor diti_chroma_final(diti_pass *p, diti_tensor x) {
     const diti_chroma *model = diti_chroma_of(p->model);
     uint32_t first = diti_chroma_vectors(&model->config) - 2;
     p->modulation.rows =
-        diti_tensor_view(p->graph, diti_chroma_at(p->step)->vectors, 0, 1, first * p->width, 2 * p->width);
+        diti_tensor_view(p->graph, diti_chroma_state_of(p->step)->vectors, 0, 1, first * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 

@@ -241,7 +241,7 @@ typedef struct diti_cogvideox_state {     /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_cogvideox_state;
 
-static diti_cogvideox_state *diti_cogvideox_at(const diti_step_desc *step) {
+static diti_cogvideox_state *diti_cogvideox_state_of(const diti_step_desc *step) {
     return (diti_cogvideox_state *)step->family;
 }
 
@@ -281,7 +281,7 @@ static void diti_cogvideox_prepare(diti_pass *p) {
     const diti_step_desc *step = p->step;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
     uint32_t tokens = grid.frames * grid.rows * grid.columns, all = step->text_tokens + tokens;
-    diti_cogvideox_state *state = diti_cogvideox_at(step);
+    diti_cogvideox_state *state = diti_cogvideox_state_of(step);
     diti_graph *graph = p->graph;
     diti_tensor text, time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, p->width, "timesteps");
@@ -405,7 +405,7 @@ static dit_result diti_cogvideox_write_inputs(const diti_transformer *transforme
 /* ---- one evaluation ---- */
 
 static void diti_cogvideox_begin(diti_pass *p) {
-    diti_cogvideox_state *state = diti_cogvideox_at(p->step);
+    diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     diti_joint_begin(p, &state->modulation);
     if (!state->cosines) return;
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
@@ -413,16 +413,16 @@ static void diti_cogvideox_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_cogvideox_embed(diti_pass *p) {
-    const diti_cogvideox_state *state = diti_cogvideox_at(p->step);
+    const diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     return diti_patch_embed(p, state->text, &diti_cogvideox_of(p->model)->patch, state->positions);
 }
 
 /* CogVideoXBlock.forward, docs/models.md 3.8 step 4; x F32 [items * (text + video), D] is changed in place. */
 static diti_tensor diti_cogvideox_run_block(diti_pass *p, diti_tensor x) {
     const diti_cogvideox_block *w = &diti_cogvideox_of(p->model)->blocks[p->index];
-    const diti_cogvideox_state *state = diti_cogvideox_at(p->step);
+    const diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     diti_tensor h;
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_cogvideox_modulation);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_cogvideox_modulation);
     p->modulation.chunks = 6;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -449,7 +449,8 @@ static diti_tensor diti_cogvideox_final(diti_pass *p, diti_tensor x) {
         first.name = "norm_final";
         diti_norm(p->graph, diti_tensor_view(p->graph, x, i * all + p->text, p->image, 0, p->width), &first);
     }
-    rows = diti_joint_at(p, &diti_cogvideox_at(p->step)->modulation, model->config.blocks, diti_cogvideox_modulation);
+    rows = diti_joint_modulation_rows(p, &diti_cogvideox_state_of(p->step)->modulation, model->config.blocks,
+                                      diti_cogvideox_modulation);
     desc.shift = diti_tensor_view(p->graph, rows, 0, p->prompts, 0, p->width);
     desc.scale = diti_tensor_view(p->graph, rows, 0, p->prompts, p->width, p->width);
     desc.rows_per_group = p->items * p->image / p->prompts;

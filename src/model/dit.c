@@ -237,14 +237,14 @@ typedef struct diti_dit_state { /* prepare leaves these for the steps */
     diti_adaln adaln;           /* rows of the blocks, then of the final layer; an item for each of step->labels */
 } diti_dit_state;
 
-static diti_dit_state *diti_dit_at(const diti_step_desc *step) { return (diti_dit_state *)step->family; }
+static diti_dit_state *diti_dit_state_of(const diti_step_desc *step) { return (diti_dit_state *)step->family; }
 
 static void diti_dit_prepare(diti_pass *p) {
     const diti_dit *model = diti_dit_of(p->model);
     diti_graph *graph = p->graph;
     const diti_step_desc *step = p->step;
     uint32_t patch = model->config.patch, tokens = step->height / patch * (step->width / patch), i, end;
-    diti_dit_state *state = diti_dit_at(step);
+    diti_dit_state *state = diti_dit_state_of(step);
     diti_tensor c, classes;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * step->text_batch, 256, "timesteps");
     state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
@@ -277,17 +277,17 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 
 /* ---- one evaluation ---- */
 
-static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_at(p->step)->adaln); }
+static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_state_of(p->step)->adaln); }
 
 static diti_tensor diti_dit_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_at(p->step)->positions);
+    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_state_of(p->step)->positions);
 }
 
 /* DiTBlock.forward, docs/models.md 3.1 step 3; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
     const diti_dit_block *w = &diti_dit_of(p->model)->blocks[p->index];
     diti_tensor h;
-    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_at(p->step)->adaln, p->index));
+    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_state_of(p->step)->adaln, p->index));
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
@@ -298,7 +298,7 @@ static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_dit_of(p->model)->last;
-    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_at(p->step)->adaln));
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_state_of(p->step)->adaln));
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 

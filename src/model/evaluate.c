@@ -198,8 +198,8 @@ DIT_INTERNAL void diti_reference_lead(const diti_pass *p, const diti_layer *laye
     if (p->step->lead) p->step->lead_rows = diti_reference_rows(p, layer);
 }
 
-DIT_INTERNAL uint32_t diti_reference_at(const diti_step_desc *step, uint32_t patch, uint32_t row, uint32_t *y,
-                                        uint32_t *x) {
+DIT_INTERNAL uint32_t diti_reference_position(const diti_step_desc *step, uint32_t patch, uint32_t row, uint32_t *y,
+                                              uint32_t *x) {
     uint32_t i = 0, columns;
     for (; i + 1 < step->reference_count; i++) {
         uint32_t tokens = step->references[i].height / patch * (step->references[i].width / patch);
@@ -237,7 +237,7 @@ DIT_INTERNAL diti_tensor diti_pass_frame_rows(const diti_pass *p, diti_tensor ta
 
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_step_desc *step) {
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     if (!step->condition != !transformer->traits.condition_channels) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s %s %s", transformer->family->title,
                         transformer->traits.variant,
@@ -263,13 +263,13 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
 
 DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step) {
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     return transformer->family->embed(&p);
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step, uint32_t index, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     step->block = index;
     diti_pass_enter(&p, index);
     return transformer->family->block(&p, x);
@@ -277,7 +277,7 @@ DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transfor
 
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     return transformer->family->final(&p, x);
 }
 
@@ -336,7 +336,7 @@ static void diti_transformer_begin(const diti_transformer *transformer, diti_gra
     diti_pass p;
     diti_token_range_begin(transformer, step, step->strip, &step->token_range);
     step->same_timestep = step->strip > 0;
-    p = diti_pass_at(transformer, graph, step);
+    p = diti_pass_make(transformer, graph, step);
     transformer->family->begin(&p);
 }
 
@@ -471,7 +471,7 @@ static void diti_control_make(const diti_pass *p, diti_control_use *use) {
    block first needs them, so that what one of them adds is there at a time. */
 static void diti_control_add(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step,
                              uint32_t index, diti_tensor x) {
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     uint32_t i, item;
     for (i = 0; i < step->control_count && !diti_graph_failed(graph); i++) {
         diti_control_use *use = &step->controls[i];
@@ -500,7 +500,7 @@ static void diti_residual_room(diti_graph *graph, const diti_step_desc *step, di
     }
 }
 
-static diti_decide_desc diti_decide_at(const diti_pass *p) {
+static diti_decide_desc diti_decide_desc_make(const diti_pass *p) {
     const diti_residual *r = p->step->residual;
     diti_decide_desc desc = DITI_ZERO;
     memcpy(desc.sums, r->sums, sizeof desc.sums);
@@ -524,7 +524,7 @@ static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_te
     uint32_t i;
     for (i = 0; i < 2 && !r->first; i++)
         if (!r->sums[i]) r->sums[i] = diti_tensor_state(p->graph, DITI_F32, 1, 4, "change of outputs");
-    desc = diti_decide_at(p);
+    desc = diti_decide_desc_make(p);
     if (before) diti_residual_do(p->graph, DITI_RESIDUAL_TAKE, x, &before, 1, r->row);
     if (x) diti_residual_room(p->graph, p->step, x, r->changes, 2, "change by first blocks", changes);
     desc.change = before ? before : x;
@@ -537,7 +537,7 @@ static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_te
 static void diti_decide_learn(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     const diti_group *stages = diti_axes_stages(step->axes);
     const diti_residual *r = step->residual;
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     diti_tensor changes[2] = {0, 0};
     if (!r || r->use != DITI_REUSE_DECIDES) return;
     if (r->first > diti_group_first(stages, 1, transformer->traits.layers))
@@ -622,7 +622,7 @@ DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *
     }
     own.reference_kv = p->step->reference_kv = kv;
     kv->fills = true;
-    here = diti_pass_at(p->model, graph, &own);
+    here = diti_pass_make(p->model, graph, &own);
     if (stages && stages->index) {
         x = diti_tensor_new(graph, DITI_F32, rows, p->width, "rows in front");
         diti_receive(graph, x, stages->devices[stages->index - 1]);
@@ -715,7 +715,7 @@ static diti_tensor diti_evaluate_add(diti_graph *graph, const diti_step_desc *st
    state has the slot for them already, so that those before are in the other one. */
 static void diti_evaluate_measure(const diti_pass *p, diti_tensor y) {
     diti_residual *r = p->step->residual;
-    diti_decide_desc desc = diti_decide_at(p);
+    diti_decide_desc desc = diti_decide_desc_make(p);
     diti_tensor places[2], total;
     diti_residual_room(p->graph, p->step, y, r->outputs, 2, "output of blocks", places);
     desc.change = y;
@@ -757,9 +757,9 @@ static void diti_evaluate_nets(const diti_transformer *transformer, diti_graph *
 static diti_tensor diti_evaluate_either(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step,
                                         uint32_t first, uint32_t from, uint32_t to, diti_tensor x) {
     diti_residual *r = step->residual;
-    diti_pass p = diti_pass_at(transformer, graph, step);
+    diti_pass p = diti_pass_make(transformer, graph, step);
     diti_tensor before = 0, changes[2] = {0, 0}, y;
-    diti_control_place places[DITI_MOST_CONTROLS];
+    diti_control_place places[DITI_MAX_CONTROLS];
     uint32_t i;
     if (first < from) {
         before = diti_tensor_new(graph, DITI_F32, diti_tensor_rows(graph, x), diti_tensor_columns(graph, x), "before");

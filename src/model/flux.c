@@ -227,7 +227,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->condition_channels = config->condition;
     traits->repaint_channels = config->mask;
     if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
-    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
+    traits->references = config->guided && !config->condition ? DITI_MAX_REFERENCES : 0;
     traits->reference_sizes = diti_flux_kontext_sizes;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
@@ -262,7 +262,7 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_flux_state;
 
-static diti_flux_state *diti_flux_at(const diti_step_desc *step) { return (diti_flux_state *)step->family; }
+static diti_flux_state *diti_flux_state_of(const diti_step_desc *step) { return (diti_flux_state *)step->family; }
 
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
@@ -305,7 +305,7 @@ static void diti_flux_prepare(diti_pass *p) {
     uint32_t tokens = step->text_tokens + diti_reference_tokens(p) + step->height / 2 * (step->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor time, pooled;
-    diti_flux_state *state = diti_flux_at(step);
+    diti_flux_state *state = diti_flux_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
@@ -340,22 +340,22 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 /* ---- one evaluation ---- */
 
 static void diti_flux_begin(diti_pass *p) {
-    diti_flux_state *state = diti_flux_at(p->step);
+    diti_flux_state *state = diti_flux_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    const diti_flux_state *state = diti_flux_at(p->step);
+    const diti_flux_state *state = diti_flux_state_of(p->step);
     return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
-    const diti_flux_state *state = diti_flux_at(p->step);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_flux_modulation);
+    const diti_flux_state *state = diti_flux_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_flux_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     diti_stream_block_run(p, model->doubles, model->singles, x);
@@ -365,7 +365,8 @@ static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
     uint32_t layers = p->model->traits.layers;
-    p->modulation.rows = diti_joint_at(p, &diti_flux_at(p->step)->modulation, layers, diti_flux_modulation);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &diti_flux_state_of(p->step)->modulation, layers, diti_flux_modulation);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 

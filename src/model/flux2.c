@@ -270,8 +270,8 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->default_guidance = 1;
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_most = traits->reference_most_alone = 1024 * 1024;
+    traits->references = DITI_MAX_REFERENCES;
+    traits->reference_limit = traits->reference_limit_alone = 1024 * 1024;
     traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
@@ -302,7 +302,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
-static diti_flux2_state *diti_flux2_at(const diti_step_desc *step) { return (diti_flux2_state *)step->family; }
+static diti_flux2_state *diti_flux2_state_of(const diti_step_desc *step) { return (diti_flux2_state *)step->family; }
 
 /* Modulation of double blocks, of single ones and of the last norm, for all steps. */
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
@@ -345,7 +345,7 @@ static void diti_flux2_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t tokens = step->text_tokens + diti_reference_tokens(p) + step->height * step->width;
     diti_tensor text, time;
-    diti_flux2_state *state = diti_flux2_at(step);
+    diti_flux2_state *state = diti_flux2_state_of(step);
     bool keeps = step->keeps_references && step->reference_count > 0;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps + (keeps ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -380,7 +380,7 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
         if (row < texts) {
             position[3] = (int32_t)row;
         } else if (row >= first && row < first + lead) {
-            uint32_t y, x, i = diti_reference_at(step, 1, row - first, &y, &x);
+            uint32_t y, x, i = diti_reference_position(step, 1, row - first, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
@@ -410,7 +410,7 @@ static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_flux2_begin(diti_pass *p) {
-    diti_flux2_state *state = diti_flux2_at(p->step);
+    diti_flux2_state *state = diti_flux2_state_of(p->step);
     uint32_t i;
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
@@ -419,7 +419,7 @@ static void diti_flux2_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_flux2_at(p->step)->text, &diti_flux2_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_flux2_state_of(p->step)->text, &diti_flux2_of(p->model)->patch, 0);
 }
 
 /* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
@@ -443,7 +443,7 @@ static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux2 *model = diti_flux2_of(p->model);
-    const diti_flux2_state *state = diti_flux2_at(p->step);
+    const diti_flux2_state *state = diti_flux2_state_of(p->step);
     bool single = p->index >= model->config.doubles;
     p->modulation.rows = state->step[single];
     p->modulation.chunks = single ? 3 : 6;
@@ -458,7 +458,7 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
     const diti_flux2 *model = diti_flux2_of(p->model);
-    p->modulation.rows = diti_flux2_at(p->step)->step[2];
+    p->modulation.rows = diti_flux2_state_of(p->step)->step[2];
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 

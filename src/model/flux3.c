@@ -91,7 +91,7 @@ static const diti_flux3 *diti_flux3_of(const diti_transformer *transformer) {
     return (const diti_flux3 *)(const void *)transformer;
 }
 
-static const diti_flux3_block *diti_flux3_own(const diti_flux3 *model, uint32_t kind) {
+static const diti_flux3_block *diti_flux3_stream_blocks(const diti_flux3 *model, uint32_t kind) {
     const diti_flux3_config *config = &model->config;
     return model->blocks + config->joint + (kind == DITI_FLUX3_TEXT ? 1 : 2) * config->alone;
 }
@@ -228,9 +228,9 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->uniform_sigmas = true;
     traits->default_steps = config->jumps ? 16 : 50;
     traits->default_guidance = config->jumps ? 1 : 3.5f;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_most = 1024 * 1024;
-    traits->reference_most_alone = 2048 * 2048;
+    traits->references = DITI_MAX_REFERENCES;
+    traits->reference_limit = 1024 * 1024;
+    traits->reference_limit_alone = 2048 * 2048;
     traits->joint = traits->planar = true;
 }
 
@@ -260,7 +260,7 @@ typedef struct diti_flux3_state { /* prepare leaves these for the steps */
     diti_tensor here_early, here_single, here_reference; /* the step's rows */
 } diti_flux3_state;
 
-static diti_flux3_state *diti_flux3_at(const diti_step_desc *step) { return (diti_flux3_state *)step->family; }
+static diti_flux3_state *diti_flux3_state_of(const diti_step_desc *step) { return (diti_flux3_state *)step->family; }
 
 /* x + gate * (attention(h) + feed(h)), in place, where h = LN(x) * (1 + scale) + shift. */
 static void diti_flux3_run(const diti_pass *p, const diti_flux3_block *w, diti_tensor x) {
@@ -289,10 +289,10 @@ static diti_tensor diti_flux3_angles(const diti_pass *p, diti_tensor table, uint
 
 /* Blocks of the text's, or of the references' own, on x F32 [items * rows, D] in place: all rows on every device.
    modulation: F32 [1, 3D]. */
-static void diti_flux3_run_own(const diti_pass *p, uint32_t kind, diti_tensor x, diti_tensor modulation) {
+static void diti_flux3_run_stream(const diti_pass *p, uint32_t kind, diti_tensor x, diti_tensor modulation) {
     const diti_flux3 *model = diti_flux3_of(p->model);
-    const diti_flux3_state *state = diti_flux3_at(p->step);
-    const diti_flux3_block *blocks = diti_flux3_own(model, kind);
+    const diti_flux3_state *state = diti_flux3_state_of(p->step);
+    const diti_flux3_block *blocks = diti_flux3_stream_blocks(model, kind);
     bool text = kind == DITI_FLUX3_TEXT;
     uint32_t texts = p->step->text_tokens, i;
     diti_step_desc step = *p->step;
@@ -323,7 +323,7 @@ static void diti_flux3_run_others(const diti_pass *p, diti_flux3_state *state, c
         diti_tensor modulation = row ? diti_tensor_view(graph, state->early[k], *row, 1, 0, 3 * p->width)
                                      : diti_select_row(graph, state->early[k], p->step->row, "select_modulation");
         own[k] = diti_add_rows(graph, state->rows[k], 0, 0, "context");
-        diti_flux3_run_own(p, k, own[k], modulation);
+        diti_flux3_run_stream(p, k, own[k], modulation);
     }
     for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
         uint32_t first = i * (texts + behind);
@@ -374,7 +374,7 @@ static void diti_flux3_prepare(diti_pass *p) {
     diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t rows, prompts = step->text_batch, texts = diti_tensor_rows(graph, step->text), first = 0;
-    diti_flux3_state *state = diti_flux3_at(step);
+    diti_flux3_state *state = diti_flux3_state_of(step);
     diti_tensor text;
     step->behind_text = diti_reference_tokens(p);
     rows = prompts * (step->text_tokens + step->behind_text + step->height * step->width);
@@ -412,7 +412,7 @@ static void diti_flux3_place(const diti_transformer *transformer, const diti_ste
         } else {
             uint32_t y = 0, x = 0, token = row - texts - behind;
             if (row < texts + behind) {
-                position[3] = -2 - 2 * (int32_t)diti_reference_at(step, 1, row - texts, &y, &x);
+                position[3] = -2 - 2 * (int32_t)diti_reference_position(step, 1, row - texts, &y, &x);
             } else {
                 y = token / step->width;
                 x = token % step->width;
@@ -465,7 +465,7 @@ static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_flux3_begin(diti_pass *p) {
-    diti_flux3_state *state = diti_flux3_at(p->step);
+    diti_flux3_state *state = diti_flux3_state_of(p->step);
     uint32_t stream;
     state->table_items = p->step->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
@@ -480,7 +480,7 @@ static void diti_flux3_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_flux3_embed(diti_pass *p) {
-    diti_flux3_state *state = diti_flux3_at(p->step);
+    diti_flux3_state *state = diti_flux3_state_of(p->step);
     if (diti_flux3_of(p->model)->config.jumps && p->text) diti_flux3_run_others(p, state, NULL);
     return diti_patch_embed(p, state->text, &diti_flux3_of(p->model)->patch, 0);
 }
@@ -488,7 +488,7 @@ static diti_tensor diti_flux3_embed(diti_pass *p) {
 /* x F32 [items * (text + references + image), D] is changed in place. */
 static diti_tensor diti_flux3_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux3 *model = diti_flux3_of(p->model);
-    const diti_flux3_state *state = diti_flux3_at(p->step);
+    const diti_flux3_state *state = diti_flux3_state_of(p->step);
     bool joint = p->index >= model->config.alone;
     uint32_t stream = joint ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
     p->modulation.rows = joint ? state->here_single : state->here_early;
@@ -504,7 +504,8 @@ static diti_tensor diti_flux3_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_flux3_final(diti_pass *p, diti_tensor x) {
     const diti_flux3 *model = diti_flux3_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_flux3_at(p->step)->final, p->step->row, "select_modulation");
+    p->modulation.rows =
+        diti_select_row(p->graph, diti_flux3_state_of(p->step)->final, p->step->row, "select_modulation");
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 

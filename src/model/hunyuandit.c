@@ -382,7 +382,7 @@ typedef struct diti_hunyuandit_state {    /* prepare leaves these for the steps 
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
 
-static diti_hunyuandit_state *diti_hunyuandit_at(const diti_step_desc *step) {
+static diti_hunyuandit_state *diti_hunyuandit_state_of(const diti_step_desc *step) {
     return (diti_hunyuandit_state *)step->family;
 }
 
@@ -517,7 +517,7 @@ static void diti_hunyuandit_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t patch = config->patch, tokens = step->height / patch * (step->width / patch), i, end;
     uint32_t prompts = step->text_batch;
-    diti_hunyuandit_state *state = diti_hunyuandit_at(step);
+    diti_hunyuandit_state *state = diti_hunyuandit_state_of(step);
     diti_tensor c;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * prompts, 256, "timesteps");
     if (config->sized) state->sizes = diti_tensor_input(graph, DITI_F32, 6, 256, "sizes");
@@ -601,7 +601,7 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 /* ---- one evaluation ---- */
 
 static void diti_hunyuandit_begin(diti_pass *p) {
-    diti_hunyuandit_state *state = diti_hunyuandit_at(p->step);
+    diti_hunyuandit_state *state = diti_hunyuandit_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_adaln_select(p, &state->adaln);
@@ -633,7 +633,8 @@ static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti
     desc.heads = diti_column_shard_of(p, &w->text).count / desc.head_dim;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.name = "text_attention";
-    return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_at(p->step)->text[p->index]), &desc);
+    return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_state_of(p->step)->text[p->index]),
+                                  &desc);
 }
 
 /* skip_linear(LN(x, skip)): the new residual stream, F32 [items * rows, D]. */
@@ -652,7 +653,7 @@ static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandi
 static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_hunyuandit_block *w = &model->blocks[p->index];
-    const diti_hunyuandit_state *state = diti_hunyuandit_at(p->step);
+    const diti_hunyuandit_state *state = diti_hunyuandit_state_of(p->step);
     diti_tensor shift = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index)), h;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -672,7 +673,7 @@ static diti_tensor diti_hunyuandit_final(diti_pass *p, diti_tensor x) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_sublayer *last = &model->last;
     bool original = model->config.original;
-    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_hunyuandit_at(p->step)->adaln));
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_hunyuandit_state_of(p->step)->adaln));
     x = diti_modulate(p, x, original ? DITI_SHIFT : DITI_SCALE, original ? DITI_SCALE : DITI_SHIFT, last);
     return diti_output(p, x, last);
 }

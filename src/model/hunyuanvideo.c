@@ -283,7 +283,7 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
-static diti_hunyuanvideo_state *diti_hunyuanvideo_at(const diti_step_desc *step) {
+static diti_hunyuanvideo_state *diti_hunyuanvideo_state_of(const diti_step_desc *step) {
     return (diti_hunyuanvideo_state *)step->family;
 }
 
@@ -307,7 +307,7 @@ static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor tex
     for (desc.head_dim = config->head_dim; config->text % desc.head_dim;) desc.head_dim -= 4;
     desc.heads = config->text / desc.head_dim;
     desc.items = items;
-    desc.most_keys = p->step->text_tokens;
+    desc.key_limit = p->step->text_tokens;
     desc.name = "text_mean";
     return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
 }
@@ -336,7 +336,7 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
     uint32_t tokens = step->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
-    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(step);
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
@@ -410,7 +410,7 @@ static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transfo
 /* ---- one evaluation ---- */
 
 static void diti_hunyuanvideo_begin(diti_pass *p) {
-    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->step);
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
@@ -441,7 +441,7 @@ static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor
    [prompts * text tokens, D], padding in front. */
 static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->step);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
     diti_graph *graph = p->graph;
     uint32_t prompts = p->step->text_batch, rows = prompts * p->step->text_tokens, width = p->width, i;
     diti_tensor x = diti_add_rows(graph, state->text, 0, 0, "refiner"), gates, h;
@@ -458,7 +458,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         desc.head_dim = model->config.head_dim;
         desc.scale = 1.0f / sqrtf((float)desc.head_dim);
         desc.items = state->order.items;
-        desc.most_keys = p->step->text_tokens;
+        desc.key_limit = p->step->text_tokens;
         desc.name = "refiner_attention";
         h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
                            diti_tensor_view(graph, h, 0, rows, width, width),
@@ -480,8 +480,8 @@ static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
 /* x F32 [items * (text + video), D] is changed in place. */
 static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->step);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     p->keys = diti_text_order_keys(p, &state->order);
@@ -492,8 +492,8 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     uint32_t layers = p->model->traits.layers;
-    p->modulation.rows =
-        diti_joint_at(p, &diti_hunyuanvideo_at(p->step)->modulation, layers, diti_hunyuanvideo_modulation);
+    p->modulation.rows = diti_joint_modulation_rows(p, &diti_hunyuanvideo_state_of(p->step)->modulation, layers,
+                                                    diti_hunyuanvideo_modulation);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 

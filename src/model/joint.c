@@ -111,8 +111,8 @@ DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *st
         state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
-DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
-                                       diti_joint_make *make) {
+DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const diti_joint_modulation *state,
+                                                    uint32_t index, diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
     if (index == p->model->traits.layers)
         return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
@@ -335,7 +335,7 @@ DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_s
         int32_t position[3] = {0, 0, 0};
         uint32_t y = 0, x = 0;
         if (token >= texts && token < texts + step->lead) {
-            position[0] = (int32_t)(1 + diti_reference_at(step, 2, token - texts, &y, &x));
+            position[0] = (int32_t)(1 + diti_reference_position(step, 2, token - texts, &y, &x));
         } else if (token >= texts) {
             y = (token - texts - step->lead) / columns;
             x = (token - texts - step->lead) % columns;

@@ -310,7 +310,7 @@ typedef struct diti_krea2_state {         /* prepare leaves these for the steps 
     diti_tensor step, step_final;  /* rows of the step at hand */
 } diti_krea2_state;
 
-static diti_krea2_state *diti_krea2_at(const diti_step_desc *step) { return (diti_krea2_state *)step->family; }
+static diti_krea2_state *diti_krea2_state_of(const diti_step_desc *step) { return (diti_krea2_state *)step->family; }
 
 /* x * sigmoid(gate) = x * (1/2 + tanh(gate / 2) / 2). */
 static diti_tensor diti_krea2_close(diti_graph *graph, diti_tensor x, diti_tensor gate) {
@@ -379,7 +379,7 @@ static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w,
     attention.head_dim = config->text_head_dim;
     attention.scale = 1.0f / sqrtf((float)config->text_head_dim);
     attention.items = items;
-    attention.most_keys = most;
+    attention.key_limit = most;
     attention.name = "text_attention";
     h = diti_krea2_close(graph, diti_attention(graph, qkv[0], qkv[1], qkv[2], &attention), gate);
     diti_krea2_residual(graph, x, h, &w->out.weight, "text_attention_out");
@@ -411,7 +411,7 @@ static diti_tensor diti_krea2_sum(const diti_pass *p, diti_tensor x, uint32_t to
 static diti_tensor diti_krea2_text(const diti_pass *p) {
     const diti_krea2 *model = diti_krea2_of(p->model);
     const diti_krea2_config *config = &model->config;
-    const diti_text_order *order = &diti_krea2_at(p->step)->order;
+    const diti_text_order *order = &diti_krea2_state_of(p->step)->order;
     diti_graph *graph = p->graph;
     uint32_t tokens = diti_tensor_rows(graph, p->step->text), columns = config->states * config->text, i;
     diti_tensor x = diti_tensor_new(graph, DITI_F32, tokens, columns, "states of text");
@@ -452,7 +452,7 @@ static void diti_krea2_prepare(diti_pass *p) {
     const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
     const diti_step_desc *step = p->step;
     uint32_t rows = step->text_tokens + step->height / 2 * (step->width / 2);
-    diti_krea2_state *state = diti_krea2_at(step);
+    diti_krea2_state *state = diti_krea2_state_of(step);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, config->time, "timesteps");
     state->cosines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "sines");
@@ -500,7 +500,7 @@ static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_krea2_begin(diti_pass *p) {
-    diti_krea2_state *state = diti_krea2_at(p->step);
+    diti_krea2_state *state = diti_krea2_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (p->step->same_timestep) return;
@@ -509,7 +509,7 @@ static void diti_krea2_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_krea2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_krea2_at(p->step)->text, &diti_krea2_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_krea2_state_of(p->step)->text, &diti_krea2_of(p->model)->patch, 0);
 }
 
 /* The columns of a layer that this device makes, at out or in a new tensor. */
@@ -594,7 +594,7 @@ enum {
 /* docs/models.md 3.15 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
     const diti_krea2_block *w = &diti_krea2_of(p->model)->blocks[p->index];
-    const diti_krea2_state *state = diti_krea2_at(p->step);
+    const diti_krea2_state *state = diti_krea2_state_of(p->step);
     diti_tensor h;
     diti_table_modulate(p, &w->table, state->step, 0);
     p->modulation.chunks = 6;
@@ -610,7 +610,7 @@ static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_krea2_final(diti_pass *p, diti_tensor x) {
     const diti_krea2 *model = diti_krea2_of(p->model);
-    p->modulation.rows = diti_krea2_at(p->step)->step_final;
+    p->modulation.rows = diti_krea2_state_of(p->step)->step_final;
     p->modulation.chunks = 0;
     return diti_output(
         p,

@@ -228,7 +228,7 @@ typedef struct diti_latte_state {            /* prepare leaves these for the ste
     diti_tensor row;                         /* F32 [1, 8D]: the step's */
 } diti_latte_state;
 
-static diti_latte_state *diti_latte_at(const diti_step_desc *step) { return (diti_latte_state *)step->family; }
+static diti_latte_state *diti_latte_state_of(const diti_step_desc *step) { return (diti_latte_state *)step->family; }
 
 static void diti_latte_project_text(diti_pass *p, diti_latte_state *state) {
     const diti_latte *model = diti_latte_of(p->model);
@@ -247,7 +247,7 @@ static void diti_latte_prepare(diti_pass *p) {
     const diti_latte_config *config = &model->config;
     const diti_step_desc *step = p->step;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
-    diti_latte_state *state = diti_latte_at(step);
+    diti_latte_state *state = diti_latte_state_of(step);
     uint32_t i, rows[2];
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, 256, "timesteps");
     state->positions = diti_tensor_input(p->graph, DITI_F32, p->positions, p->width, "positions");
@@ -308,7 +308,7 @@ static dit_result diti_latte_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_latte_begin(diti_pass *p) {
-    diti_latte_state *state = diti_latte_at(p->step);
+    diti_latte_state *state = diti_latte_state_of(p->step);
     if (!p->step->same_timestep)
         state->row = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
 }
@@ -316,7 +316,7 @@ static void diti_latte_begin(diti_pass *p) {
 /* x F32 [items * F * N, D] is changed in place. docs/models.md 3.7. */
 static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     const diti_latte_block *w = &diti_latte_of(p->model)->blocks[p->index];
-    const diti_latte_state *state = diti_latte_at(p->step);
+    const diti_latte_state *state = diti_latte_state_of(p->step);
     p->cosines = state->cosines[0];
     p->sines = state->sines[0];
     diti_table_modulate(p, &w->spatial.table, state->row, 0);
@@ -341,12 +341,13 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_latte_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_latte_of(p->model)->last;
-    p->modulation.rows = diti_tensor_view(p->graph, diti_latte_at(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
+    p->modulation.rows =
+        diti_tensor_view(p->graph, diti_latte_state_of(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 static diti_tensor diti_latte_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_latte_of(p->model)->patch, diti_latte_at(p->step)->positions);
+    return diti_patch_embed(p, 0, &diti_latte_of(p->model)->patch, diti_latte_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */

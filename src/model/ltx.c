@@ -207,13 +207,13 @@ typedef struct diti_ltx_state {            /* prepare leaves these for the steps
     diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
 } diti_ltx_state;
 
-static diti_ltx_state *diti_ltx_at(const diti_step_desc *step) { return (diti_ltx_state *)step->family; }
+static diti_ltx_state *diti_ltx_state_of(const diti_step_desc *step) { return (diti_ltx_state *)step->family; }
 
 /* RMS norm of all heads of q or k together, in place, then rotation where there are tables. Devices that have some of
    the heads each first bring all of them together. */
 static void diti_ltx_norm_heads(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
                                 const diti_weight *norm, bool rotates) {
-    const diti_ltx_state *state = diti_ltx_at(p->step);
+    const diti_ltx_state *state = diti_ltx_state_of(p->step);
     diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
     diti_qkv_desc desc = DITI_ZERO;
     desc.heads = 1;
@@ -260,7 +260,7 @@ static void diti_ltx_prepare(diti_pass *p) {
     const diti_step_desc *step = p->step;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
     uint32_t tokens = grid.frames * grid.rows * grid.columns, rows = step->steps + (step->frame_steps ? 1 : 0);
-    diti_ltx_state *state = diti_ltx_at(step);
+    diti_ltx_state *state = diti_ltx_state_of(step);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
     state->cosines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "cosines");
     state->sines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "sines");
@@ -322,7 +322,7 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
 /* ---- one evaluation ---- */
 
 static void diti_ltx_begin(diti_pass *p) {
-    diti_ltx_state *state = diti_ltx_at(p->step);
+    diti_ltx_state *state = diti_ltx_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (!p->step->same_timestep)
@@ -334,7 +334,7 @@ static diti_tensor diti_ltx_embed(diti_pass *p) { return diti_patch_embed(p, 0, 
 /* LTXVideoTransformerBlock.forward, docs/models.md 3.10; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_ltx_run_block(diti_pass *p, diti_tensor x) {
     const diti_table_block *w = &diti_ltx_of(p->model)->blocks[p->index].table;
-    const diti_ltx_state *state = diti_ltx_at(p->step);
+    const diti_ltx_state *state = diti_ltx_state_of(p->step);
     diti_table_modulate(p, &w->table, state->rows, 0);
     diti_table_attend(p, x, &w->attention);
     diti_table_finish(p, x, w, state->text[p->index]);
@@ -343,7 +343,7 @@ static diti_tensor diti_ltx_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_ltx_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_ltx_of(p->model)->last;
-    diti_tensor rows = diti_ltx_at(p->step)->rows;
+    diti_tensor rows = diti_ltx_state_of(p->step)->rows;
     p->modulation.rows =
         diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);

@@ -257,7 +257,9 @@ typedef struct diti_lumina2_state {            /* prepare leaves these for the s
     diti_adaln adaln;
 } diti_lumina2_state;
 
-static diti_lumina2_state *diti_lumina2_at(const diti_step_desc *step) { return (diti_lumina2_state *)step->family; }
+static diti_lumina2_state *diti_lumina2_state_of(const diti_step_desc *step) {
+    return (diti_lumina2_state *)step->family;
+}
 
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_LUMINA2_SCALE_MSA, DITI_LUMINA2_GATE_MSA, DITI_LUMINA2_SCALE_MLP, DITI_LUMINA2_GATE_MLP };
@@ -318,7 +320,7 @@ static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_bl
         desc.head_dim = config->head_dim;
         desc.scale = 1.0f / sqrtf((float)config->head_dim);
         if (keys) desc.items = diti_tensor_view(graph, keys, i * items, items, 0, DITI_ITEM_WORDS);
-        desc.most_keys = rows / items;
+        desc.key_limit = rows / items;
         desc.out = diti_tensor_view(graph, out, i * rows, rows, 0, shard.count);
         desc.name = "attention";
         diti_attention(graph, diti_tensor_view(graph, q, i * rows, rows, 0, shard.count),
@@ -358,7 +360,7 @@ static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w,
     diti_norm_desc norm = DITI_ZERO;
     diti_pass here = diti_lumina2_text_pass(p);
     diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
-    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->step)->order.items, cosines, sines);
+    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_state_of(p->step)->order.items, cosines, sines);
     diti_norm_behind(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
     memset(&norm, 0, sizeof norm);
     h = diti_sublayer_norm(&here, x, &norm, &w->feed);
@@ -370,7 +372,7 @@ static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w,
 static diti_tensor diti_lumina2_text(diti_pass *p) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_config *config = &model->config;
-    const diti_lumina2_state *state = diti_lumina2_at(p->step);
+    const diti_lumina2_state *state = diti_lumina2_state_of(p->step);
     diti_graph *graph = p->graph;
     uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
     diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), cosines, sines;
@@ -394,7 +396,7 @@ static void diti_lumina2_prepare(diti_pass *p) {
     diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t rows = step->text_tokens + step->height / 2 * (step->width / 2), i, end;
-    diti_lumina2_state *state = diti_lumina2_at(step);
+    diti_lumina2_state *state = diti_lumina2_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "cosines");
@@ -454,7 +456,7 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
 /* ---- one evaluation ---- */
 
 static void diti_lumina2_begin(diti_pass *p) {
-    diti_lumina2_state *state = diti_lumina2_at(p->step);
+    diti_lumina2_state *state = diti_lumina2_state_of(p->step);
     uint32_t stream, items = p->step->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
         state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, items);
@@ -466,7 +468,7 @@ static void diti_lumina2_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_lumina2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_lumina2_at(p->step)->text, &diti_lumina2_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_lumina2_state_of(p->step)->text, &diti_lumina2_of(p->model)->patch, 0);
 }
 
 /* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
@@ -474,7 +476,7 @@ static diti_tensor diti_lumina2_embed(diti_pass *p) {
 static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_block *w = &model->blocks[p->index];
-    const diti_lumina2_state *state = diti_lumina2_at(p->step);
+    const diti_lumina2_state *state = diti_lumina2_state_of(p->step);
     uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
     diti_tensor gates, h, keys = stream == DITI_JOINT_TEXT ? diti_text_order_keys(p, &state->order) : 0;
     if (p->image != p->step->token_range.all)
@@ -495,7 +497,7 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->step)->final, p->step->row, "final_scale");
+    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_state_of(p->step)->final, p->step->row, "final_scale");
     return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 

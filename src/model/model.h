@@ -87,7 +87,7 @@ typedef struct diti_model_traits {
     uint32_t references;     /* how many pictures a picture may be made after (diti_step_desc.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens */
-    uint32_t reference_most, reference_most_alone; /* before that, one of more pixels is scaled down to so many: each
+    uint32_t reference_limit, reference_limit_alone; /* before that, one of more pixels is scaled down to so many: each
                                                       of several, and one by itself; 0: it is not */
     const uint16_t (*reference_sizes)[2]; /* widths and heights, a 0 behind them: each is scaled to the one of the
                                              nearest proportions instead; NULL: it is not */
@@ -182,14 +182,14 @@ typedef struct diti_reference_kv {
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
-#define DITI_MOST_REFERENCES 10u
+#define DITI_MAX_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
 
 /* Control nets that add to the blocks of an evaluation. */
-#define DITI_MOST_CONTROLS 4u
+#define DITI_MAX_CONTROLS 4u
 typedef struct diti_control_use {
     struct diti_step_desc *step;          /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
@@ -211,13 +211,13 @@ typedef enum diti_reuse_use {
     DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed; or, where
                           there are none, by how the range's input has (EasyCache) */
 } diti_reuse_use;
-#define DITI_MOST_STRIPS 64u /* strips of PipeFusion, which the manual calls patches of the picture */
+#define DITI_MAX_STRIPS 64u /* strips of PipeFusion, which the manual calls patches of the picture */
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
     uint32_t slots;
     diti_reuse_use use;
-    diti_tensor row;                                      /* the step's diti_reuse_row */
-    diti_tensor kept[DITI_MOST_STRIPS][DITI_REUSE_SLOTS]; /* by strip, states F32 [branches * batch * rows at hand, D];
+    diti_tensor row;                                     /* the step's diti_reuse_row */
+    diti_tensor kept[DITI_MAX_STRIPS][DITI_REUSE_SLOTS]; /* by strip, states F32 [branches * batch * rows at hand, D];
                                                               of the picture as a whole, the first */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
     diti_tensor next;                    /* state behind the step */
@@ -267,11 +267,11 @@ typedef struct diti_step_desc {
     uint32_t strip, strips;  /* PipeFusion: bands of whole rows of tokens that are evaluated one after the other, the
                                 text  with the first of them; strips 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
-    diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;                  /* 0 where traits.references is 0 */
-    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
+    diti_reference_latent references[DITI_MAX_REFERENCES];
+    uint32_t reference_count;                 /* 0 where traits.references is 0 */
+    uint32_t shown_rows[DITI_MAX_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
                                                   that a language model has of a reference */
-    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
+    bool keeps_references;                    /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -530,7 +530,7 @@ DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const 
                                         diti_activation activation, diti_tensor out, const char *name);
 
 /* --- the pass --- */
-DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step);
+DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step);
 /* The ops that follow are of that block. */
 DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
 /* The devices of a tensor split; NULL: there are none. */
@@ -765,8 +765,8 @@ DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_reference_rows(const diti_pass *p, const diti_layer *layer);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
 /* The reference that leading row belongs to, and its place there. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_step_desc *step, uint32_t patch, uint32_t row,
-                                                    uint32_t *y, uint32_t *x);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_position(const diti_step_desc *step, uint32_t patch, uint32_t row,
+                                                          uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -829,8 +829,8 @@ typedef diti_tensor diti_joint_make(const diti_pass *p, diti_tensor active, uint
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make);
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* begins a step */
-DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
-                                       diti_joint_make *make);
+DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const diti_joint_modulation *state,
+                                                    uint32_t index, diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped, bool bias);

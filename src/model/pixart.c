@@ -265,7 +265,7 @@ typedef struct diti_pixart_state { /* prepare leaves these for the steps */
     diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
 
-static diti_pixart_state *diti_pixart_at(const diti_step_desc *step) { return (diti_pixart_state *)step->family; }
+static diti_pixart_state *diti_pixart_state_of(const diti_step_desc *step) { return (diti_pixart_state *)step->family; }
 
 /* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
@@ -329,7 +329,7 @@ static void diti_pixart_prepare(diti_pass *p) {
     const diti_pixart_config *config = &diti_pixart_of(p->model)->config;
     const diti_step_desc *step = p->step;
     uint32_t tokens = step->height / config->patch * (step->width / config->patch);
-    diti_pixart_state *state = diti_pixart_at(step);
+    diti_pixart_state *state = diti_pixart_state_of(step);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, 256, "timesteps");
     state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
     if (config->sized) state->sizes = diti_tensor_input(p->graph, DITI_F32, 3, 256, "sizes");
@@ -364,7 +364,7 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
 static void diti_pixart_begin(diti_pass *p) {
     const diti_pixart *model = diti_pixart_of(p->model);
     diti_graph *graph = p->graph;
-    diti_pixart_state *state = diti_pixart_at(p->step);
+    diti_pixart_state *state = diti_pixart_state_of(p->step);
     uint32_t i, width = p->width, rows = 6 * model->config.blocks;
     diti_tensor row, from = state->tables ? state->tables : state->modulation;
     if (p->step->same_timestep) return;
@@ -389,7 +389,7 @@ static void diti_pixart_begin(diti_pass *p) {
 /* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
     const diti_table_block *w = &diti_pixart_of(p->model)->blocks[p->index];
-    const diti_pixart_state *state = diti_pixart_at(p->step);
+    const diti_pixart_state *state = diti_pixart_state_of(p->step);
     diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width);
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
     diti_table_attend(p, x, &w->attention);
@@ -399,12 +399,12 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_pixart_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_pixart_of(p->model)->last;
-    p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_at(p->step)->step_final, 1, 2 * p->width);
+    p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_state_of(p->step)->step_final, 1, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 static diti_tensor diti_pixart_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_at(p->step)->positions);
+    return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */

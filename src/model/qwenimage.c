@@ -155,7 +155,7 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->default_guidance = 4;
     traits->norms_tokens = true;
     traits->joint = traits->planar = true;
-    traits->references = DITI_MOST_REFERENCES;
+    traits->references = DITI_MAX_REFERENCES;
     traits->reference_area = 1024 * 1024;
     traits->shown_area = 384 * 384;
     traits->picture_chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_EDIT_PLUS);
@@ -185,7 +185,7 @@ typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps 
     diti_tensor clean[DITI_QWENIMAGE_MAX_BLOCKS];
 } diti_qwenimage_state;
 
-static diti_qwenimage_state *diti_qwenimage_at(const diti_step_desc *step) {
+static diti_qwenimage_state *diti_qwenimage_state_of(const diti_step_desc *step) {
     return (diti_qwenimage_state *)step->family;
 }
 
@@ -211,7 +211,7 @@ static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     norm.name = "text_norm";
     text = diti_norm(p->graph, text, &norm);
     text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
-    return diti_text_order_rows(p, &diti_qwenimage_at(p->step)->order, text);
+    return diti_text_order_rows(p, &diti_qwenimage_state_of(p->step)->order, text);
 }
 
 /* active: of timestep 0, F32 [1, D]. */
@@ -233,7 +233,7 @@ static void diti_qwenimage_prepare(diti_pass *p) {
     uint32_t rows = step->text_batch * (step->text_tokens + references + step->height / 2 * (step->width / 2));
     bool clean = config->clean && references;
     uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
-    diti_qwenimage_state *state = diti_qwenimage_at(step);
+    diti_qwenimage_state *state = diti_qwenimage_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
@@ -284,7 +284,7 @@ static void diti_qwenimage_place(const diti_transformer *transformer, const diti
         for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
             position[i] = (int32_t)(behind + row - pad);
         if (row >= texts && token < step->lead) {
-            i = diti_reference_at(step, 2, token, &y, &x);
+            i = diti_reference_position(step, 2, token, &y, &x);
             position[0] = (int32_t)(i + 1);
             position[1] = diti_qwenimage_centered(y, step->references[i].height / 2);
             position[2] = diti_qwenimage_centered(x, step->references[i].width / 2);
@@ -310,7 +310,7 @@ static dit_result diti_qwenimage_write_inputs(const diti_transformer *transforme
 /* ---- one evaluation ---- */
 
 static void diti_qwenimage_begin(diti_pass *p) {
-    diti_qwenimage_state *state = diti_qwenimage_at(p->step);
+    diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
     state->table_items = p->step->text_batch > 1 ? p->items : 0;
     state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
     state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
@@ -318,13 +318,13 @@ static void diti_qwenimage_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_qwenimage_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_qwenimage_at(p->step)->text, &diti_qwenimage_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_qwenimage_state_of(p->step)->text, &diti_qwenimage_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage_state *state = diti_qwenimage_at(p->step);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_qwenimage_modulation);
     p->modulation.lead = state->clean[p->index];
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -336,8 +336,9 @@ static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    const diti_qwenimage_state *state = diti_qwenimage_at(p->step);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
     p->modulation.chunks = 0;
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }

@@ -153,7 +153,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     traits->default_steps = 50;
     traits->default_guidance = 1;
     traits->prefixes = traits->caches_references = true;
-    traits->references = DITI_MOST_REFERENCES;
+    traits->references = DITI_MAX_REFERENCES;
     traits->reference_area = traits->shown_area = 1024 * 1024;
 }
 
@@ -179,7 +179,7 @@ typedef struct diti_qwenimage21_state {       /* prepare leaves these for the st
     diti_reference_kv front;
 } diti_qwenimage21_state;
 
-static diti_qwenimage21_state *diti_qwenimage21_at(const diti_step_desc *step) {
+static diti_qwenimage21_state *diti_qwenimage21_state_of(const diti_step_desc *step) {
     return (diti_qwenimage21_state *)step->family;
 }
 
@@ -232,7 +232,7 @@ static void diti_qwenimage21_prepare(diti_pass *p) {
     diti_graph *graph = p->graph;
     uint32_t half = model->config.head_dim / 2, prompts = step->text_batch, slots;
     uint32_t rows = prompts * diti_qwenimage21_front(step, &slots), tokens = step->height * step->width;
-    diti_qwenimage21_state *state = diti_qwenimage21_at(step);
+    diti_qwenimage21_state *state = diti_qwenimage21_state_of(step);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps + 1, 256, "timesteps");
     state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
     state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
@@ -363,7 +363,7 @@ static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transfor
 /* ---- one evaluation ---- */
 
 static void diti_qwenimage21_begin(diti_pass *p) {
-    diti_qwenimage21_state *state = diti_qwenimage21_at(p->step);
+    diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
     state->table_items = p->step->text_batch > 1 ? p->items : 0;
     state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
     state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
@@ -380,7 +380,7 @@ enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_S
 /* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
 static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
-    const diti_qwenimage21_state *state = diti_qwenimage21_at(p->step);
+    const diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
     diti_tensor h;
     p->modulation.rows = state->at;
     p->modulation.chunks = 4;
@@ -397,7 +397,8 @@ static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_qwenimage21_final(diti_pass *p, diti_tensor x) {
     const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_qwenimage21_at(p->step)->final, p->step->row, "final_scale");
+    p->modulation.rows =
+        diti_select_row(p->graph, diti_qwenimage21_state_of(p->step)->final, p->step->row, "final_scale");
     p->modulation.chunks = 1;
     return diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }

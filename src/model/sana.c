@@ -278,7 +278,7 @@ typedef struct diti_sana_state {            /* prepare leaves these for the step
     diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
 } diti_sana_state;
 
-static diti_sana_state *diti_sana_at(const diti_step_desc *step) { return (diti_sana_state *)step->family; }
+static diti_sana_state *diti_sana_state_of(const diti_step_desc *step) { return (diti_sana_state *)step->family; }
 
 /* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
 static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,
@@ -333,7 +333,7 @@ static void diti_sana_prepare(diti_pass *p) {
     const diti_sana_config *config = &model->config;
     const diti_step_desc *step = p->step;
     uint32_t tokens = step->height / config->patch * (step->width / config->patch);
-    diti_sana_state *state = diti_sana_at(step);
+    diti_sana_state *state = diti_sana_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, 256, "timesteps");
     if (config->interpolation > 0)
@@ -373,7 +373,7 @@ static dit_result diti_sana_write_inputs(const diti_transformer *transformer, di
 /* ---- one evaluation ---- */
 
 static void diti_sana_begin(diti_pass *p) {
-    diti_sana_state *state = diti_sana_at(p->step);
+    diti_sana_state *state = diti_sana_state_of(p->step);
     if (p->step->same_timestep) return;
     state->row = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
 }
@@ -415,7 +415,7 @@ static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_bl
 /* SanaTransformerBlock.forward; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
     const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    const diti_sana_state *state = diti_sana_at(p->step);
+    const diti_sana_state *state = diti_sana_state_of(p->step);
     diti_tensor h;
     if (p->image != p->step->token_range.all)
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
@@ -432,12 +432,12 @@ static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_sana_of(p->model)->last;
-    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
+    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_state_of(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 static diti_tensor diti_sana_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_at(p->step)->positions);
+    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */

@@ -345,7 +345,7 @@ typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_joint_modulation modulation;
 } diti_sd3_state;
 
-static diti_sd3_state *diti_sd3_at(const diti_step_desc *step) { return (diti_sd3_state *)step->family; }
+static diti_sd3_state *diti_sd3_state_of(const diti_step_desc *step) { return (diti_sd3_state *)step->family; }
 
 static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
     return diti_sd3_is_dual(config, index) ? 9 : 6;
@@ -378,7 +378,7 @@ static void diti_sd3_prepare(diti_pass *p) {
     const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t rows = step->height / config->patch, columns = step->width / config->patch, i, chunks = 2;
-    diti_sd3_state *state = diti_sd3_at(step);
+    diti_sd3_state *state = diti_sd3_state_of(step);
     diti_tensor text, time;
     if (rows > config->table || columns > config->table) {
         diti_graph_fail(
@@ -428,10 +428,10 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
 
 /* ---- one evaluation ---- */
 
-static void diti_sd3_begin(diti_pass *p) { diti_joint_begin(p, &diti_sd3_at(p->step)->modulation); }
+static void diti_sd3_begin(diti_pass *p) { diti_joint_begin(p, &diti_sd3_state_of(p->step)->modulation); }
 
 static diti_tensor diti_sd3_embed(diti_pass *p) {
-    const diti_sd3_state *state = diti_sd3_at(p->step);
+    const diti_sd3_state *state = diti_sd3_state_of(p->step);
     return diti_patch_embed(p, state->text, &diti_sd3_of(p->model)->patch, state->positions);
 }
 
@@ -442,7 +442,8 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
     const diti_sd3_block *w = &model->blocks[p->index];
     bool dual = diti_sd3_is_dual(&model->config, p->index);
     diti_tensor h, image = 0;
-    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->step)->modulation, p->index, diti_sd3_modulation);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &diti_sd3_state_of(p->step)->modulation, p->index, diti_sd3_modulation);
     p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
     if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
@@ -460,7 +461,8 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     uint32_t layers = model->config.blocks;
-    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->step)->modulation, layers, diti_sd3_modulation);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &diti_sd3_state_of(p->step)->modulation, layers, diti_sd3_modulation);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 

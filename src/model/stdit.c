@@ -272,7 +272,7 @@ typedef struct diti_stdit_state { /* prepare leaves these for the steps */
 } diti_stdit_state;
 enum { DITI_STDIT_FINAL = 6, DITI_STDIT_TIME = 8 }; /* first of these rows in units of D */
 
-static diti_stdit_state *diti_stdit_at(const diti_step_desc *step) { return (diti_stdit_state *)step->family; }
+static diti_stdit_state *diti_stdit_state_of(const diti_step_desc *step) { return (diti_stdit_state *)step->family; }
 
 static uint32_t diti_stdit_columns(const diti_stdit *model) {
     return (model->config.version == DITI_STDIT_2 ? 11u : 8u) * model->config.width;
@@ -354,7 +354,7 @@ static void diti_stdit_prepare(diti_pass *p) {
     const diti_stdit_config *config = &diti_stdit_of(p->model)->config;
     const diti_step_desc *step = p->step;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
-    diti_stdit_state *state = diti_stdit_at(step);
+    diti_stdit_state *state = diti_stdit_state_of(step);
     uint32_t rows = step->steps + (step->frame_steps ? 1 : 0);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
     state->positions = diti_tensor_input(p->graph, DITI_F32, grid.rows * grid.columns, p->width, "positions");
@@ -414,7 +414,7 @@ static dit_result diti_stdit_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_stdit_begin(diti_pass *p) {
-    diti_stdit_state *state = diti_stdit_at(p->step);
+    diti_stdit_state *state = diti_stdit_state_of(p->step);
     if (p->step->same_timestep) return;
     state->frame_steps = diti_pass_frame_steps(p);
     state->rows = diti_pass_frame_rows(p, state->modulation, state->frame_steps, "select_modulation");
@@ -425,7 +425,7 @@ static void diti_stdit_begin(diti_pass *p) {
    and has the gate of attention within frames, at the step's timestep for all frames. */
 static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_stdit_block *block) {
     const diti_sublayer *attention = &block->parts[DITI_STDIT_TEMPORAL].attention;
-    const diti_stdit_state *state = diti_stdit_at(p->step);
+    const diti_stdit_state *state = diti_stdit_state_of(p->step);
     diti_tensor h = x;
     if (p->index == 0) {
         diti_elementwise_desc desc = DITI_ZERO;
@@ -444,7 +444,7 @@ static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
     const diti_stdit *model = diti_stdit_of(p->model);
     const diti_stdit_block *block = &model->blocks[p->index];
     const diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
-    const diti_stdit_state *state = diti_stdit_at(p->step);
+    const diti_stdit_state *state = diti_stdit_state_of(p->step);
     diti_tensor modulation;
     diti_table_modulate(p, &spatial->table, state->rows, 0);
     modulation = p->modulation.rows;
@@ -486,7 +486,7 @@ static diti_tensor diti_stdit_norm_out(const diti_pass *p, diti_tensor x, diti_t
    original does, and so it was trained. */
 static diti_tensor diti_stdit_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_stdit_of(p->model)->last;
-    const diti_stdit_state *state = diti_stdit_at(p->step);
+    const diti_stdit_state *state = diti_stdit_state_of(p->step);
     diti_tensor given;
     if (!state->frame_steps) {
         p->modulation.rows = diti_tensor_view(p->graph, state->row, 0, 1, DITI_STDIT_FINAL * p->width, 2 * p->width);
@@ -501,7 +501,7 @@ static diti_tensor diti_stdit_final(diti_pass *p, diti_tensor x) {
 }
 
 static diti_tensor diti_stdit_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_stdit_of(p->model)->patch, diti_stdit_at(p->step)->positions);
+    return diti_patch_embed(p, 0, &diti_stdit_of(p->model)->patch, diti_stdit_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */

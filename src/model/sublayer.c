@@ -13,7 +13,7 @@ DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *trans
     return grid;
 }
 
-DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
+DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     diti_pass p = DITI_ZERO;
     uint32_t branches = step->branches - step->first_branch;
     diti_token_grid grid;
@@ -143,7 +143,7 @@ static uint32_t diti_modulation_share(const diti_pass *p) {
 }
 
 /* A stream's, F32 [groups, D]. */
-static diti_tensor diti_modulation_at(const diti_pass *p, uint32_t stream, diti_modulator which) {
+static diti_tensor diti_modulation_rows(const diti_pass *p, uint32_t stream, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
     if (which == DITI_NO_GATE) return 0;
     return diti_tensor_view(p->graph, m->rows, 0, diti_modulation_groups(p),
@@ -217,7 +217,7 @@ static diti_rows diti_modulation_lead(const diti_pass *p, const diti_sublayer *s
     return rows;
 }
 
-static diti_tensor diti_modulation_lead_at(const diti_pass *p, diti_modulator which) {
+static diti_tensor diti_modulation_lead_rows(const diti_pass *p, diti_modulator which) {
     return diti_tensor_view(p->graph, p->modulation.lead, 0, 1, (uint32_t)which * p->width, p->width);
 }
 
@@ -240,8 +240,8 @@ static void diti_modulate_lead(const diti_pass *p, diti_tensor x, diti_modulator
     for (i = 0; i < p->items && lead.count && !diti_graph_failed(p->graph); i++) {
         uint32_t row = i * lead.of + lead.first;
         diti_norm_desc desc = DITI_ZERO;
-        desc.shift = diti_modulation_lead_at(p, shift);
-        desc.scale = diti_modulation_lead_at(p, scale);
+        desc.shift = diti_modulation_lead_rows(p, shift);
+        desc.scale = diti_modulation_lead_rows(p, scale);
         desc.out = diti_tensor_view(p->graph, h, row, lead.count, 0, p->width);
         diti_sublayer_norm(p, diti_tensor_view(p->graph, x, row, lead.count, 0, p->width), &desc, sublayer);
     }
@@ -275,8 +275,8 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
-        desc.shift = diti_modulation_at(p, 0, shift);
-        desc.scale = diti_modulation_at(p, 0, scale);
+        desc.shift = diti_modulation_rows(p, 0, shift);
+        desc.scale = diti_modulation_rows(p, 0, scale);
         desc.rows_per_group = diti_modulation_share(p);
     }
     all = diti_sublayer_norm(p, x, &desc, sublayer);
@@ -719,7 +719,7 @@ DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublaye
     desc.head_dim = cross->head_dim;
     desc.scale = 1.0f / sqrtf((float)cross->head_dim);
     desc.items = diti_pass_last(p, step->text_items);
-    desc.most_keys = step->text_tokens;
+    desc.key_limit = step->text_tokens;
     desc.name = "text_attention";
     return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
                           diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
@@ -742,7 +742,7 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     diti_linear_desc desc = DITI_ZERO;
-    desc.gate = diti_modulation_at(p, 0, gate);
+    desc.gate = diti_modulation_rows(p, 0, gate);
     desc.rows_per_gate = desc.gate ? diti_modulation_share(p) : 0;
     desc.out = x;
     desc.name = sublayer->out_name;
@@ -755,7 +755,7 @@ static void diti_sublayer_add_lead(const diti_pass *p, diti_tensor x, diti_modul
                                    const diti_sublayer *sublayer, diti_tensor h, const diti_layer *out,
                                    diti_rows lead) {
     diti_linear_desc desc = DITI_ZERO;
-    desc.gate = diti_modulation_lead_at(p, gate);
+    desc.gate = diti_modulation_lead_rows(p, gate);
     desc.rows = lead;
     desc.out = x;
     desc.name = sublayer->out_name;
@@ -774,7 +774,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
-        desc.gate = diti_modulation_at(p, i, gate);
+        desc.gate = diti_modulation_rows(p, i, gate);
         desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         if (lead.first >= desc.rows.first && lead.first < desc.rows.first + desc.rows.count) {

@@ -321,7 +321,7 @@ typedef struct diti_wan_state {           /* prepare leaves these for the steps 
     diti_tensor text[DITI_WAN_MAX_BLOCKS], image[DITI_WAN_MAX_BLOCKS];
 } diti_wan_state;
 
-static diti_wan_state *diti_wan_at(const diti_step_desc *step) { return (diti_wan_state *)step->family; }
+static diti_wan_state *diti_wan_state_of(const diti_step_desc *step) { return (diti_wan_state *)step->family; }
 
 /* RMS norm of q or k over all heads, in place: devices that have some heads each bring all of them together. */
 static void diti_wan_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *norm,
@@ -406,7 +406,7 @@ static void diti_wan_prepare(diti_pass *p) {
     const diti_wan_config *config = &model->config;
     const diti_step_desc *step = p->step;
     diti_token_grid grid = diti_transformer_grid(p->model, step);
-    diti_wan_state *state = diti_wan_at(step);
+    diti_wan_state *state = diti_wan_state_of(step);
     diti_graph *graph = p->graph;
     uint32_t tokens = grid.frames * p->positions, steps = step->steps + (step->frame_steps ? 1 : 0);
     if (!diti_wan_can(p)) return;
@@ -493,7 +493,7 @@ static dit_result diti_wan_write_inputs(const diti_transformer *transformer, dit
 /* ---- one evaluation ---- */
 
 static void diti_wan_begin(diti_pass *p) {
-    diti_wan_state *state = diti_wan_at(p->step);
+    diti_wan_state *state = diti_wan_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     if (!p->step->same_timestep)
@@ -506,7 +506,7 @@ static diti_tensor diti_wan_embed(diti_pass *p) { return diti_patch_embed(p, 0, 
 static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_wan *model = diti_wan_of(p->model);
     const diti_wan_block *w = &model->blocks[p->index];
-    const diti_wan_state *state = diti_wan_at(p->step);
+    const diti_wan_state *state = diti_wan_state_of(p->step);
     diti_qkv_desc desc = DITI_ZERO;
     diti_wan_norm(p, x, &w->base.attention, kind ? &w->norm_k : &w->norm_q, kind ? "k_norm" : "q_norm");
     desc.head_dim = model->config.head_dim;
@@ -539,7 +539,7 @@ static diti_tensor diti_wan_attend(const diti_pass *p, const diti_sublayer *cros
 /* x += to_out(attention of LN(x) to the text + attention of it to the picture's tokens). */
 static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_wan_block *w) {
     const diti_sublayer *cross = &w->base.cross;
-    const diti_wan_state *state = diti_wan_at(p->step);
+    const diti_wan_state *state = diti_wan_state_of(p->step);
     diti_norm_desc norm = DITI_ZERO;
     diti_tensor q = diti_sublayer_in(p, diti_sublayer_norm(p, x, &norm, cross), cross, 0), h, image;
     diti_wan_norm(p, q, cross, &w->text_norm_q, "text_q_norm");
@@ -556,7 +556,7 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 /* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
-    diti_table_modulate(p, &w->base.table, diti_wan_at(p->step)->rows, 0);
+    diti_table_modulate(p, &w->base.table, diti_wan_state_of(p->step)->rows, 0);
     diti_table_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
@@ -565,7 +565,7 @@ static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_wan_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_wan_of(p->model)->last;
-    diti_tensor rows = diti_wan_at(p->step)->rows;
+    diti_tensor rows = diti_wan_state_of(p->step)->rows;
     p->modulation.rows =
         diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);

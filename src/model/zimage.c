@@ -252,7 +252,7 @@ typedef struct diti_zimage_state {             /* prepare leaves these for the s
     diti_adaln adaln;
 } diti_zimage_state;
 
-static diti_zimage_state *diti_zimage_at(const diti_step_desc *step) { return (diti_zimage_state *)step->family; }
+static diti_zimage_state *diti_zimage_state_of(const diti_step_desc *step) { return (diti_zimage_state *)step->family; }
 
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
@@ -309,8 +309,8 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
     attention.heads = config->heads;
     attention.head_dim = config->head_dim;
     attention.scale = 1.0f / sqrtf((float)config->head_dim);
-    attention.items = diti_zimage_at(p->step)->order.items;
-    attention.most_keys = p->step->text_tokens;
+    attention.items = diti_zimage_state_of(p->step)->order.items;
+    attention.key_limit = p->step->text_tokens;
     attention.name = "refiner_attention";
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
                        diti_tensor_view(graph, h, 0, rows, width, width),
@@ -332,7 +332,7 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
 static diti_tensor diti_zimage_text(diti_pass *p) {
     const diti_zimage *model = diti_zimage_of(p->model);
     const diti_zimage_config *config = &model->config;
-    const diti_zimage_state *state = diti_zimage_at(p->step);
+    const diti_zimage_state *state = diti_zimage_state_of(p->step);
     diti_graph *graph = p->graph;
     uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
     diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), all, cosines, sines;
@@ -364,7 +364,7 @@ static void diti_zimage_prepare(diti_pass *p) {
     diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
     uint32_t tokens = step->height / 2 * (step->width / 2), rows, i, end;
-    diti_zimage_state *state = diti_zimage_at(step);
+    diti_zimage_state *state = diti_zimage_state_of(step);
     diti_tensor time;
     step->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
     rows = step->text_tokens + step->lead + tokens;
@@ -427,7 +427,7 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
 /* ---- one evaluation ---- */
 
 static void diti_zimage_begin(diti_pass *p) {
-    diti_zimage_state *state = diti_zimage_at(p->step);
+    diti_zimage_state *state = diti_zimage_state_of(p->step);
     uint32_t stream;
     state->table_items = p->step->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
@@ -440,14 +440,14 @@ static void diti_zimage_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_zimage_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_zimage_at(p->step)->text, &diti_zimage_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_zimage_state_of(p->step)->text, &diti_zimage_of(p->model)->patch, 0);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
     const diti_zimage_block *w = &model->blocks[p->index];
-    const diti_zimage_state *state = diti_zimage_at(p->step);
+    const diti_zimage_state *state = diti_zimage_state_of(p->step);
     uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
     diti_tensor gates, h;
     p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
@@ -469,7 +469,7 @@ static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->step)->final, p->step->row, "final_scale");
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_state_of(p->step)->final, p->step->row, "final_scale");
     return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 

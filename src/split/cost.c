@@ -31,7 +31,7 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
     return c;
 }
 
-DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
+DIT_INTERNAL void diti_split_usual_system(diti_split_system *out) {
     memset(out, 0, sizeof *out);
     out->element = 2;
     out->heads_flow = true;

@@ -24,7 +24,7 @@ DIT_INTERNAL void diti_lane_fit(diti_lane_desc *desc, uint64_t room) {
         while (desc->slots > 1 && room / desc->slots < desc->slot_bytes) desc->slots--;
         return;
     }
-    if (bytes < DITI_STAGING_LEAST) bytes = DITI_STAGING_LEAST;
+    if (bytes < DITI_STAGING_MIN) bytes = DITI_STAGING_MIN;
     if (bytes < desc->slot_bytes) desc->slot_bytes = bytes;
 }
 

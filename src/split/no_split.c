@@ -90,4 +90,4 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
 
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) { (void)mesh, (void)how; }
 
-DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) { (void)mesh; }
+DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh) { (void)mesh; }

@@ -133,7 +133,7 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan 
 /* --- arithmetic --- */
 /* How dit.h carries methods out: text once per step, skips sent ahead of their use, heads as soon as they are there,
  * recorded commands, merges in one pass (two fp32 reads, one write); sends fp16. */
-DIT_INTERNAL DITI_UNUSED void diti_split_own_system(diti_split_system *out);
+DIT_INTERNAL DITI_UNUSED void diti_split_usual_system(diti_split_system *out);
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
 /* Bytes of weights that a device sends in a step where they are sharded, else 0. */

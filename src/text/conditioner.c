@@ -155,7 +155,7 @@ static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_gr
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
     desc.items = items;
-    desc.most_keys = tokens;
+    desc.key_limit = tokens;
     desc.name = "conditioner_attention";
     diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
                             "conditioner_out");

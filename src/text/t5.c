@@ -279,7 +279,7 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
     desc.scale = 1.0f;
     desc.items = use->items;
     desc.packed = true;
-    desc.most_keys = use->tokens;
+    desc.key_limit = use->tokens;
     desc.bias = bias;
     desc.name = "t5_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),

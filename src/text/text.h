@@ -90,7 +90,7 @@ enum {
     DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
 };
 #define DITI_VISION_DEEP 4u
-#define DITI_MOST_PICTURES 10u
+#define DITI_MAX_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
 } diti_vision_grid;
@@ -102,9 +102,9 @@ typedef struct diti_encoder_use {
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
     diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states;                              /* CLIP: states pass the final norm (not in SD3) */
-    bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
-    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
+    bool norm_states;                             /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                             /* CLIP: pooled without the projection (FLUX) */
+    diti_vision_grid pictures[DITI_MAX_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
     uint32_t padding; /* decoders: the place at which all padding stands; 0: it goes on where the text ends */
     diti_tensor deep[DITI_VISION_DEEP];      /* set by encoding: what is added to pictures' rows behind layer k */

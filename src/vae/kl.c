@@ -350,7 +350,7 @@ static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, di
 /* x with room, and the result. */
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
                                       const diti_kl_resnet *resnet, const diti_row_band *row_band) {
-    diti_tensor shortcut = diti_row_band_own(graph, row_band, x);
+    diti_tensor shortcut = diti_row_band_local(graph, row_band, x);
     diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, row_band, true, true, "vae_norm1");
     h = diti_kl_conv(graph, h, &resnet->conv1, row_band, 0, true, vae->wide, "vae_conv1");
     h = diti_kl_norm(graph, vae, h, &resnet->norm2, row_band, true, true, "vae_norm2");
@@ -380,7 +380,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
-    x = diti_row_band_own(graph, row_band, x);
+    x = diti_row_band_local(graph, row_band, x);
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);

@@ -258,7 +258,7 @@ static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chun
                : frames ? diti_tensor_new(graph, DITI_F32, frames * clip->lines * size.width, columns, "pictures")
                         : 0;
     diti_opensora_encode_pictures(clip, chunk, x, pictures);
-    if (divided) diti_video_own_lines(clip, chunk, pictures, latents);
+    if (divided) diti_video_local_lines(clip, chunk, pictures, latents);
     size.frames += before;
     x = diti_opensora_half(clip, all, &own->encoder, false, &size);
     return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");

@@ -258,7 +258,7 @@ DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */
 DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
-DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_row_band_local(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
 /* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
 typedef struct diti_row_band_edges {
     diti_trade above, below;
@@ -325,8 +325,8 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
 DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
 /* Where devices have whole frames of what an encoder reads: x, rows of those that are this one's (0: none are), becomes
    out, its lines of all frames of the chunk. */
-DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
-                                       diti_tensor out);
+DIT_INTERNAL void diti_video_local_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                         diti_tensor out);
 /* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
 DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
                                          uint32_t channels);

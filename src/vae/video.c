@@ -217,7 +217,7 @@ typedef struct diti_video_tile {
     diti_video size;
 } diti_video_tile;
 
-static uint32_t diti_video_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t diti_video_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Fades the tile into the one above it, or into the one on its left. */
 static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, const diti_video_tile *other,
@@ -229,10 +229,10 @@ static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, co
     fade.right = right;
     fade.out = tile->x;
     if (right) {
-        fade.part.width = diti_video_least(overlap, diti_video_least(other->size.width, tile->size.width));
+        fade.part.width = diti_video_smaller(overlap, diti_video_smaller(other->size.width, tile->size.width));
         fade.other_x = other->size.width - fade.part.width;
     } else {
-        fade.part.height = diti_video_least(overlap, diti_video_least(other->size.height, tile->size.height));
+        fade.part.height = diti_video_smaller(overlap, diti_video_smaller(other->size.height, tile->size.height));
         fade.other_y = other->size.height - fade.part.height;
     }
     diti_place_frames(clip->graph, tile->x, &fade);
@@ -279,8 +279,8 @@ static diti_video_tile diti_video_run_tile(diti_vae_clip *clip, const diti_video
     diti_video_tile tile;
     uint32_t columns = diti_tensor_columns(clip->graph, x);
     cut.from = cut.part = *size;
-    cut.part.height = diti_video_least(edge, size->height - y);
-    cut.part.width = diti_video_least(edge, size->width - column);
+    cut.part.height = diti_video_smaller(edge, size->height - y);
+    cut.part.width = diti_video_smaller(edge, size->width - column);
     cut.to = cut.part;
     cut.from_y = y;
     cut.from_x = column;
@@ -332,8 +332,8 @@ DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, 
             if (j) diti_video_fade(clip, tile, tile - 1, overlap, true);
             move.from = move.part = tile->size;
             move.part.frames = out_size.frames;
-            move.part.height = diti_video_least(keep, tile->size.height);
-            move.part.width = diti_video_least(keep, tile->size.width);
+            move.part.height = diti_video_smaller(keep, tile->size.height);
+            move.part.width = diti_video_smaller(keep, tile->size.width);
             move.y = i * keep;
             move.x = j * keep;
             diti_place_frames(graph, tile->x, &move);

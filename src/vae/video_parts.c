@@ -149,8 +149,8 @@ DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t fram
     return all;
 }
 
-DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
-                                       diti_tensor out) {
+DIT_INTERNAL void diti_video_local_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                         diti_tensor out) {
     diti_graph *graph = clip->graph;
     const diti_group *group = &clip->group;
     uint32_t own = clip->latent.height, width = clip->latent.width, columns = diti_tensor_columns(graph, out), i;

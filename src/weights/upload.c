@@ -5,7 +5,7 @@ DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
     return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
 }
 
-DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+DIT_INTERNAL uint64_t diti_upload_minimum(const diti_upload *upload) {
     uint64_t row = 16u;
     if (upload->floats) return diti_upload_bytes(upload);
     if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
@@ -15,14 +15,14 @@ DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
 }
 
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
-    uint64_t left = diti_upload_bytes(upload) - done, least = diti_upload_least(upload);
+    uint64_t left = diti_upload_bytes(upload) - done, least = diti_upload_minimum(upload);
     if (upload->floats || left <= most) return left;
     return most > least ? most / least * least : least;
 }
 
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
-    uint64_t pitch = diti_upload_least(upload);
+    uint64_t pitch = diti_upload_minimum(upload);
     diti_i8_source source = DITI_ZERO;
     source.env = env;
     source.checkpoint = checkpoint;

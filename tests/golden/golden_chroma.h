@@ -37,8 +37,8 @@ static inline void golden_chroma_parts(golden_case *c, const diti_transformer *m
     char name[64];
     diti_tensor x;
     diti_transformer_begin(model, &c->m.graph, d);
-    golden_expect(&c->m, "mid.distilled_guidance_layer", diti_chroma_at(d)->vectors, golden_chroma_vectors(c, config),
-                  GOLDEN_BLOCK);
+    golden_expect(&c->m, "mid.distilled_guidance_layer", diti_chroma_state_of(d)->vectors,
+                  golden_chroma_vectors(c, config), GOLDEN_BLOCK);
     x = diti_transformer_embed(model, &c->m.graph, d);
     for (i = 0; i < config->doubles; i++) {
         x = diti_transformer_block(model, &c->m.graph, d, i, x);

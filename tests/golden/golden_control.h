@@ -123,7 +123,7 @@ static inline void golden_control_net(golden *g, const golden_folder *folder, co
     diti_control_begin(&c.m.graph, &c.step, &use);
     use.x = diti_transformer_embed(net, &c.m.graph, &c.step);
     for (i = 0; i < net->traits.layers && !diti_graph_failed(&c.m.graph); i++) {
-        diti_pass p = diti_pass_at(net, &c.m.graph, &c.step);
+        diti_pass p = diti_pass_make(net, &c.m.graph, &c.step);
         char name[48];
         use.x = diti_transformer_block(net, &c.m.graph, &c.step, i, use.x);
         use.done = i + 1;

@@ -60,8 +60,8 @@ static inline void golden_dit_parts(golden_dit_case *c) {
     uint32_t i;
     if (!c->original) golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     if (golden_case_has(&c->base, "mid.blocks.0.adaLN_modulation"))
-        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation", diti_adaln_get(graph, &diti_dit_at(d)->adaln, 0),
-                           GOLDEN_BLOCK);
+        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation",
+                           diti_adaln_get(graph, &diti_dit_state_of(d)->adaln, 0), GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (!golden_dit_recorded(c, i, &x)) continue;
         diti_transformer_block(model, graph, d, i, x);

@@ -82,9 +82,9 @@ static inline void golden_run_flux_item(golden *g, const golden_folder *folder, 
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (c->mode == GOLDEN_ALONE && !diti_graph_failed(&c->base.m.graph)) {
         diti_transformer_begin(model, &c->base.m.graph, &c->base.step);
-        state = diti_flux_at(&c->base.step);
+        state = diti_flux_state_of(&c->base.step);
         kept = *state;
-        c->joint = diti_pass_at(model, &c->base.m.graph, &c->base.step);
+        c->joint = diti_pass_make(model, &c->base.m.graph, &c->base.step);
         state->modulation.step_active = golden_joint_active(c);
         state->modulation.kept = !state->modulation.step_active;
         golden_flux_doubles(c, model, original);

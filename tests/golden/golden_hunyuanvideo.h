@@ -106,7 +106,7 @@ static inline bool golden_run_hunyuanvideo_case(golden *g, const golden_folder *
         diti_transformer_prepare(model, &c.base.m.graph, d);
         diti_graph_segment(&c.base.m.graph, "step", true);
         diti_transformer_begin(model, &c.base.m.graph, d);
-        state = diti_hunyuanvideo_at(d);
+        state = diti_hunyuanvideo_state_of(d);
         kept = *state;
         state->modulation.kept = false; /* what the reference recorded modulates the blocks */
         state->modulation.step_active =

@@ -40,7 +40,7 @@ static inline void golden_krea2_parts(golden_case *c, const diti_transformer *mo
     diti_graph *graph = &c->m.graph;
     char name[96];
     diti_tensor x;
-    golden_krea2_expect(c, "turbo.call0.mid.txt_in", diti_krea2_at(&c->step)->text, width);
+    golden_krea2_expect(c, "turbo.call0.mid.txt_in", diti_krea2_state_of(&c->step)->text, width);
     diti_transformer_begin(model, graph, &c->step);
     x = diti_transformer_embed(model, graph, &c->step);
     for (i = 0; i < krea2->config.blocks; i++) {

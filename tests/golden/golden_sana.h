@@ -108,7 +108,7 @@ static inline void golden_sana_whole(golden_sana *c, const diti_transformer *mod
 static inline void golden_sana_parts(golden_sana *c, const diti_transformer *model) {
     diti_step_desc *d = &c->base.step;
     diti_graph *graph = &c->base.m.graph;
-    const diti_sana_state *state = diti_sana_at(d);
+    const diti_sana_state *state = diti_sana_state_of(d);
     uint32_t width = model->traits.width, i;
     diti_tensor x;
     char rest[64];
@@ -159,7 +159,7 @@ static inline void golden_lumina2_parts(golden_sana *c, const diti_transformer *
     diti_transformer_begin(model, graph, d);
     image = d->token_range.all;
     diti_format(rest, sizeof rest, "mid.context_refiner.%u", (unsigned)config->refiners - 1);
-    golden_lumina2_expect(c, rest, diti_lumina2_at(d)->text, 0, d->text_tokens, width);
+    golden_lumina2_expect(c, rest, diti_lumina2_state_of(d)->text, 0, d->text_tokens, width);
     x = diti_transformer_embed(model, graph, d);
     for (i = 0; i < model->traits.layers; i++) {
         bool both = i >= config->refiners;

@@ -47,9 +47,9 @@ static inline void golden_run_sd3_item(golden *g, const golden_folder *folder, g
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (c->mode == GOLDEN_ALONE && !diti_graph_failed(&c->base.m.graph)) {
         diti_transformer_begin(model, &c->base.m.graph, &c->base.step);
-        state = diti_sd3_at(&c->base.step);
+        state = diti_sd3_state_of(&c->base.step);
         kept = *state;
-        c->joint = diti_pass_at(model, &c->base.m.graph, &c->base.step);
+        c->joint = diti_pass_make(model, &c->base.m.graph, &c->base.step);
         state->modulation.step_active = golden_joint_active(c);
         state->modulation.kept = !state->modulation.step_active;
         golden_sd3_parts(c, model);

@@ -119,7 +119,7 @@ static inline void golden_zimage_parts(golden_zimage *c, const diti_transformer 
         memcpy(reference, all + (size_t)c->base.item * stored->shape[1] * width,
                (size_t)d->text_tokens * width * sizeof *reference);
         free(all);
-        golden_expect(&c->base.m, name, diti_zimage_at(d)->text, reference, GOLDEN_BLOCK);
+        golden_expect(&c->base.m, name, diti_zimage_state_of(d)->text, reference, GOLDEN_BLOCK);
     }
     x = diti_transformer_embed(model, graph, d);
     for (i = 0; i < model->traits.layers; i++) {

@@ -71,12 +71,12 @@ static void flux_forget_slices(flux *f) {
     diti_free(&f->device.env, plan->source_us);
     diti_free(&f->device.env, plan->source_cut_us);
     diti_free(&f->device.env, plan->source_measured);
-    diti_free(&f->device.env, plan->source_least);
+    diti_free(&f->device.env, plan->source_minimum);
     plan->dispatches = NULL;
     plan->slices = NULL;
     plan->source_us = plan->source_cut_us = NULL;
     plan->source_measured = NULL;
-    plan->source_least = NULL;
+    plan->source_minimum = NULL;
     plan->dispatch_count = plan->slice_count = 0;
 }
 

@@ -87,7 +87,7 @@ static void check_graph(diti_graph *graph, const char *name) {
     diti_free(&plan.device->env, plan.source_us);
     diti_free(&plan.device->env, plan.source_cut_us);
     diti_free(&plan.device->env, plan.source_measured);
-    diti_free(&plan.device->env, plan.source_least);
+    diti_free(&plan.device->env, plan.source_minimum);
     diti_free(&plan.device->env, plan.streaming.items);
     diti_free(&plan.device->env, plan.streaming.batches);
     diti_free(&plan.device->env, plan.source_batches);

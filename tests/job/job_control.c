@@ -617,7 +617,7 @@ static void test_scaled(dit_model *model) {
     enum { W = 200, H = 120, PITCH = 4 * W + 12 };
     diti_model_traits *traits = &model->transformer->traits;
     static uint8_t large[H * PITCH];
-    uint32_t width, height, most = traits->reference_most_alone;
+    uint32_t width, height, most = traits->reference_limit_alone;
     diti_picture from = DITI_ZERO;
     uint8_t *small = NULL;
     size_t i;
@@ -628,7 +628,7 @@ static void test_scaled(dit_model *model) {
     a.start.width = W;
     a.start.height = H;
     a.start.row_pitch = PITCH;
-    traits->reference_most_alone = 96 * 96;
+    traits->reference_limit_alone = 96 * 96;
     diti_reference_scaled(traits, &a.start, 1, &width, &height);
     CHECK_MESSAGE(width == 123 && height == 74, "it is scaled to %u x %u", width, height);
     run(context, &a.desc, one);
@@ -636,7 +636,7 @@ static void test_scaled(dit_model *model) {
     from.pitch = PITCH;
     from.width = W;
     from.height = H;
-    traits->reference_most_alone = 0;
+    traits->reference_limit_alone = 0;
     CHECK(diti_resize(&context->env, &from, width, height, DITI_WINDOW_LANCZOS, &small, &err) == DIT_OK);
     a.start.rgba = small;
     a.start.width = width;
@@ -646,7 +646,7 @@ static void test_scaled(dit_model *model) {
     CHECK_MESSAGE(memcmp(one, other, sizeof one) == 0, "a reference that is scaled before is off by %.3g",
                   off(other, one));
     diti_free(&context->env, small);
-    traits->reference_most_alone = most;
+    traits->reference_limit_alone = most;
 }
 
 /* Ten of several sizes count, each of them; an eleventh is refused. */

@@ -252,18 +252,20 @@ static inline void long_keep_state(const long_run *r, long_member *m) {
     diti_graph *graph = &m->graph;
     if (diti_graph_failed(graph)) return;
     if (r->model->family == diti_stdit_family()) {
-        const diti_stdit_state *state = diti_stdit_at(&m->step);
+        const diti_stdit_state *state = diti_stdit_state_of(&m->step);
         long_keep(m, 1, diti_tensor_view(graph, state->row, 0, 1, 0, 6 * r->width));
         long_keep(m, 2, state->text[0][DITI_STDIT_SPATIAL]);
     } else if (r->model->family == diti_wan_family()) {
-        const diti_wan_state *state = diti_wan_at(&m->step);
+        const diti_wan_state *state = diti_wan_state_of(&m->step);
         long_keep(m, 1, diti_tensor_view(graph, state->rows, 0, 1, 0, 6 * r->width));
         long_keep(m, 2, state->text[0]);
     } else if (r->model->traits.joint) {
-        diti_pass p = diti_pass_at(r->model, graph, &m->step);
-        long_keep(m, 1, diti_joint_at(&p, &diti_cogvideox_at(&m->step)->modulation, 0, diti_cogvideox_modulation));
+        diti_pass p = diti_pass_make(r->model, graph, &m->step);
+        long_keep(m, 1,
+                  diti_joint_modulation_rows(&p, &diti_cogvideox_state_of(&m->step)->modulation, 0,
+                                             diti_cogvideox_modulation));
     } else {
-        const diti_latte_state *state = diti_latte_at(&m->step);
+        const diti_latte_state *state = diti_latte_state_of(&m->step);
         long_keep(m, 1, diti_tensor_view(graph, state->row, 0, 1, 0, 6 * r->width));
         long_keep(m, 2, state->text[0]);
     }
