@@ -87,7 +87,7 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
 DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name);
 /* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_ranks *group, diti_tensor x, bool rotated,
                                               const char *name);
 
 /* Quantizes into rows of an I8 tensor of as many columns, not rotated. */
@@ -233,7 +233,7 @@ typedef struct diti_decide_desc {
     diti_tensor change, changes[2], sums[2], state, next, row, gate;
     uint32_t items, text, image; /* rows of an item in change: the text's do not count */
     uint32_t first_branch, branches;
-    const struct diti_group *group; /* devices that decide together; NULL: none */
+    const struct diti_ranks *group; /* devices that decide together; NULL: none */
 } diti_decide_desc;
 DIT_INTERNAL void diti_decide(diti_graph *graph, const diti_decide_desc *desc);
 /* F32 [1, 4]: for either branch the sums of |change - before| and |change| over image rows. */

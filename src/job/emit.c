@@ -350,7 +350,7 @@ static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike =
-        diti_group_count(&share->assignment.axes.sequence) > 1 ||
+        diti_ranks_count(&share->assignment.axes.sequence) > 1 ||
         (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
     graph->guard_bare = !graph->guard_alike;
     graph->guard_blind = !diti_emit_in_one_process(share);

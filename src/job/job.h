@@ -428,9 +428,9 @@ typedef struct diti_prompts {         /* the host writes these */
 typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
-    diti_group all;                  /* all shares */
+    diti_ranks all;                  /* all shares */
     diti_axes axes;                  /* groups that divide every evaluation */
-    diti_group guidance;             /* shares that evaluate other branches of the same rows */
+    diti_ranks guidance;             /* shares that evaluate other branches of the same rows */
     uint32_t first_branch, branches; /* range of guidance's branches that are evaluated here */
 } diti_assignment;
 
@@ -626,7 +626,7 @@ DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tenso
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
 /* decode.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
    be 0. */
-DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
+DIT_INTERNAL diti_ranks diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
 /* frames.c */

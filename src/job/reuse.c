@@ -395,7 +395,7 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
 /* --- the plan --- */
 
 /* Devices that evaluate steps of that kind, all of which decide alike. */
-static void diti_reuse_group(const diti_share *share, diti_step_kind kind, diti_group *out) {
+static void diti_reuse_group(const diti_share *share, diti_step_kind kind, diti_ranks *out) {
     const diti_job_shape *shape = &share->job->request.shape;
     uint32_t i;
     *out = share->assignment.all;

@@ -15,12 +15,12 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
 }
 
 /* "rows 12-23 of 24": what a member of a group has of so many. */
-static void diti_share_append(char *out, size_t size, const diti_group *group, const char *what, uint32_t total) {
+static void diti_share_append(char *out, size_t size, const diti_ranks *group, const char *what, uint32_t total) {
     size_t length = strlen(out);
     uint32_t first, count;
-    if (diti_group_count(group) == 1) return;
-    first = diti_group_first(group, group->index, total);
-    count = diti_group_size(group, group->index, total);
+    if (diti_ranks_count(group) == 1) return;
+    first = diti_ranks_first(group, group->index, total);
+    count = diti_ranks_size(group, group->index, total);
     diti_format(out + length, size - length, "%s%s %u-%u of %u", length ? ", " : "", what, first,
                 first + (count ? count - 1 : 0), total);
 }
@@ -30,7 +30,7 @@ static void diti_share_describe(const diti_share *share, dit_share *out) {
     const diti_job_shape *shape = &job->request.shape;
     const diti_axes *axes = &share->assignment.axes;
     diti_split_shape split;
-    uint32_t ranks = share->assignment.share_total, branches = diti_group_count(&share->assignment.guidance);
+    uint32_t ranks = share->assignment.share_total, branches = diti_ranks_count(&share->assignment.guidance);
     memset(out, 0, sizeof *out);
     diti_job_split_shape(job->model, &job->request, &split);
     if (branches > 1)

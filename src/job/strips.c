@@ -5,7 +5,7 @@
 
 /* More than one stage: what a step predicts is worked on in the segment after it. */
 static bool diti_strips_piped(const diti_share *share) {
-    return diti_group_count(&share->assignment.axes.pipefusion) > 1;
+    return diti_ranks_count(&share->assignment.axes.pipefusion) > 1;
 }
 
 DIT_INTERNAL uint32_t diti_strips_after(const diti_share *share, uint32_t segment, uint32_t steps) {
@@ -84,7 +84,7 @@ DIT_INTERNAL void diti_strips_begin(diti_share *share, diti_graph *graph) {
    branch is left out. */
 static bool diti_strips_peer(const diti_share *share, diti_step_kind kind, uint32_t stage, uint32_t branch,
                              uint32_t *planes, uint32_t *device) {
-    const diti_group *stages = &share->assignment.axes.pipefusion, *guidance = &share->assignment.guidance;
+    const diti_ranks *stages = &share->assignment.axes.pipefusion, *guidance = &share->assignment.guidance;
     bool alone = kind == DITI_STEP_ALONE || !share->job->request.shape.guided;
     *device = stages->devices[stage];
     *planes = alone ? (uint32_t)DITI_PLANES_LAST : (uint32_t)DITI_PLANES_BOTH;
@@ -98,7 +98,7 @@ static bool diti_strips_peer(const diti_share *share, diti_step_kind kind, uint3
    each of them. */
 static void diti_strips_send(const diti_share *share, diti_graph *graph, diti_tensor prediction) {
     uint32_t branch, planes, device;
-    for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++) {
+    for (branch = 0; branch < diti_ranks_count(&share->assignment.guidance); branch++) {
         diti_strips_peer(share, DITI_STEP_USUAL, 0, branch, &planes, &device);
         diti_send(graph, prediction, device);
     }
@@ -107,14 +107,14 @@ static void diti_strips_send(const diti_share *share, diti_graph *graph, diti_te
 static void diti_strips_receive(const diti_share *share, diti_graph *graph, const diti_strip_walk *p) {
     uint32_t strip, branch, planes, device, last = share->assignment.axes.pipefusion.count - 1;
     for (strip = 0; strip < p->count; strip++)
-        for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++)
+        for (branch = 0; branch < diti_ranks_count(&share->assignment.guidance); branch++)
             if (diti_strips_peer(share, p->kind, last, branch, &planes, &device))
                 diti_receive_carried(graph, share->program.strips[p->first + strip][planes], device);
 }
 
 static void diti_strips_join(const diti_share *share, diti_graph *graph, const diti_strip_walk *p, uint32_t strip) {
     uint32_t branch, planes, device;
-    for (branch = 0; branch < diti_group_count(&share->assignment.guidance); branch++)
+    for (branch = 0; branch < diti_ranks_count(&share->assignment.guidance); branch++)
         if (diti_strips_peer(share, p->kind, 0, branch, &planes, &device))
             diti_receive_join(graph, share->program.strips[p->first + strip][planes]);
 }

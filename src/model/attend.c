@@ -90,8 +90,8 @@ DIT_INTERNAL dit_result diti_reference_kv_write(diti_plan *plan, const diti_step
     dit_result result;
     if (!table) return diti_fail_memory(err, "the keys of items");
     if (step->axes) {
-        inner = diti_group_count(&step->axes->ulysses);
-        ring = diti_group_count(&step->axes->ring) > 1 ? step->axes->ring.index : 0;
+        inner = diti_ranks_count(&step->axes->ulysses);
+        ring = diti_ranks_count(&step->axes->ring) > 1 ? step->axes->ring.index : 0;
     }
     for (i = 0; i < inner; i++) /* an item's rows, where they are attended with those that were kept */
         rows += diti_token_range_size(step->axes ? &step->axes->sequence : NULL, ring * inner + i, &step->token_range);
@@ -169,7 +169,7 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
    sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. Each member has those of
    references, and they join its own. rows: of an item with each member. */
-static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
+static diti_tensor diti_ring_attend(diti_graph *graph, const diti_ranks *ring, const diti_attend_desc *desc,
                                     const uint32_t *rows, const diti_attend_references *references, diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
     uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
@@ -232,8 +232,8 @@ static diti_tensor diti_attend_some(diti_graph *graph, const diti_attend_desc *d
 
 /* Rows of an item with member i of the sequence. */
 static uint32_t diti_attend_rows(const diti_step_desc *step, const diti_attend_desc *desc, uint32_t i) {
-    const diti_group *sequence = step->axes ? &step->axes->sequence : NULL;
-    uint32_t text = desc->text ? diti_group_size(sequence, i, step->token_range.strip_text) : 0;
+    const diti_ranks *sequence = step->axes ? &step->axes->sequence : NULL;
+    uint32_t text = desc->text ? diti_ranks_size(sequence, i, step->token_range.strip_text) : 0;
     return text + diti_token_range_size(sequence, i, &step->token_range);
 }
 
@@ -260,14 +260,14 @@ static void diti_kept_kv_put(diti_graph *graph, diti_tensor kv, uint32_t row, ui
    places among all: in every item its text's, then its image's. */
 static void diti_kept_kv_keep(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                               diti_tensor kv, uint32_t first, uint32_t members, const diti_kept_kv_rows *kept) {
-    const diti_group *sequence = step->axes ? &step->axes->sequence : NULL;
+    const diti_ranks *sequence = step->axes ? &step->axes->sequence : NULL;
     const diti_token_range *at = &step->token_range;
     uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
-            uint32_t text = desc->text ? diti_group_size(sequence, i, at->strip_text) : 0;
+            uint32_t text = desc->text ? diti_ranks_size(sequence, i, at->strip_text) : 0;
             uint32_t rows = diti_token_range_size(sequence, i, at), to = item * (texts + at->all);
-            diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->strip_text));
+            diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_ranks_first(sequence, i, at->strip_text));
             to += texts + at->strip_first + diti_token_range_before(sequence, i, at);
             diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
@@ -279,8 +279,8 @@ static void diti_kept_kv_keep(diti_graph *graph, const diti_step_desc *step, con
    other one. */
 static void diti_kept_kv_share(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                diti_tensor kv, const diti_kept_kv_rows *kept) {
-    const diti_group *ring = &step->axes->ring;
-    uint32_t inner = diti_group_count(&step->axes->ulysses), count = diti_group_count(ring), i, k;
+    const diti_ranks *ring = &step->axes->ring;
+    uint32_t inner = diti_ranks_count(&step->axes->ulysses), count = diti_ranks_count(ring), i, k;
     diti_tensor parts[DITI_MAX_DEVICES];
     diti_trade trades[DITI_MAX_DEVICES];
     diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
@@ -333,8 +333,8 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_step_desc *
                                        diti_tensor qkv) {
     diti_kept_kv_rows kept;
     diti_tensor kv;
-    uint32_t inner = step->axes ? diti_group_count(&step->axes->ulysses) : 1, width = desc->heads * desc->head_dim;
-    uint32_t ring = step->axes ? diti_group_count(&step->axes->ring) : 1, place, rows;
+    uint32_t inner = step->axes ? diti_ranks_count(&step->axes->ulysses) : 1, width = desc->heads * desc->head_dim;
+    uint32_t ring = step->axes ? diti_ranks_count(&step->axes->ring) : 1, place, rows;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, qkv)->rows;
     kept = diti_kept_kv_rows_make(graph, step, desc, diti_tensor_get(graph, qkv)->format);
@@ -351,8 +351,8 @@ static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_step_desc *
 /* How Ulysses, the inner one of two groups, exchanges the heads of this attention. */
 static void diti_attend_heads(const diti_step_desc *step, const diti_attend_desc *desc, uint32_t *rows,
                               uint32_t *ring_rows, diti_exchange_heads *heads) {
-    const diti_group *ulysses = &step->axes->ulysses, *ring = &step->axes->ring;
-    uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring), i;
+    const diti_ranks *ulysses = &step->axes->ulysses, *ring = &step->axes->ring;
+    uint32_t inner = diti_ranks_count(ulysses), outer = diti_ranks_count(ring), i;
     memset(ring_rows, 0, DITI_MAX_DEVICES * sizeof *ring_rows);
     for (i = 0; i < inner * outer; i++) {
         uint32_t count = diti_attend_rows(step, desc, i);
@@ -378,8 +378,8 @@ static diti_tensor diti_attend_all(diti_graph *graph, const diti_attend_desc *de
 /* flow: heads that have been on their way since they were there; NULL: they are in qkv. */
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                         diti_tensor qkv, diti_heads_flow *flow) {
-    const diti_group *ulysses = &step->axes->ulysses, *ring = &step->axes->ring;
-    uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring);
+    const diti_ranks *ulysses = &step->axes->ulysses, *ring = &step->axes->ring;
+    uint32_t inner = diti_ranks_count(ulysses), outer = diti_ranks_count(ring);
     uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES];
     diti_exchange_heads heads;
     diti_attend_desc local = *desc;
@@ -390,8 +390,8 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_step_desc 
     diti_attend_heads(step, desc, rows, ring_rows, &heads);
     if (inner > 1) {
         qkv = flow ? diti_heads_flow_end(graph, &heads, flow) : diti_gather_heads(graph, &heads, qkv, 3);
-        local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
-        references.first = diti_group_first(ulysses, ulysses->index, desc->heads);
+        local.heads = diti_ranks_size(ulysses, ulysses->index, desc->heads);
+        references.first = diti_ranks_first(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
     if (step->kept_kv)
@@ -407,7 +407,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_step_desc 
 }
 
 DIT_INTERNAL bool diti_attend_flows(const diti_step_desc *step) {
-    return step->axes && diti_group_count(&step->axes->ulysses) > 1 && diti_group_count(&step->axes->tensor_in) == 1;
+    return step->axes && diti_ranks_count(&step->axes->ulysses) > 1 && diti_ranks_count(&step->axes->tensor_in) == 1;
 }
 
 DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
@@ -434,7 +434,7 @@ DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_step_desc
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
     diti_attend_references references = DITI_ZERO;
-    if (step->axes && diti_group_count(&step->axes->sequence) > 1)
+    if (step->axes && diti_ranks_count(&step->axes->sequence) > 1)
         return diti_attend_sequence(graph, step, desc, qkv, NULL);
     if (step->kept_kv) return diti_kept_kv_attend(graph, step, desc, qkv);
     if (step->reference_kv && step->reference_kv->fills) diti_reference_kv_keep(graph, step, desc, qkv);

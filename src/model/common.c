@@ -231,12 +231,12 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_first(sequence, i, at->strip_rows / at->unit);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_ranks *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_ranks_first(sequence, i, at->strip_rows / at->unit);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_size(sequence, i, at->strip_rows / at->unit);
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_ranks *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_ranks_size(sequence, i, at->strip_rows / at->unit);
 }
 
 DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,

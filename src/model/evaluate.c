@@ -13,15 +13,15 @@ DIT_INTERNAL uint32_t diti_transformer_strip_pixels(const diti_transformer *tran
 }
 
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first) {
-    const diti_group *sequence = axes ? &axes->sequence : NULL;
+    const diti_ranks *sequence = axes ? &axes->sequence : NULL;
     uint32_t self = sequence ? sequence->index : 0;
-    *first = diti_group_first(sequence, self, frames);
-    return diti_group_size(sequence, self, frames);
+    *first = diti_ranks_first(sequence, self, frames);
+    return diti_ranks_size(sequence, self, frames);
 }
 
 static void diti_token_range_begin(const diti_transformer *transformer, const diti_step_desc *step, uint32_t number,
                                    diti_token_range *token_range) {
-    const diti_group *sequence = step->axes ? &step->axes->sequence : NULL;
+    const diti_ranks *sequence = step->axes ? &step->axes->sequence : NULL;
     diti_token_grid grid = diti_transformer_grid(transformer, step);
     uint32_t self = sequence ? sequence->index : 0, strips = step->strips ? step->strips : 1;
     uint64_t lines = (uint64_t)grid.frames * grid.rows;
@@ -37,8 +37,8 @@ static void diti_token_range_begin(const diti_transformer *transformer, const di
         strips == 1 && (transformer->traits.divided || step->frame_steps) ? grid.rows * grid.columns : 1;
     token_range->first = token_range->strip_first + diti_token_range_before(sequence, self, token_range);
     token_range->rows = diti_token_range_size(sequence, self, token_range);
-    token_range->first_text = diti_group_first(sequence, self, token_range->strip_text);
-    token_range->text = diti_group_size(sequence, self, token_range->strip_text);
+    token_range->first_text = diti_ranks_first(sequence, self, token_range->strip_text);
+    token_range->text = diti_ranks_size(sequence, self, token_range->strip_text);
 }
 
 DIT_INTERNAL uint32_t diti_token_range_first(const diti_step_desc *step, uint32_t image) {
@@ -283,25 +283,25 @@ DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transfor
 
 /* ---- stages: devices that have some of the blocks each ---- */
 
-DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes) {
+DIT_INTERNAL const diti_ranks *diti_axes_stages(const diti_axes *axes) {
     if (!axes) return NULL;
-    if (diti_group_count(&axes->pipefusion) > 1) return &axes->pipefusion;
-    return diti_group_count(&axes->layers) > 1 ? &axes->layers : NULL;
+    if (diti_ranks_count(&axes->pipefusion) > 1) return &axes->pipefusion;
+    return diti_ranks_count(&axes->layers) > 1 ? &axes->layers : NULL;
 }
 
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end) {
-    const diti_group *stages = diti_axes_stages(axes);
+    const diti_ranks *stages = diti_axes_stages(axes);
     bool leads = axes && axes->leads;
-    *first = leads ? axes->first_block : stages ? diti_group_first(stages, stages->index, layers) : 0;
-    *end = leads ? axes->end_block : stages ? diti_group_first(stages, stages->index + 1, layers) : layers;
+    *first = leads ? axes->first_block : stages ? diti_ranks_first(stages, stages->index, layers) : 0;
+    *end = leads ? axes->end_block : stages ? diti_ranks_first(stages, stages->index + 1, layers) : layers;
 }
 
 /* The device that has a block; UINT32_MAX: this one. */
 static uint32_t diti_stage_device(const diti_step_desc *step, uint32_t layers, uint32_t block) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     uint32_t i = 0;
     if (!stages) return UINT32_MAX;
-    while (diti_group_first(stages, i + 1, layers) <= block) i++;
+    while (diti_ranks_first(stages, i + 1, layers) <= block) i++;
     return i == stages->index ? UINT32_MAX : stages->devices[i];
 }
 
@@ -400,7 +400,7 @@ static void diti_control_begin(diti_graph *graph, const diti_step_desc *step, di
 /* The residual stream of a net comes in front of the model's (diti_stage_await), as many bytes for each of its rows. */
 static void diti_control_await(const diti_transformer *transformer, diti_graph *graph, const diti_step_desc *step,
                                uint32_t strip) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     uint32_t items = (step->branches - step->first_branch) * step->batch, first, end, i;
     diti_axes_blocks(step->axes, transformer->traits.layers, &first, &end);
     for (i = 0; i < step->control_count && !diti_graph_failed(graph); i++) {
@@ -418,7 +418,7 @@ static void diti_control_await(const diti_transformer *transformer, diti_graph *
 
 /* The streams of all nets as they come into the first block here. */
 static void diti_control_embed(const diti_transformer *transformer, diti_graph *graph, const diti_step_desc *step) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     uint32_t first, end, i;
     diti_axes_blocks(step->axes, transformer->traits.layers, &first, &end);
     for (i = 0; i < step->control_count && !diti_graph_failed(graph); i++) {
@@ -535,12 +535,12 @@ static void diti_evaluate_decide(const diti_pass *p, diti_tensor before, diti_te
 
 /* An earlier stage tells what its first blocks decide, behind their skips and before those of later blocks. */
 static void diti_decide_learn(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     const diti_residual *r = step->residual;
     diti_pass p = diti_pass_make(transformer, graph, step);
     diti_tensor changes[2] = {0, 0};
     if (!r || r->use != DITI_REUSE_DECIDES) return;
-    if (r->first > diti_group_first(stages, 1, transformer->traits.layers))
+    if (r->first > diti_ranks_first(stages, 1, transformer->traits.layers))
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "cache: the first blocks, which decide, must be on the first device of split layers; choose "
                         "another split, or delta or taylor");
@@ -554,7 +554,7 @@ static void diti_decide_learn(const diti_transformer *transformer, diti_graph *g
    byte and their row's. */
 static void diti_stage_await(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step,
                              uint32_t strip) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     const diti_model_traits *traits = &transformer->traits;
     diti_stage_inbox *inbox = &step->inboxes[strip % 2];
     uint32_t items = (step->branches - step->first_branch) * step->batch, first, end, i, rows;
@@ -587,7 +587,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
 
 /* The residual stream as it comes into the first block here; while it is worked on, the next strip's may come. */
 static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     diti_stage_inbox *inbox = &step->inboxes[step->strip % 2];
     if (!stages || stages->index == 0) {
         memset(inbox, 0, sizeof *inbox);
@@ -604,7 +604,7 @@ DIT_INTERNAL void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *
                                          diti_tensor (*block)(diti_pass *p, diti_tensor x)) {
     diti_graph *graph = p->graph;
     diti_step_desc own = *p->step;
-    const diti_group *stages = diti_axes_stages(own.axes);
+    const diti_ranks *stages = diti_axes_stages(own.axes);
     uint32_t rows = diti_tensor_rows(graph, x), i, end;
     diti_axes axes;
     diti_pass here;
@@ -674,7 +674,7 @@ static diti_tensor diti_token_range_gather(diti_graph *graph, const diti_step_de
                                            uint32_t items) {
     const diti_token_range *at = &step->token_range;
     uint32_t columns = diti_tensor_columns(graph, x);
-    if (diti_group_count(&step->axes->sequence) == 1) return x;
+    if (diti_ranks_count(&step->axes->sequence) == 1) return x;
     x = diti_tensor_reshape(graph, x, items * at->rows / at->unit, columns * at->unit);
     x = diti_all_gather(graph, &step->axes->sequence, x, items, at->strip_rows / at->unit, "rows");
     return diti_tensor_reshape(graph, x, items * at->strip_rows, columns);
@@ -808,7 +808,7 @@ static diti_tensor diti_evaluate_blocks(const diti_transformer *transformer, dit
 
 DIT_INTERNAL diti_tensor diti_transformer_strip(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_step_desc *step) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     uint32_t items = (step->branches - step->first_branch) * step->batch, i, end;
     diti_tensor x;
     if (diti_graph_failed(graph) || !step->family) return 0;
@@ -853,7 +853,7 @@ static diti_tensor diti_evaluate_strips(const diti_transformer *transformer, dit
 /* The last stage's prediction goes to all others. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_step_desc *step) {
-    const diti_group *stages = diti_axes_stages(step->axes);
+    const diti_ranks *stages = diti_axes_stages(step->axes);
     const diti_model_traits *traits = &transformer->traits;
     uint32_t channels = step->variance ? traits->out_channels : traits->latent_channels;
     diti_tensor x = diti_evaluate_strips(transformer, graph, step);

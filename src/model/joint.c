@@ -123,7 +123,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const di
 
 /* Devices that divide rows attend all of them: texts have to fill their places. */
 static bool diti_text_order_divided(const diti_step_desc *step) {
-    return step->axes && (diti_group_count(&step->axes->sequence) > 1 || diti_group_count(&step->axes->pipefusion) > 1);
+    return step->axes && (diti_ranks_count(&step->axes->sequence) > 1 || diti_ranks_count(&step->axes->pipefusion) > 1);
 }
 
 DIT_INTERNAL uint32_t diti_text_order_length(const diti_step_desc *step, uint32_t prompt, uint32_t unit) {

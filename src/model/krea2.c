@@ -516,7 +516,7 @@ static diti_tensor diti_krea2_embed(diti_pass *p) {
 static diti_tensor diti_krea2_columns(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                       const diti_column_shard *columns, diti_tensor out, const char *name) {
     diti_linear_desc desc = DITI_ZERO;
-    desc.out = diti_group_count(columns->in) == 1 ? out : 0;
+    desc.out = diti_ranks_count(columns->in) == 1 ? out : 0;
     desc.name = name;
     h = diti_column_shard_begin(p->graph, h, layer, 1, columns, &desc);
     h = diti_linear(p->graph, h, &layer->weight, &desc);
@@ -550,7 +550,7 @@ static diti_tensor diti_krea2_attend(const diti_pass *p, const diti_krea2_block 
     diti_graph *graph = p->graph;
     diti_column_shard q = diti_column_shard_of(p, &w->attention), kv = q;
     uint32_t group = config->heads / config->kv_heads, rows = p->items * (p->text + p->image), i;
-    bool exchanged = p->step->kept_kv || (p->step->axes && diti_group_count(&p->step->axes->sequence) > 1);
+    bool exchanged = p->step->kept_kv || (p->step->axes && diti_ranks_count(&p->step->axes->sequence) > 1);
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv, gate;
     kv.first /= group;

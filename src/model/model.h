@@ -134,8 +134,8 @@ typedef struct diti_model_traits {
    `tensor` are a grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in.
  */
 typedef struct diti_axes {
-    diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
-    diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
+    diti_ranks tensor, ulysses, ring, sequence, pipefusion, layers;
+    diti_ranks tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
     bool leads;                       /* blocks here are [first_block, end_block): a control net's, where stages have
                                          those that their blocks of the model need */
     uint32_t first_block, end_block;
@@ -151,8 +151,8 @@ typedef struct diti_token_range {
                       within frames and within positions by turns; else 1 */
 } diti_token_range;
 /* Rows of the image that member i of a sequence has of `at`, and those before them. */
-DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at);
-DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_ranks *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_ranks *sequence, uint32_t i, const diti_token_range *at);
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
    here
@@ -223,7 +223,7 @@ typedef struct diti_residual {
     diti_tensor next;                    /* state behind the step */
     diti_tensor outputs[2], sums[2];     /* EasyCache: outputs of the range where the device has the last blocks */
     uint32_t first_branch;               /* number of the first branch here among those of guidance */
-    diti_group group;                    /* devices that decide together */
+    diti_ranks group;                    /* devices that decide together */
 } diti_residual;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
@@ -421,7 +421,7 @@ DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint3
 /* Frames whose rows are computed here, where rows are divided by whole frames, and the first of them. */
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
-DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
+DIT_INTERNAL const diti_ranks *diti_axes_stages(const diti_axes *axes);
 /* The grid of tokens. */
 typedef struct diti_token_grid {
     uint32_t frames, rows, columns;
@@ -534,7 +534,7 @@ DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_
 /* The ops that follow are of that block. */
 DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
 /* The devices of a tensor split; NULL: there are none. */
-DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p);
+DIT_INTERNAL const diti_ranks *diti_pass_tensor(const diti_pass *p);
 /* A tensor has as many rows for each of step->text_batch prompts: those of the prompts that the pass evaluates. */
 DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all);
 /* Every item, a picture of a branch, is a run of rows in every tensor: its text's where text and image attend each
@@ -637,7 +637,7 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_output_opposite(const diti_pass *p, di
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
 typedef struct diti_column_shard {
     uint32_t first, count, all;
-    const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
+    const diti_ranks *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_column_shard;
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
 /* x has the columns of the sublayer that this device has: F32 [rows, all] of every device's, and `own` the view of x's
@@ -662,7 +662,7 @@ DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, cons
                                          const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
-DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
+DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_ranks *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
 /* x + add, F32; add's rows are repeated, 0: a copy. */
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
@@ -676,7 +676,7 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
     uint32_t first, count, items, columns; /* first: its number among all layers; columns: of all here together */
-    const diti_group *group;               /* devices that divide the layers; NULL: none */
+    const diti_ranks *group;               /* devices that divide the layers; NULL: none */
     diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
     diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
     diti_tensor row;                       /* row of the step at hand, [items, columns] or [items, D] */

@@ -30,7 +30,7 @@ DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_
     return p;
 }
 
-DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p) {
+DIT_INTERNAL const diti_ranks *diti_pass_tensor(const diti_pass *p) {
     return p->step->axes ? &p->step->axes->tensor : NULL;
 }
 
@@ -54,7 +54,7 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
 
 /* Whether other devices have some of the rows. */
 static bool diti_pass_divides(const diti_pass *p) {
-    return p->step->axes && diti_group_count(&p->step->axes->sequence) > 1;
+    return p->step->axes && diti_ranks_count(&p->step->axes->sequence) > 1;
 }
 
 /* ---- pairs of layers, fixed when a model is loaded ---- */
@@ -193,7 +193,7 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL && diti_pass_divides(p)) return NULL; /* rows are exchanged before */
-    if (sublayer->columns && p->step->axes && diti_group_count(&p->step->axes->tensor_in) > 1) return NULL;
+    if (sublayer->columns && p->step->axes && diti_ranks_count(&p->step->axes->tensor_in) > 1) return NULL;
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
@@ -315,7 +315,7 @@ static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const 
                                        uint32_t stream, diti_tensor multiply, diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
-    bool whole = diti_group_count(column_shard.in) == 1;
+    bool whole = diti_ranks_count(column_shard.in) == 1;
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
@@ -332,7 +332,7 @@ static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const 
 static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
-    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_ranks_count(column_shard.in) == 1;
     diti_element format = whole ? p->graph->activation : DITI_F32;
     uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
     diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
@@ -352,7 +352,7 @@ static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const
     if (sublayer->qkv) return diti_sublayer_fused(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
     desc.bias = &sublayer->in->bias;
     desc.activation = sublayer->activation;
-    desc.out = diti_group_count(column_shard.in) == 1 ? out : 0;
+    desc.out = diti_ranks_count(column_shard.in) == 1 ? out : 0;
     desc.name = sublayer->in_name;
     h = diti_column_shard_begin(p->graph, h, sublayer->in, 1, &column_shard, &desc);
     h = diti_linear(p->graph, h, &sublayer->in->weight, &desc);
@@ -364,7 +364,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
                                         diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_element format =
-        diti_group_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
+        diti_ranks_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
     uint32_t i, columns = sublayer->qkv ? 3 * column_shard.count : column_shard.count;
     diti_tensor all = out ? out : diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
@@ -491,7 +491,7 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
 /* [items * rows of each member, columns] seen with all positions of a frame in one row, whose rows the members have and
    whose columns they exchange as Ulysses does heads. */
 static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *frames, diti_exchange_heads *turn) {
-    const diti_group *sequence = &p->step->axes->sequence;
+    const diti_ranks *sequence = &p->step->axes->sequence;
     uint32_t i;
     for (i = 0; i < sequence->count; i++)
         frames[i] = diti_token_range_size(sequence, i, &p->step->token_range) / p->positions;
@@ -506,7 +506,7 @@ static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *f
    Within positions every device gets some positions of all frames before it, and gives their results back behind it. */
 static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                                 diti_tensor out) {
-    const diti_group *sequence = &p->step->axes->sequence;
+    const diti_ranks *sequence = &p->step->axes->sequence;
     diti_graph *graph = p->graph;
     uint32_t frames[DITI_MAX_DEVICES], width, all = p->step->token_range.all / p->positions, own = p->image;
     diti_axes axes = *p->step->axes;
@@ -519,7 +519,7 @@ static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor 
     step.axes = &axes;
     here.step = &step;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
-        here.positions = diti_group_size(sequence, sequence->index, p->positions);
+        here.positions = diti_ranks_size(sequence, sequence->index, p->positions);
         here.image = all * here.positions;
         width = diti_tensor_columns(graph, h);
         diti_sublayer_turn(p, width, frames, &turn);

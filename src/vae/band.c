@@ -21,13 +21,13 @@ DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) 
     return row_band;
 }
 
-DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first) {
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_ranks *group, uint32_t height, uint32_t width, uint32_t *first) {
     diti_row_band row_band = diti_row_band_whole(height, width);
     *first = 0;
-    if (diti_group_count(group) == 1) return row_band;
-    *first = diti_group_first(group, group->index, height);
+    if (diti_ranks_count(group) == 1) return row_band;
+    *first = diti_ranks_first(group, group->index, height);
     row_band.group = group;
-    row_band.height = diti_group_size(group, group->index, height);
+    row_band.height = diti_ranks_size(group, group->index, height);
     row_band.above = group->index > 0;
     row_band.below = group->index + 1 < group->count;
     return row_band;
@@ -97,7 +97,7 @@ DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_ba
     desc->bias = &layer->bias;
     desc->parts = row_band->lines; /* pictures must not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, desc);
-    desc->parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    desc->parts = diti_ranks_size(row_band->group, row_band->group->index, row_band->lines);
     if (roomy) edges = diti_row_band_begin(graph, row_band, x);
     desc->moments = diti_all_gather(
         graph, row_band->group, diti_group_moments(graph, roomy ? diti_row_band_local(graph, row_band, x) : x, desc), 1,

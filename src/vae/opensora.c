@@ -252,7 +252,7 @@ static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chun
     uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, (before + chunk->frames) * area, columns, "latents of frames");
     diti_tensor latents = diti_tensor_view(graph, all, before * area, chunk->frames * area, 0, columns), pictures;
-    bool divided = diti_group_count(&clip->group) > 1;
+    bool divided = diti_ranks_count(&clip->group) > 1;
     if (before) diti_fill_zeros(graph, diti_tensor_view(graph, all, 0, before * area, 0, columns));
     pictures = !divided ? latents
                : frames ? diti_tensor_new(graph, DITI_F32, frames * clip->lines * size.width, columns, "pictures")

@@ -134,9 +134,9 @@ static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_t
 }
 
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile, const diti_group *group) {
+                                         uint32_t width, uint32_t tile, const diti_ranks *group) {
     const diti_vae_traits *traits = &vae->traits;
-    if (diti_group_count(group) == 1) group = NULL;
+    if (diti_ranks_count(group) == 1) group = NULL;
     if (!traits->has_decoder)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
     if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);

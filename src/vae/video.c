@@ -17,7 +17,7 @@
 /* ---- pictures ---- */
 
 static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
-    uint32_t most = clip->tile ? diti_group_count(&clip->group) : DITI_VAE_PICTURES, first = index * most;
+    uint32_t most = clip->tile ? diti_ranks_count(&clip->group) : DITI_VAE_PICTURES, first = index * most;
     if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
     out->first = out->out_first = first;
     out->frames = out->out_frames = clip->pixels.frames - first < most ? clip->pixels.frames - first : most;
@@ -98,16 +98,16 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
 /* Devices have whole frames where an autoencoder takes them one by one, tiles where it has them, and else a band of
    lines of every frame. */
 DIT_INTERNAL bool diti_vae_clip_has_bands(const diti_vae_clip *clip) {
-    return clip->vae->kind && diti_group_count(&clip->group) > 1 && !clip->tiled;
+    return clip->vae->kind && diti_ranks_count(&clip->group) > 1 && !clip->tiled;
 }
 
-DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_ranks *group) {
     uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
     clip->group = *group;
     if (!clip->vae->kind || clip->tiled) return true;
     if (clip->group.count > height) clip->group.count = height;
-    if (index >= diti_group_count(&clip->group)) return false;
-    clip->latent.height = diti_group_size(&clip->group, index, height);
+    if (index >= diti_ranks_count(&clip->group)) return false;
+    clip->latent.height = diti_ranks_size(&clip->group, index, height);
     clip->pixels.height = factor * clip->latent.height;
     return true;
 }
@@ -117,7 +117,7 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
     uint32_t frames = made ? chunk->out_frames : chunk->frames,
              factor = made != clip->encode ? clip->vae->traits.factor : 1;
     bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->opensora);
-    diti_group group = clip->group;
+    diti_ranks group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;
     out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
@@ -125,17 +125,17 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
         if (made && member) out.frames = 0;
         return out;
     }
-    if (divides && diti_group_count(&group) > 1) {
+    if (divides && diti_ranks_count(&group) > 1) {
         if (group.count > frames) group.count = frames;
-        out.first = diti_group_first(&group, member, frames);
-        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
+        out.first = diti_ranks_first(&group, member, frames);
+        out.frames = member < group.count ? diti_ranks_size(&group, member, frames) : 0;
     }
     if (!bands) return out;
     if (divides) {
         out.lines *= factor;
     } else if (member < group.count) {
-        out.line = factor * diti_group_first(&group, member, clip->lines);
-        out.lines = factor * diti_group_size(&group, member, clip->lines);
+        out.line = factor * diti_ranks_first(&group, member, clip->lines);
+        out.lines = factor * diti_ranks_size(&group, member, clip->lines);
     } else {
         out.frames = 0;
     }
@@ -240,7 +240,7 @@ static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, co
 
 /* The tile that a member of the group runs comes to the first one, which has all neighbours. */
 static void diti_video_pass_tile(diti_vae_clip *clip, diti_video_tile *tile, uint32_t member) {
-    const diti_group *group = &clip->group;
+    const diti_ranks *group = &clip->group;
     diti_graph *graph = clip->graph;
     uint32_t rows = tile->size.frames * tile->size.height * tile->size.width,
              columns = clip->encode ? 2 * clip->vae->traits.latent_channels : clip->vae->traits.colors;
@@ -323,7 +323,7 @@ DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, 
     for (i = 0; i * step < size.height; i++)
         for (j = 0; j < count && !diti_graph_failed(graph); j++, number++) {
             diti_video_tile *tile = &tiles[i % 2][j];
-            while (number >= diti_group_first(&clip->group, member + 1, all)) member++;
+            while (number >= diti_ranks_first(&clip->group, member + 1, all)) member++;
             if (self && self != member) continue;
             *tile = diti_video_run_tile(clip, &size, x, i * step, j * step, edge, member, out_size.frames + move.first);
             diti_video_pass_tile(clip, tile, member);

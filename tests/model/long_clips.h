@@ -874,7 +874,7 @@ static inline void long_divide(long_run *r) {
     uint32_t i, k;
     r->count = r->clip->devices;
     for (i = 0; i < r->count && r->count > 1; i++) {
-        diti_group *group = &r->members[i].axes.ulysses;
+        diti_ranks *group = &r->members[i].axes.ulysses;
         group->count = r->count;
         group->index = i;
         for (k = 0; k < r->count; k++) group->devices[k] = k;

@@ -353,7 +353,7 @@ static dit_result make_picture(maker *m, const dit_job_desc *desc, outcome *out)
 /* The closed form of what decoding sends. */
 static uint64_t decode_bytes(const dit_job *job) {
     const diti_job_request *request = &job->request;
-    diti_group group = DITI_ZERO;
+    diti_ranks group = DITI_ZERO;
     uint64_t bytes = 0;
     uint32_t i;
     group.count = job->shares[0]->assignment.share_total;
