@@ -191,6 +191,13 @@ static void diti_anima_load_weights(diti_loader *loader, diti_anima *model) {
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_anima_chats[] = {
+    {"AnimaPipeline AnimaAutoBlocks", "", "", NULL, "", "", 512, false, 0, {1, 0, {-1}, false}, 0},
+    DITI_CHATS_END,
+};
+
 static void diti_anima_set_traits(diti_anima *model) {
     const diti_anima_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -204,7 +211,7 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
+    traits->chat = &diti_anima_chats[0];
     traits->encoders[0] = DITI_ENCODER_QWEN3;
     traits->encoders[1] = DITI_ENCODER_CONDITIONER;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
@@ -451,6 +458,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         {16, 1, 0, false},
         NULL,
         {"Qwen3", "text conditioner", NULL},
+        diti_anima_chats,
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,

@@ -489,6 +489,7 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void) {
         {16, 0.7f, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_cogvideox_places,
         sizeof(diti_cogvideox_state),
         diti_cogvideox_prepare,

@@ -325,6 +325,7 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
         {4, 0.18215f, 0, false},
         NULL,
         {NULL, NULL, NULL},
+        NULL,
         diti_dit_places,
         sizeof(diti_dit_state),
         diti_dit_prepare,

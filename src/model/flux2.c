@@ -246,6 +246,39 @@ static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index,
     traits->default_guidance = 4;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+/* Mistral's; the message has a line feed in it, as BFL published it. */
+#define DITI_FLUX2_REASON                                                                                              \
+    "[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing on "   \
+    "object relationships, object\nattribution and actions without speculation.[/SYSTEM_PROMPT][INST]"
+
+static const diti_chat diti_flux2_chats[] = {
+    {"Flux2KleinPipeline Flux2KleinKVPipeline",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     NULL,
+     "",
+     "",
+     512,
+     true,
+     0,
+     {3, 36, {9, 18, 27}, false},
+     0},
+    {"Flux2Pipeline",
+     DITI_FLUX2_REASON,
+     "[/INST]",
+     NULL,
+     "",
+     "",
+     512,
+     true,
+     DITI_CHAT_PADS_BEFORE,
+     {3, 0, {10, 20, 30}, true},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_flux2_set_traits(diti_flux2 *model) {
     const diti_flux2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -259,7 +292,7 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = diti_chat_of(config->guided ? DITI_CHAT_FLUX2_DEV : DITI_CHAT_FLUX2_KLEIN);
+    traits->chat = &diti_flux2_chats[config->guided ? 1 : 0];
     traits->text_tokens = 512;
     traits->text_columns = config->text;
     traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
@@ -498,6 +531,7 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void) {
         {128, 1, 0, true},
         NULL,
         {"Qwen3", NULL, NULL},
+        diti_flux2_chats,
         diti_flux2_places,
         sizeof(diti_flux2_state),
         diti_flux2_prepare,

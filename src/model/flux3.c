@@ -206,6 +206,23 @@ static void diti_flux3_load_weights(diti_loader *loader, diti_flux3 *model) {
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_flux3_chats[] = {
+    {"Flux3ModularPipeline Flux3DistilledModularPipeline Flux3AutoBlocks Flux3DistilledAutoBlocks",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     NULL,
+     "",
+     "",
+     1200,
+     false,
+     0,
+     {8, 36, {4, 8, 12, 16, 20, 24, 28, 32}, false},
+     80},
+    DITI_CHATS_END,
+};
+
 static void diti_flux3_set_traits(diti_flux3 *model) {
     const diti_flux3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -219,7 +236,7 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = diti_chat_of(DITI_CHAT_FLUX3);
+    traits->chat = &diti_flux3_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1; /* the chat has texts of whole units */
@@ -537,6 +554,7 @@ DIT_INTERNAL const diti_family *diti_flux3_family(void) {
         {128, 1, 0, false}, /* FLUX.2's */
         NULL,
         {"Qwen3-VL", NULL, NULL},
+        diti_flux3_chats,
         diti_flux3_places,
         sizeof(diti_flux3_state),
         diti_flux3_prepare,

@@ -705,6 +705,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
         {4, 0.13025f, 0, false},
         NULL,
         {"BERT", "mT5", NULL},
+        NULL,
         diti_hunyuandit_places,
         sizeof(diti_hunyuandit_state),
         diti_hunyuandit_prepare,

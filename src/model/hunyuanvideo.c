@@ -228,6 +228,30 @@ static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvide
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_HUNYUANVIDEO_VIDEO                                                                                         \
+    "<|start_header_id|>system<|end_header_id|>\n\nDescribe the video by detailing the following aspects: 1. The main " \
+    "content and theme of the video.2. The color, shape, size, texture, quantity, text, and spatial relationships of "  \
+    "the objects.3. Actions, events, behaviors temporal relationships, physical movement changes of the objects.4. "    \
+    "background environment, light, style and atmosphere.5. camera angles, movements, and transitions used in the "     \
+    "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
+
+static const diti_chat diti_hunyuanvideo_chats[] = {
+    {"HunyuanVideoPipeline",
+     DITI_HUNYUANVIDEO_VIDEO,
+     "<|eot_id|>",
+     NULL,
+     DITI_HUNYUANVIDEO_VIDEO,
+     "",
+     256,
+     false,
+     0,
+     {1, 0, {-3}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     const diti_hunyuanvideo_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -246,7 +270,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
-    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
+    traits->chat = &diti_hunyuanvideo_chats[0];
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -527,6 +551,7 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
         {16, 0.476986f, 0, true},
         NULL,
         {"LLaMA", "CLIP-L", NULL},
+        diti_hunyuanvideo_chats,
         diti_hunyuanvideo_places,
         sizeof(diti_hunyuanvideo_state),
         diti_hunyuanvideo_prepare,

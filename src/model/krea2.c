@@ -259,6 +259,23 @@ static void diti_krea2_settle(diti_model_traits *traits, const diti_json *index,
     traits->default_guidance = 5.5f;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_krea2_chats[] = {
+    {"Krea2Pipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     NULL,
+     DITI_CHAT_DESCRIBE,
+     "",
+     512,
+     false,
+     DITI_CHAT_KEEPS_AFTER,
+     {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_krea2_set_traits(diti_krea2 *model) {
     const diti_krea2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -271,7 +288,7 @@ static void diti_krea2_set_traits(diti_krea2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_KREA2);
+    traits->chat = &diti_krea2_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->states * config->text;
     traits->text_unit = 1;
@@ -644,6 +661,7 @@ DIT_INTERNAL const diti_family *diti_krea2_family(void) {
         {16, 1, 0, false},
         NULL,
         {"Qwen3-VL", NULL, NULL},
+        diti_krea2_chats,
         diti_krea2_places,
         sizeof(diti_krea2_state),
         diti_krea2_prepare,

@@ -375,6 +375,7 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
         {128, 1, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_ltx_places,
         sizeof(diti_ltx_state),
         diti_ltx_prepare,

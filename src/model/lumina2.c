@@ -209,6 +209,27 @@ static void diti_lumina2_load_weights(diti_loader *loader, diti_lumina2 *model) 
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_LUMINA2_SUPERIOR                                                                                           \
+    "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
+    "on textual prompts or user prompts. <Prompt Start> "
+
+static const diti_chat diti_lumina2_chats[] = {
+    {"Lumina2Pipeline Lumina2Text2ImgPipeline",
+     DITI_LUMINA2_SUPERIOR,
+     "",
+     NULL,
+     "",
+     "",
+     256,
+     false,
+     DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-2}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_lumina2_set_traits(diti_lumina2 *model) {
     const diti_lumina2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -221,7 +242,7 @@ static void diti_lumina2_set_traits(diti_lumina2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_LUMINA2);
+    traits->chat = &diti_lumina2_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
@@ -527,6 +548,7 @@ DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
         {16, 0.3611f, 0.1159f, false},
         NULL,
         {"Gemma 2", NULL, NULL},
+        diti_lumina2_chats,
         diti_lumina2_places,
         sizeof(diti_lumina2_state),
         diti_lumina2_prepare,

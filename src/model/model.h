@@ -60,9 +60,8 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    const struct diti_chat
-        *chat;            /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                             model_index.json has no class that says otherwise; NULL: what it says is given */
+    const struct diti_chat *chat;              /* how a decoder language model among them is asked (text/text.h), where
+                                                  model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;  /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count; /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;   /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
@@ -357,6 +356,12 @@ typedef struct diti_place {
     const char *place;
 } diti_place;
 
+/* Qwen-Image and Krea 2 ask with this. */
+#define DITI_CHAT_DESCRIBE                                                                                             \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "   \
+    "objects and background:<|im_end|>\n" DITI_CHAT_USER
+
 /* An encoder that several families have. */
 #define DITI_T5_PLACE "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
 
@@ -369,6 +374,8 @@ typedef struct diti_family {
     diti_latents latents;
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
     const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
+    const struct diti_chat *chats; /* how decoder language models are asked; the last has no classes. NULL: the family
+                                      has no such encoder */
     const diti_place *places;
     size_t state_size;             /* bytes that prepare leaves for the steps in step->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
@@ -409,6 +416,8 @@ DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_che
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
 /* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
 DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name);
+/* How a pipeline of that class asks a decoder language model; NULL: no family says. */
+DIT_INTERNAL const struct diti_chat *diti_families_chat(const char *class_name);
 /* Where that part of such a model usually is; NULL: nobody knows. */
 DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role);
 /* Latents of the family whose transformer is in a file of several parts; NULL: there is none. */

@@ -132,6 +132,52 @@ static void diti_qwenimage_settle(diti_model_traits *traits, const diti_json *in
     traits->shown_area = traits->reference_area;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_QWENIMAGE_EDIT                                                                                            \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the key features of the input image (color, shape, size, texture, objects, background), then explain "   \
+    "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
+    "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
+    "\n" DITI_CHAT_USER
+
+static const diti_chat diti_qwenimage_chats[] = {
+    {"QwenImagePipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     NULL,
+     DITI_CHAT_DESCRIBE,
+     "",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    {"QwenImageEditPipeline",
+     DITI_QWENIMAGE_EDIT,
+     DITI_CHAT_ANSWER,
+     "",
+     DITI_QWENIMAGE_EDIT,
+     "",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    {"QwenImageEditPlusPipeline",
+     DITI_QWENIMAGE_EDIT,
+     DITI_CHAT_ANSWER,
+     "Picture #: ",
+     DITI_QWENIMAGE_EDIT,
+     "",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     const diti_qwenimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -142,7 +188,7 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->chat = &diti_qwenimage_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
@@ -158,7 +204,7 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->references = DITI_MAX_REFERENCES;
     traits->reference_area = 1024 * 1024;
     traits->shown_area = 384 * 384;
-    traits->picture_chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_EDIT_PLUS);
+    traits->picture_chat = &diti_qwenimage_chats[2];
     traits->settle = diti_qwenimage_settle;
 }
 
@@ -369,6 +415,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         {16, 1, 0, false},
         NULL,
         {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_chats,
         diti_qwenimage_places,
         sizeof(diti_qwenimage_state),
         diti_qwenimage_prepare,

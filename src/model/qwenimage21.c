@@ -129,6 +129,25 @@ static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_QWENIMAGE21_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
+
+static const diti_chat diti_qwenimage21_chats[] = {
+    {"QwenImage21Pipeline",
+     DITI_QWENIMAGE21_COMPREHEND DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     " <image#>",
+     DITI_QWENIMAGE21_COMPREHEND,
+     " ",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, true},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     const diti_qwenimage21_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -141,7 +160,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_21);
+    traits->chat = &diti_qwenimage21_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
@@ -429,6 +448,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
         {64, 1, 0, false},
         NULL,
         {"Qwen3-VL", NULL, NULL},
+        diti_qwenimage21_chats,
         diti_qwenimage21_places,
         sizeof(diti_qwenimage21_state),
         diti_qwenimage21_prepare,

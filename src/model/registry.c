@@ -1,5 +1,6 @@
 /* The list of all families, and which of them a file belongs to. */
 #include "model/model.h"
+#include "text/text.h"
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 DIT_INTERNAL const diti_family *diti_dit_family(void);
@@ -246,6 +247,17 @@ DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class
         const diti_pipeline_class *pipeline = family ? family->pipelines : NULL;
         for (; pipeline && pipeline->class_name; pipeline++)
             if (diti_equal(pipeline->class_name, class_name)) return pipeline;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL const diti_chat *diti_families_chat(const char *class_name) {
+    size_t i;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        const diti_chat *chat = family ? family->chats : NULL;
+        for (; chat && chat->classes; chat++)
+            if (diti_chat_has_class(chat, class_name)) return chat;
     }
     return NULL;
 }

@@ -234,6 +234,40 @@ static const char diti_sana_scheduler[] =
     "\"flow_shift\":3.0}";
 static const char diti_sana_sprint_scheduler[] = "{\"_class_name\":\"SCMScheduler\"}";
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_SANA_ENHANCE                                                                                               \
+    "Given a user prompt, generate an 'Enhanced prompt' that provides detailed visual descriptions suitable for image " \
+    "generation. Evaluate the level of detail in the user prompt:\n"                                                    \
+    "- If the prompt is simple, focus on adding specifics about colors, shapes, sizes, textures, and spatial "          \
+    "relationships to create vivid and concrete scenes.\n"                                                              \
+    "- If the prompt is already detailed, refine and enhance the existing details slightly without "                    \
+    "overcomplicating.\n"                                                                                               \
+    "Here are examples of how to transform or refine prompts:\n"                                                        \
+    "- User Prompt: A cat sleeping -> Enhanced: A small, fluffy white cat curled up in a round shape, sleeping "        \
+    "peacefully on a warm sunny windowsill, surrounded by pots of blooming red flowers.\n"                              \
+    "- User Prompt: A busy city street -> Enhanced: A bustling city street scene at dusk, featuring glowing street "    \
+    "lamps, a diverse crowd of people in colorful clothing, and a double-decker bus passing by towering glass "         \
+    "skyscrapers.\n"                                                                                                    \
+    "Please generate only the enhanced description for the prompt below and avoid including any additional "            \
+    "commentary or evaluations:\n"                                                                                      \
+    "User Prompt: "
+
+static const diti_chat diti_sana_chats[] = {
+    {"SanaPipeline SanaSprintPipeline",
+     DITI_SANA_ENHANCE,
+     "",
+     NULL,
+     DITI_SANA_ENHANCE,
+     "",
+     300,
+     false,
+     DITI_CHAT_LOWERS | DITI_CHAT_KEEPS_FIRST | DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-1}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_sana_set_traits(diti_sana *model) {
     const diti_sana_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -246,7 +280,7 @@ static void diti_sana_set_traits(diti_sana *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
-    traits->chat = diti_chat_of(DITI_CHAT_SANA);
+    traits->chat = &diti_sana_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_GEMMA2;
@@ -469,6 +503,7 @@ DIT_INTERNAL const diti_family *diti_sana_family(void) {
         {32, 0.41407f, 0, true},
         NULL,
         {"Gemma 2", NULL, NULL},
+        diti_sana_chats,
         diti_sana_places,
         sizeof(diti_sana_state),
         diti_sana_prepare,

@@ -506,6 +506,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
         {16, 1.5305f, 0.0609f, true},
         NULL,
         {"CLIP-L", "CLIP-G", "T5"},
+        NULL,
         diti_sd3_places,
         sizeof(diti_sd3_state),
         diti_sd3_prepare,

@@ -534,6 +534,7 @@ DIT_INTERNAL const diti_family *diti_stdit_family(void) {
         {4, 0.18215f, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_stdit_places,
         sizeof(diti_stdit_state),
         diti_stdit_prepare,

@@ -606,6 +606,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
         {16, 1, 0, false},
         NULL,
         {"umT5", NULL, NULL},
+        NULL,
         diti_wan_places,
         sizeof(diti_wan_state),
         diti_wan_prepare,

@@ -203,6 +203,13 @@ static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index
     traits->default_guidance = 6;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_zimage_chats[] = {
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, NULL, "", "", 512, false, 0, {1, 0, {-2}, false}, 0},
+    DITI_CHATS_END,
+};
+
 static void diti_zimage_set_traits(diti_zimage *model) {
     const diti_zimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -215,7 +222,7 @@ static void diti_zimage_set_traits(diti_zimage *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->chat = &diti_zimage_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = DITI_ZIMAGE_UNIT;
@@ -499,6 +506,7 @@ DIT_INTERNAL const diti_family *diti_zimage_family(void) {
         {16, 0.3611f, 0.1159f, false},
         NULL,
         {"Qwen3", NULL, NULL},
+        diti_zimage_chats,
         diti_zimage_places,
         sizeof(diti_zimage_state),
         diti_zimage_prepare,
