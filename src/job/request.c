@@ -419,7 +419,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
-    wanted.empirical = model->transformer->traits.empirical_shift;
+    wanted.measured_shift = model->transformer->traits.measured_shift;
     if (wanted.steps == model->sigma_count && !desc->schedule) {
         wanted.sigmas = model->sigmas;
         wanted.sigma_count = model->sigma_count;
@@ -462,7 +462,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
     if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_strips_used(&request->shape)))
         return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
-               "by turns (Open-Sora, Latte) exchange frames for positions; ulysses does, and cfg, tensor and layers can";
+               "by turns exchange frames for positions; ulysses does, and cfg, tensor and layers can";
     if (by_frame && diti_strips_used(&request->shape))
         return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
     if (by_frame && ranks > request->shape.latent_frames)

@@ -246,6 +246,15 @@ static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index,
     traits->default_guidance = 4;
 }
 
+/* The shift by mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences
+   have one line alone (docs/models.md 7.7). */
+static double diti_flux2_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
 /* ---- how its language model is asked (docs/models.md 5.5) ---- */
 
 /* Mistral's; the message has a line feed in it, as BFL published it. */
@@ -298,7 +307,8 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
                         "\"use_dynamic_shifting\":true}";
-    traits->uniform_sigmas = traits->empirical_shift = true;
+    traits->uniform_sigmas = true;
+    traits->measured_shift = diti_flux2_shift;
     traits->default_steps = config->guided ? 28 : 4;
     traits->default_guidance = 1;
     traits->default_distilled = 4;

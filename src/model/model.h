@@ -72,9 +72,10 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;    /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;      /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
-    bool empirical_shift;   /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    bool uniform_sigmas; /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;   /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    /* The shift, where the scheduler's configuration says that it depends on the size; NULL: by that configuration. */
+    double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
     const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */

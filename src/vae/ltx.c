@@ -603,8 +603,16 @@ static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
 }
 
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLLTXVideo", diti_ltx_vae_is,     diti_ltx_vae_read,
-                                         diti_ltx_vae_load,       diti_ltx_vae_finish, diti_ltx_vae_latent_frames,
-                                         diti_ltx_vae_chunk,      diti_ltx_vae_run,    NULL};
+    static const diti_video_kind kind = {"AutoencoderKLLTXVideo",
+                                         diti_ltx_vae_is,
+                                         diti_ltx_vae_read,
+                                         diti_ltx_vae_load,
+                                         diti_ltx_vae_finish,
+                                         diti_ltx_vae_latent_frames,
+                                         diti_ltx_vae_chunk,
+                                         diti_ltx_vae_run,
+                                         NULL,
+                                         diti_ltx_vae_noise_plane,
+                                         false};
     return &kind;
 }

@@ -273,8 +273,16 @@ static dit_result diti_opensora_check(diti_vae *vae, const diti_json *config, di
 }
 
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void) {
-    static const diti_video_kind kind = {"VideoAutoencoderPipeline", diti_opensora_is,    diti_opensora_read,
-                                         diti_opensora_load,         diti_opensora_check, diti_opensora_latent_frames,
-                                         diti_opensora_chunk,        diti_opensora_run,   NULL};
+    static const diti_video_kind kind = {"VideoAutoencoderPipeline",
+                                         diti_opensora_is,
+                                         diti_opensora_read,
+                                         diti_opensora_load,
+                                         diti_opensora_check,
+                                         diti_opensora_latent_frames,
+                                         diti_opensora_chunk,
+                                         diti_opensora_run,
+                                         NULL,
+                                         NULL,
+                                         true};
     return &kind;
 }

@@ -117,7 +117,7 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { r
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
 DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
-    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
+    return vae->kind && vae->kind->noise_plane ? vae->kind->noise_plane(vae, latent, index) : 0;
 }
 
 /* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of

@@ -215,6 +215,11 @@ typedef struct diti_video_kind {
     diti_tensor (*run)(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
     /* A tile of a chunk that run cuts into tiles; size becomes that of the result. NULL: run cuts none. */
     diti_tensor (*whole)(diti_vae_clip *clip, diti_video *size, diti_tensor x);
+    /* Values of the noise that a decoder adds in its plane of that number; 0: there is no such plane. NULL: it adds
+       none. */
+    uint32_t (*noise_plane)(const diti_vae *vae, const diti_video *latent, uint32_t index);
+    bool of_two; /* an autoencoder of frames behind one of pictures: an encoder draws noise between them, every chunk
+                    stands alone, and devices divide the pictures of bands */
 } diti_video_kind;
 
 struct diti_vae {

@@ -52,11 +52,11 @@ DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae) { return vae->k
 
 DIT_INTERNAL bool diti_vae_is_of_pictures(const diti_vae *vae) { return !vae->kind; }
 
-DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae) { return vae->opensora != NULL; }
+DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae) { return vae->kind && vae->kind->of_two; }
 
 DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae) {
     if (!vae->kind) return 1;
-    return vae->opensora ? (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor : 0;
+    return vae->kind->of_two ? (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor : 0;
 }
 
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
@@ -116,7 +116,7 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
                                                     uint32_t member, bool made) {
     uint32_t frames = made ? chunk->out_frames : chunk->frames,
              factor = made != clip->encode ? clip->vae->traits.factor : 1;
-    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->opensora);
+    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->kind->of_two);
     diti_ranks group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;

@@ -298,7 +298,7 @@ static void test_refused(void) {
         const pipeline *p = &pipelines[i];
         repository from = {p->index, p->transformer, p->vae, p->scheduler, {0}, ""};
         dit_model *model = load(&from, 0);
-        if (model) refused(model, i ? "euler" : "scm", i ? "use scm" : "for Sana-Sprint alone");
+        if (model) refused(model, i ? "euler" : "scm", i ? "use scm" : "distilled for it");
         close_model(&from, model);
     }
 }
