@@ -270,7 +270,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_place(plan, graph, err);
     diti_trace_close(&scope, 0);
-    if (result < 0) return result;
+    DITI_TRY(result);
     scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);

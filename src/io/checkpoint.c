@@ -180,7 +180,7 @@ static dit_result diti_verify_archive(const diti_env *env, const diti_file *file
     diti_zip zip;
     size_t i;
     dit_result result = diti_zip_open(env, file, &zip, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     for (i = 0; i < zip.count && result >= 0; i++) result = diti_zip_check(env, file, &zip.entries[i], err);
     diti_zip_free(env, &zip);
     return result;
@@ -426,7 +426,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
     uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
     uint64_t done = 0, fit;
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (!block) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: tensor '%s' is stored as %s, which only matrices may be",

@@ -214,10 +214,10 @@ static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
     first->program.command_pool = VK_NULL_HANDLE;
     first->program.chunk_commands = NULL;
     result = diti_job_record_copies(job, err);
-    if (result == DIT_OK) result = diti_snapshot_record(job, err);
-    diti_destroy_CommandPool(first->device, result == DIT_OK ? before.command_pool : first->program.command_pool);
-    diti_free(&job->env, result == DIT_OK ? before.chunk_commands : first->program.chunk_commands);
-    if (result != DIT_OK) first->program = before;
+    if (result >= 0) result = diti_snapshot_record(job, err);
+    diti_destroy_CommandPool(first->device, result >= 0 ? before.command_pool : first->program.command_pool);
+    diti_free(&job->env, result >= 0 ? before.chunk_commands : first->program.chunk_commands);
+    if (result < 0) first->program = before;
     return result;
 }
 

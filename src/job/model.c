@@ -88,7 +88,7 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     double boundary = diti_setting_number(&settings, "boundary_ratio", 0, 0, 1);
     const diti_model_traits *high = model->transformer ? &model->transformer->traits : NULL;
     const diti_model_traits *low = model->low ? &model->low->traits : NULL;
-    if (settings.result != DIT_OK || !high) return settings.result;
+    if (settings.result < 0 || !high) return settings.result;
     if (boundary > 0 && !low)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "model_index.json: boundary_ratio %g divides the steps between two experts, and transformer_2 "
@@ -309,7 +309,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
     diti_settings settings;
     const diti_json *labels;
     const char *name;
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     settings = diti_settings_of(model->index, "model_index.json", err);
     name = diti_setting_text(&settings, "_class_name", "");
     labels = diti_setting(&settings, "id2label");

@@ -10,7 +10,7 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     size_t length;
     dit_result result = diti_clean(env, prompt, strlen(prompt), DITI_CLEAN_LOWER_SIGMA, &codes, err);
     *out = NULL;
-    if (result < 0) return result;
+    DITI_TRY(result);
     middle = codes;
     while (middle.count && diti_unicode_is_space(middle.at[middle.count - 1])) middle.count--;
     while (middle.count && diti_unicode_is_space(middle.at[0])) middle.at++, middle.count--;

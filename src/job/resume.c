@@ -334,10 +334,9 @@ static dit_result diti_resume_set_out_all(dit_job *job, double total_us, dit_err
     uint32_t i;
     job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     result = diti_job_write_inputs(job, err);
-    for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
+    for (i = 0; i < job->share_count && job->snapshot.valid && result >= 0; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
-    for (i = 0; i < job->share_count && result == DIT_OK; i++)
-        diti_resume_set_out(job->shares[i], job->begins_at, total_us);
+    for (i = 0; i < job->share_count && result >= 0; i++) diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
 }
 
@@ -488,7 +487,7 @@ static dit_result diti_job_resume_ranks(dit_job *job, dit_error *why) {
     if (job->snapshot.buffer.buffer) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
     result = diti_resume_without_rank(job, lost, &other);
     if (result < 0) *why = other;
-    if (result < 0) return result;
+    DITI_TRY(result);
     diti_resume_log(job, why->message, job->context->peers->count);
     return DIT_OK;
 }

@@ -317,7 +317,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
         device->dropped |= DITI_CLASS_BIT(which);
         if (result >= 0 && device->rung != rung) result = diti_selftest_climb(&test, err);
     }
-    if (result < 0) return result;
+    DITI_TRY(result);
     diti_class_describe(device, device->dropped);
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
     result = diti_device_choose_matrices(device, err);

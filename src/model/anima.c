@@ -347,7 +347,7 @@ static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan
         }
     }
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -368,9 +368,9 @@ static dit_result diti_anima_write_inputs(const diti_transformer *transformer, d
         rows[i] = i % tokens < length ? i : count;
     }
     for (i = 0; i < step->steps && times; i++) times[i] = timesteps[i] / 1000;
-    if (result == DIT_OK) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
-    if (result == DIT_OK) result = diti_anima_write_turn(model, plan, step, state, err);
+    if (result >= 0) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
+    if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
+    if (result >= 0) result = diti_anima_write_turn(model, plan, step, state, err);
     diti_free(env, rows);
     diti_free(env, times);
     return result;

@@ -90,7 +90,7 @@ static dit_result diti_cogvideox_read_shapes(diti_loader *loader, diti_cogvideox
 
 static dit_result diti_cogvideox_check(const diti_cogvideox_config *config, const diti_settings *settings,
                                        dit_error *err) {
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
         config->head_dim % 16 || config->width % 16) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -117,7 +117,7 @@ static dit_result diti_cogvideox_read(diti_component *component, diti_loader *lo
     diti_cogvideox_config *config = &((diti_cogvideox *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_cogvideox_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->tokens = config->patch_frames > 1 ? 224 : 226;
     config->height = 60;
     config->width_latents = 90;
@@ -320,7 +320,7 @@ static dit_result diti_cogvideox_write_positions(const diti_cogvideox *model, di
     float *places = (float *)diti_alloc_array(env, (size_t)plane * 3 * quarter, sizeof *places);
     dit_result result = DIT_OK;
     if (!table || !times || !places) result = diti_fail_memory(err, "the position table");
-    if (result == DIT_OK) {
+    if (result >= 0) {
         diti_position_rows(tokens.frames, config->time, quarter, times);
         diti_position_table(&grid, 3 * quarter, places);
         for (i = 0; i < tokens.frames * plane; i++) {
@@ -371,7 +371,7 @@ static dit_result diti_cogvideox_write_turn(const diti_cogvideox *model, diti_pl
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     diti_cogvideox_turn(model, step, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }

@@ -174,7 +174,7 @@ DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines
     if (!table) return diti_fail_memory(err, "the rotation of frames");
     diti_rotation_rows(frames, divide, whole, 2 * half, table, table + count);
     result = diti_plan_write(plan, cosines, table, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
+    if (result >= 0) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
     diti_free(env, table);
     return result;
 }
@@ -251,7 +251,7 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
         sum += axes[i];
         axis = axis ? axis->next : NULL;
     }
-    if (sum == head_dim || settings->result != DIT_OK) return settings->result;
+    if (sum == head_dim || settings->result < 0) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s transformer: heads of %u channels that rotate with %u axes need a config.json whose %s are "
                      "even and add up to it",

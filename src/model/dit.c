@@ -107,7 +107,7 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
 static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_zero");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
@@ -138,7 +138,7 @@ static dit_result diti_dit_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_dit_read_shapes(loader, config, err);
     float eps;
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->original = loader->rename != NULL;
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->heads = config->width / config->head_dim;
@@ -271,7 +271,7 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
         grid.divide_x = (float)(grid.columns / base);
     }
     result = diti_write_positions(plan, state->positions, &grid, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     return diti_adaln_write(plan, state->sinusoids, step, timesteps, model->config.frequency_shift, err);
 }
 

@@ -139,7 +139,7 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
     result = diti_flux_check(loader, config, in, out, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
     if (config->singles)
@@ -330,10 +330,10 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     const diti_flux_state *state = (const diti_flux_state *)step->family;
     float guidance = step->guidance * 1000.0f;
     dit_result result = diti_write_image_rotations(plan, step, model->config.axes, state->cosines, state->sines, err);
-    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
-    if (result == DIT_OK && state->mode)
+    if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
+    if (result >= 0 && state->mode)
         result = diti_plan_write(plan, state->mode, &step->control_mode, sizeof step->control_mode, err);
-    if (result != DIT_OK || !state->guidance) return result;
+    if (result < 0 || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
 

@@ -436,7 +436,7 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
                          sines + (size_t)row * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
     diti_free(&model->base.component.env, cosines);
     return result;
 }

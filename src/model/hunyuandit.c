@@ -165,7 +165,7 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
 static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "layer_norm");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
@@ -198,7 +198,7 @@ static dit_result diti_hunyuandit_read(diti_component *component, diti_loader *l
     diti_hunyuandit_config *config = &((diti_hunyuandit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->original = loader->rename != NULL;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
@@ -547,7 +547,7 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     if (!tables) return diti_fail_memory(err, "the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
     diti_free(&model->base.component.env, tables);
     return result;
 }
@@ -586,13 +586,13 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
     /* Height and width of the original and of the target, top and left of the crop: the original is the training's. */
     float sizes[6] = {1024, 1024, 0, 0, 0, 0};
     dit_result result = diti_hunyuandit_write_positions(model, plan, step, state, err);
-    if (result == DIT_OK) {
+    if (result >= 0) {
         result = diti_hunyuandit_write_text_rows(model, plan, step, state->text_rows, err);
     }
-    if (result == DIT_OK) {
+    if (result >= 0) {
         result = diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err);
     }
-    if (result != DIT_OK || !state->sizes) return result;
+    if (result < 0 || !state->sizes) return result;
     sizes[2] = (float)step->pixels[0];
     sizes[3] = (float)step->pixels[1];
     return diti_write_sinusoids(plan, state->sizes, step->micro ? step->micro : sizes, 6, 0, err);

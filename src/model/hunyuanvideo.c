@@ -413,7 +413,7 @@ static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, d
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     diti_hunyuanvideo_turn(model, step, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }

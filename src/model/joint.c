@@ -213,9 +213,8 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_step_d
         keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
     }
     result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
-    if (result == DIT_OK && order->keys)
-        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    if (result >= 0) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result >= 0 && order->keys) result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
     diti_free(env, rows);
     return result;
 }
@@ -231,7 +230,7 @@ DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, d
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     for (i = 0; i < step->text_batch; i++) place(transformer, step, i, table, table + count);
     result = diti_plan_write(plan, cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -346,7 +345,7 @@ DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_s
                          values + count + (size_t)token * half);
     }
     result = diti_plan_write(plan, cosines, values, count * sizeof *values, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, sines, values + count, count * sizeof *values, err);
+    if (result >= 0) result = diti_plan_write(plan, sines, values + count, count * sizeof *values, err);
     diti_free(env, values);
     return result;
 }

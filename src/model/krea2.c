@@ -499,7 +499,7 @@ static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *pl
                          table + (size_t)row * half, table + count + (size_t)row * half);
     }
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }

@@ -73,7 +73,7 @@ static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config 
 static dit_result diti_latte_check(const diti_latte_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a Latte transformer with activation_fn %.40s and norm_type %.40s is not known",
@@ -122,7 +122,7 @@ static dit_result diti_latte_read_as(bool plan, diti_component *component, diti_
     diti_latte_config *config = &((diti_latte *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_latte_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->plan = plan;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
@@ -284,7 +284,7 @@ static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *pla
         memcpy(table + (size_t)i * quarter, line + sines * own + (size_t)place * quarter, quarter * sizeof(float));
     }
     result = diti_plan_write(plan, state->cosines[0], table, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines[0], table + count, count * sizeof(float), err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines[0], table + count, count * sizeof(float), err);
     diti_free(env, table);
     return result;
 }

@@ -71,7 +71,7 @@ static const diti_ltx *diti_ltx_of(const diti_transformer *transformer) {
 static dit_result diti_ltx_check(const diti_ltx_config *config, diti_settings *settings, dit_error *err) {
     const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(norm, "rms_norm_across_heads") || !diti_equal(activation, "gelu-approximate")) {
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -313,9 +313,9 @@ static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, dit
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     diti_ltx_turn(model, step, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 

@@ -130,7 +130,7 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 static dit_result diti_pixart_check(const diti_pixart_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
@@ -164,7 +164,7 @@ static dit_result diti_pixart_read(diti_component *component, diti_loader *loade
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
     double interpolation;
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
@@ -348,10 +348,10 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
     dit_result result =
         diti_write_stretched(plan, state->positions, &grid, model->config.sample_size / model->config.patch,
                              model->config.interpolation, err);
-    if (result == DIT_OK) {
+    if (result >= 0) {
         result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
     }
-    if (result != DIT_OK || !state->sizes) return result;
+    if (result < 0 || !state->sizes) return result;
     sizes[0] = (float)pixels[0];
     sizes[1] = (float)pixels[1];
     sizes[2] = (float)pixels[0] / (float)pixels[1];

@@ -348,7 +348,7 @@ static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, d
     uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
     dit_result result = angles && words ? DIT_OK : diti_fail_memory(err, "the rotation of positions");
     diti_qwenimage21_tables out;
-    if (result == DIT_OK) {
+    if (result >= 0) {
         out.front_cosines = angles;
         out.front_sines = angles + front;
         out.cosines = angles + 2 * front;
@@ -360,14 +360,12 @@ static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, d
             diti_qwenimage21_place(&model->config, step, i, plan->tensors[step->text].rows, &out);
         result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
     }
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
-    if (result == DIT_OK) result = diti_reference_kv_write(plan, step, env, out.keys, err);
+    if (result >= 0) result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
+    if (result >= 0) result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
+    if (result >= 0) result = diti_reference_kv_write(plan, step, env, out.keys, err);
     diti_free(env, angles);
     diti_free(env, words);
     return result;

@@ -321,7 +321,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     *out = NULL;
     diti_setting_text(&settings, "_class_name", NULL);
     diti_setting_text(&settings, "norm_type", NULL);
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     from.device = device;
     from.env = env;
     from.config = config;

@@ -146,7 +146,7 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     config->guidance_scale = (float)diti_setting_number(&settings, "guidance_embeds_scale", 0.1, 1e-6, 1e6);
     if (norm && !diti_equal(norm, "rms_norm_across_heads"))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "qk_norm", "only rms_norm_across_heads is known");
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     return diti_sana_check(loader, config, err);
 }
 
@@ -394,8 +394,8 @@ static dit_result diti_sana_write_inputs(const diti_transformer *transformer, di
     if (state->positions)
         result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
                                       config->interpolation, err);
-    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
-    if (result != DIT_OK) return result;
+    if (result >= 0 && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    DITI_TRY(result);
     times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
     for (i = 0; i < step->steps; i++) times[i] = timesteps[i] * config->time_scale;

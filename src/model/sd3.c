@@ -182,7 +182,7 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     if (config->normed && head_dim != config->head_dim) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: attention_head_dim is %u, but the weights have %u",
                          (unsigned)head_dim, (unsigned)config->head_dim);
@@ -422,7 +422,7 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
                                         const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_sd3_state *state = (const diti_sd3_state *)step->family;
     dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, step, state->ids, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     return diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
 }
 

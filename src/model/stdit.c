@@ -93,7 +93,7 @@ static dit_result diti_stdit_read_shapes(diti_loader *loader, diti_stdit_config 
 
 static dit_result diti_stdit_check(const diti_stdit_config *config, diti_settings *settings, dit_error *err) {
     uint32_t unit = config->version == DITI_STDIT_2 ? 12u : 4u;
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 2 ||
         config->width % unit) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -113,7 +113,7 @@ static dit_result diti_stdit_read(diti_component *component, diti_loader *loader
     diti_stdit_config *config = &((diti_stdit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_stdit_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->blocks =
         diti_loader_layers(loader, &settings, "depth", config->version == DITI_STDIT_3 ? "spatial_blocks." : "blocks.",
                            ".scale_shift_table");

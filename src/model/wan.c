@@ -137,7 +137,7 @@ static dit_result diti_wan_check_patch(diti_settings *settings, dit_error *err) 
         wanted = i ? DITI_WAN_PATCH : 1;
         if (!diti_json_u64(item, &found) || found != wanted) break;
     }
-    if (settings->result != DIT_OK || !size || (i == 3 && !item)) return settings->result;
+    if (settings->result < 0 || !size || (i == 3 && !item)) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "config.json: a Wan transformer whose patch_size is not 1, %u, %u is not known", DITI_WAN_PATCH,
                      DITI_WAN_PATCH);
@@ -147,7 +147,7 @@ static dit_result diti_wan_check(const diti_wan_config *config, diti_settings *s
     const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
     bool normed = diti_setting_bool(settings, "cross_attn_norm", true);
     DITI_TRY(diti_wan_check_patch(settings, err));
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(norm, "rms_norm_across_heads") || !normed) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a Wan transformer with qk_norm %.40s, cross_attn_norm %s is not known", norm,
@@ -459,7 +459,7 @@ static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, co
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     diti_wan_turn(&model->config, &grid, table, table + count, table + 2 * count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }

@@ -694,9 +694,8 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     const diti_sampler_entry *own;
     char plain[64];
     memset(out, 0, sizeof *out);
-    if (settings.result == DIT_OK)
-        settings.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
-    if (settings.result < 0) return settings.result;
+    if (settings.result >= 0) settings.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
+    DITI_TRY(settings.result);
     if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
     out->steps = request->steps;
     out->begin = diti_sampling_begin(request);
@@ -707,13 +706,13 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     out->train_steps = (uint32_t)diti_setting_number(&settings, "num_train_timesteps", 1000, 1, 100000);
     diti_config_must_be_off(&settings, "thresholding");
     diti_config_read_prediction(&settings, class_name, out);
-    if (settings.result == DIT_OK) settings.result = diti_sampling_check_request(request, out, err);
+    if (settings.result >= 0) settings.result = diti_sampling_check_request(request, out, err);
     diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
     own = config ? diti_class_sampler(plain) : NULL;
     diti_sampling_read(&settings, request, config ? diti_class_find(plain) : NULL, own && own->solver == out->solver,
                        out);
     diti_sampling_apply_name(chosen, request, out);
-    if (settings.result == DIT_OK) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    if (settings.result >= 0) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
     diti_sampling_count(out);
     return settings.result < 0 ? settings.result : diti_sampling_check(out, err);
 }

@@ -88,7 +88,7 @@ DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, s
     diti_settings settings;
     const char *wrong, *split;
     memset(out, 0, sizeof *out);
-    if (result < 0) return result;
+    DITI_TRY(result);
     foreign = !diti_equal(diti_json_string(root, "format", ""), "dit-split-plan");
     settings = diti_settings_of(foreign ? NULL : root, what, err);
     split = diti_setting_text(&settings, "split", "");

@@ -213,7 +213,7 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     diti_kl_choose_names(vae, loader);
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
@@ -282,10 +282,10 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
-    return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
+    return result >= 0 ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
 
 /* ---- computing ---- */

@@ -58,7 +58,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     diti_vae *vae = (diti_vae *)(void *)component;
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     diti_vae_choose_prefix(loader);
     vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
@@ -88,7 +88,7 @@ static dit_result diti_vae_check(diti_component *component, const diti_json *con
                         : vae->traits.tiny ? diti_tiny_check(vae, err)
                                            : diti_kl_check(vae, config, err);
     if (vae->traits.by_channel) vae->traits.scale = 1;
-    return result == DIT_OK && !vae->traits.by_channel ? diti_vae_read_scale(vae, config, err) : result;
+    return result >= 0 && !vae->traits.by_channel ? diti_vae_read_scale(vae, config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,

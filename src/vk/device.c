@@ -616,7 +616,7 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
     diti_device *device;
     dit_result result = diti_device_check_desc(desc, err);
     *out = NULL;
-    if (result < 0) return result;
+    DITI_TRY(result);
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
     if (!device) return diti_fail_memory(err, "a device");
     device->env = *env;

@@ -295,7 +295,7 @@ static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_
     dit_result result = diti_device_check(device, err);
     VkResult vr;
     memset(out, 0, sizeof *out);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (!size || size > device->limits.allocation) {
         return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
                          "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,

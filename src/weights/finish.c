@@ -53,7 +53,7 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
         diti_weight_block *block = loader->weights.blocks[i];
         dit_result result =
             diti_buffer_create_shared(loader->device, block->used, loader->what, &block->buffer, &loader->error);
-        if (result != DIT_OK) return result;
+        DITI_TRY(result);
         if (!block->buffer.block.mapped) mapped = false;
     }
     run->most = loader->device->staging_bytes;

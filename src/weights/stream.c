@@ -169,7 +169,7 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     dit_result result = DIT_OK;
     if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
     if (wait) result = diti_slot_wait_mark(stream, slot, client, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     slot->marks = NULL;
     if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
     if (result != DIT_OK || !slot->reader) return result;

@@ -97,7 +97,7 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     dit_result result;
     if (!values) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
-    for (r = 0; r < upload->rows && result == DIT_OK; r++)
+    for (r = 0; r < upload->rows && result >= 0; r++)
         for (c = 0; c < upload->columns; c++)
             out[(size_t)r * upload->columns + c] = values[(size_t)c * upload->rows + r];
     diti_free(env, values);
@@ -111,9 +111,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats) {
         dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
         uint32_t i;
-        for (i = 0; i < upload->floats && result == DIT_OK && upload->added != 0; i++)
-            ((float *)out)[i] += upload->added;
-        if (result == DIT_OK && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
+        for (i = 0; i < upload->floats && result >= 0 && upload->added != 0; i++) ((float *)out)[i] += upload->added;
+        if (result >= 0 && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
             return diti_smooth_fail(checkpoint, upload->tensor, err);
         return result;
     }
@@ -149,11 +148,11 @@ DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_
     dit_result result = DIT_OK;
     uint64_t at, piece;
     if (!stored) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
-    for (at = 0; at < size && result == DIT_OK; at += piece) {
+    for (at = 0; at < size && result >= 0; at += piece) {
         piece = size - at < most ? size - at : most;
         result =
             diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done + at, stored, (size_t)piece, err);
-        if (result != DIT_OK || diti_upload_narrow(stored, (size_t)(piece / 2), out + at / 2)) continue;
+        if (result < 0 || diti_upload_narrow(stored, (size_t)(piece / 2), out + at / 2)) continue;
         *wide = true;
         result =
             diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "tensor %.200s has values beyond F16", upload->tensor->name);
