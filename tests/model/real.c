@@ -467,6 +467,7 @@ static const run runs[] = {
      {{"prompt_embeds", 40, 2560, 0}, {"prompt_attention_mask", 40, 0, 40}}},
     {"FLUX.2-klein-4B", published_klein_4b, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 512, 7680, 0}}},
     {"FLUX.2-klein-9B", published_klein_9b, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 80, 12288, 0}}},
+    {"FLUX.2-dev", published_flux2_dev, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 80, 15360, 0}}},
     {"FLUX.3-klein", published_flux3_klein, false, true, SIDE / 2, 128, false, {{"prompt_embeds", 80, 20480, 0}}},
     {"Qwen-Image",
      published_qwenimage,
