@@ -17,6 +17,8 @@
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
 #                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver; so do other ways'
 #                          names in it: DIT_TEST_WAYS="lavapipe newest"
+# A comment `test-compiler: quick` marks a program whose time is nearly all LLVM's: make test leaves LLVM's optimizations
+# out there, and make test-all has them.
 # The names `check`, `fuzz`, `wine`, `foreign`, `packages` and `godot` stand for tools/check.sh and tests/fuzz.sh, wine.sh,
 # foreign.sh, packages.sh and godot.sh. Without names fuzz runs as well, and with DIT_TEST_ALL=1 the other five do, too.
 # Every way but those of tests that compile dit.h themselves is linked with an object of dit.h itself (build/library.c).
@@ -94,9 +96,11 @@ run_program() { # run_program NAME WAY LOG
     newest) starter="sh tools/newest.sh run" ;;
     families) driver=$PWD/build/drivers/families.json starter="sh tools/newest.sh with $PWD/build/drivers/families.json" ;;
     esac
+    quick=
+    [ "$all" != 0 ] || ! grep -q 'test-compiler: quick' tests/*/"$1.c" || quick=GALLIVM_PERF=nopt
     [ -x "build/$folder/$1" ] || { echo "build/$folder/$1 is not built" >"$3"; return 1; }
     VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers DIT_TEST_WAY=$2 \
-        UBSAN_OPTIONS=print_stacktrace=1 timeout "$limit" $starter "build/$folder/$1" >"$3" 2>&1
+        UBSAN_OPTIONS=print_stacktrace=1 timeout "$limit" env $quick $starter "build/$folder/$1" >"$3" 2>&1
 }
 
 # Adds a log's closing line (`NAME: N passed, N failed`) and its skips to the totals.

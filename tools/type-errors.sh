@@ -15,7 +15,7 @@ make() { # NAME RULES OPTIONS...
     shift 2
     [ -s "$file" ] || build/dit-convert "$@" --tensor-type-rules "$rules" $model "$file" >"$file.txt"
 }
-types='q6_k q5_1 q5_k q5_0 q4_1 q4_k q4_0 i4_group'
+types='i8r i8r+rot q6_k q5_1 q5_k q5_0 q4_1 q4_k q4_0 i4_group i4r+rot'
 methods='plain gptq awq svd+gptq'
 for type in $types; do make "$type" 'vae.*=q8_0' --type "$type"; done
 make fit-as-q4_k 'vae.*=q8_0' --fit "$(wc -c <"$out/q4_k.gguf")" --calibrate "$out/calibrate.txt"

@@ -123,11 +123,14 @@ static uint32_t diti_device_team(const diti_device *device, const diti_identity 
 }
 
 /* Drivers that were seen to compile folded modules in less time, or in no more. SwiftShader fills the memory with some
-   of them; drivers that nobody has measured specialize modules themselves. */
-static bool diti_device_folds(const diti_identity *id, const char *overrides) {
-    bool folds = id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
-                 id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE;
-    return diti_override_number(overrides, "fold", folds) != 0;
+   folded products; drivers that nobody has measured specialize modules themselves. */
+static diti_folding diti_device_folding(const diti_identity *id, const char *overrides) {
+    diti_folding folding = DITI_FOLDING_NONE;
+    if (id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
+        id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE)
+        folding = DITI_FOLDING_ALL;
+    if (id->driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER) folding = DITI_FOLDING_WITHOUT_PRODUCTS;
+    return (diti_folding)diti_override_number(overrides, "fold", folding);
 }
 
 /* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
@@ -147,7 +150,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->team = diti_device_team(device, &id, device->portions->team);
     device->attention_team = diti_device_team(device, &id, device->portions->attention_team);
     device->dot_team = diti_device_team(device, &id, device->portions->dot_team);
-    device->folds = diti_device_folds(&id, overrides);
+    device->folding = diti_device_folding(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
     device->doubts_matrices = (quirks & DITI_QUIRK_DOUBTFUL_MATRICES) != 0;

@@ -125,6 +125,26 @@ static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *ke
     return *end == '=' && id < DITI_MAX_CONSTANTS && key->constants[id] == strtoul(end + 1, NULL, 10);
 }
 
+static bool diti_pipeline_folds(const diti_device *device, diti_kernel kernel) {
+    static const diti_kernel products[] = {DITI_KERNEL_GEMM_CPU,
+                                           DITI_KERNEL_GEMM_GPU,
+                                           DITI_KERNEL_GEMM_HALF,
+                                           DITI_KERNEL_GEMM_DOT_GPU,
+                                           DITI_KERNEL_GEMM_BROADCAST,
+                                           DITI_KERNEL_GEMM_DOT_BROADCAST,
+                                           DITI_KERNEL_GEMM_COOP,
+                                           DITI_KERNEL_ATTENTION_CPU,
+                                           DITI_KERNEL_ATTENTION_GPU,
+                                           DITI_KERNEL_ATTENTION_HALF,
+                                           DITI_KERNEL_ATTENTION_BROADCAST,
+                                           DITI_KERNEL_ATTENTION_COOP,
+                                           DITI_KERNEL_ATTENTION_DIRECT};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(products) && device->folding == DITI_FOLDING_WITHOUT_PRODUCTS; i++)
+        if (kernel == products[i]) return false;
+    return device->folding != DITI_FOLDING_NONE;
+}
+
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
     diti_pipeline_constants constants;
     uint32_t *words = NULL;
@@ -142,7 +162,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     result =
         diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
-    if (result >= 0 && device->folds)
+    if (result >= 0 && diti_pipeline_folds(device, key->kernel))
         result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);
     if (result >= 0 && !diti_pipeline_must_fail(device, key))
         vr = diti_pipeline_from_words(device, words, count, key, folded ? NULL : &constants.info, &key->pipeline);

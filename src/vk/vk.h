@@ -356,6 +356,13 @@ typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
 #define DITI_TUNE_CANDIDATES 3u
 #define DITI_TUNED_MAX 4096u
 
+/* Modules that fold.c specializes; the override `fold` is one of these numbers. */
+typedef enum diti_folding {
+    DITI_FOLDING_NONE,
+    DITI_FOLDING_ALL,
+    DITI_FOLDING_WITHOUT_PRODUCTS /* all but matrix products and attention */
+} diti_folding;
+
 typedef struct diti_device {
     diti_env env;
     diti_vk_api vk;
@@ -400,7 +407,7 @@ typedef struct diti_device {
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
-    bool folds;                 /* modules are specialized before the driver gets them (fold.c) */
+    diti_folding folding;       /* which modules are specialized before the driver gets them */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
     uint32_t dot_team;          /* threads of a subgroup in gemm_dot_broadcast */

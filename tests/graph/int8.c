@@ -1,6 +1,6 @@
 /* W8A8: quantizing rows, their rotation, and the products of int8 rows, against whole numbers and double precision: odd
    sizes, extremes, rows of nothing, every operand of the epilogue; equal bytes from every kernel and every slicing.
-   test-runs: lavapipe sanitize, in test-all newest swiftshader */
+   test-compiler: quick   test-runs: lavapipe sanitize, in test-all newest swiftshader */
 #define main kernels_main
 #include "kernels.c"
 #undef main

@@ -1,6 +1,6 @@
 /* The kernels against references computed in double precision: odd sizes, edge values, every operand of every epilogue,
    every stored type, slices and tiny limits. Both forms of a kernel (for processors, for GPUs) run on every driver.
-   test-runs: lavapipe swiftshader sanitize newest */
+   test-compiler: quick   test-runs: lavapipe swiftshader sanitize newest */
 #include "library.h"
 #include "vk/pipeline.c"
 #include "model/dit.c"
@@ -755,8 +755,11 @@ static void test_attention_few(diti_device *device) {
     };
     /* make test: tests/graph/attention.c has the sizes on rungs above fp16; the host's part does not depend on them */
     for (size_t i = !sweep && (device->rung > DITI_RUNG_FP16 || test_quick_way("sanitize")) ? 7 : 0;
-         i < DITI_COUNT(cases); i++)
+         i < DITI_COUNT(cases); i++) {
+        /* rows that are not aligned take LLVM four seconds: make test has them interleaved on rung base */
+        if (!sweep && cases[i].head_dim == 7 && (i == 2 || device->rung > DITI_RUNG_FP16)) continue;
         check_attention(device, &cases[i]);
+    }
 }
 
 static void test_attention(diti_device *device) {
@@ -1983,10 +1986,10 @@ static void test_folded(const char *overrides, bool attends) {
     for (int i = 0; i < 2; i++) {
         char both[80];
         diti_device *device;
-        snprintf(both, sizeof both, "%s,fold=%d", overrides, i);
+        snprintf(both, sizeof both, "%s,fold=%d", overrides, i ? DITI_FOLDING_ALL : DITI_FOLDING_NONE);
         device = open_device(both, 0);
         if (!device) break;
-        CHECK(device->folds == (i != 0));
+        CHECK(device->folding == (i ? DITI_FOLDING_ALL : DITI_FOLDING_NONE));
         random_state = 7;
         result_hash = 1;
         if (sweep)

@@ -314,12 +314,14 @@ int main(void) {
     test_vulkan_begin();
     test_model(&flux, "FLUX.1", "rung=base", false, 1e-5);
     test_uses();
-    test_model(&flux, "FLUX.1 by newer names", "rung=base", true, 1e-5);
-    test_model(&zimage, "Z-Image", "rung=base", true, 1e-5);
     bare = true;
     test_model(&zimage, "Z-Image with plain refiners", "rung=base", true, 1e-5);
     bare = false;
-    if (whole_sweep()) test_model(&flux, "FLUX.1 in halves", "rung=fp16", false, 2e-2);
+    if (whole_sweep()) { /* what the two leave, tests/io/nunchaku.c reads as numbers */
+        test_model(&flux, "FLUX.1 by newer names", "rung=base", true, 1e-5);
+        test_model(&zimage, "Z-Image", "rung=base", true, 1e-5);
+        test_model(&flux, "FLUX.1 in halves", "rung=fp16", false, 2e-2);
+    }
     lora_file_free(&ours);
     lora_file_free(&meant);
     test_vulkan_end();
