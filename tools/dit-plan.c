@@ -331,7 +331,7 @@ static int take_split(planner *p) {
             return complain(p, EXIT_USAGE, "--split %s: %s does not allow %s", p->o.split, p->model->name,
                             diti_split_axis_name(axis));
     if (!p->o.warmup) system->warmup = plan.warmup;
-    system->patches = plan.patches;
+    system->strips = plan.strips;
     diti_split_predict(&p->request, &plan.split, &p->costs[0]);
     p->count = 1;
     return EXIT_GOOD;
@@ -375,7 +375,7 @@ static void show_machine(const planner *p) {
     if (!p->o.system || p->o.system[0] == 'd')
         fprintf(p->out,
                 "dit.h (assumed): %g %% of a ring's attention hides copies; a patch of %g rows has half the speed\n",
-                100 * p->request.system.overlap, p->request.system.patch_rows);
+                100 * p->request.system.overlap, p->request.system.strip_rows);
 }
 
 static bool is_same(const known_device *a, const known_device *b) {
@@ -572,8 +572,8 @@ static void fill_plan(const planner *p, diti_split_plan *plan) {
     memset(plan, 0, sizeof *plan);
     make_note(p, plan->note, sizeof plan->note);
     plan->split = p->costs[0].split;
-    plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION]; /* else one device would run patches, too */
-    if (plan->patches > 1 && p->request.system.patches) plan->patches = p->request.system.patches;
+    plan->strips = plan->split.degree[DITI_SPLIT_PIPEFUSION]; /* else one device would run strips, too */
+    if (plan->strips > 1 && p->request.system.strips) plan->strips = p->request.system.strips;
     plan->warmup = p->request.system.warmup;
     plan->int8 = p->request.system.element < 2;
     each = box->count / plan->split.degree[DITI_SPLIT_CFG];

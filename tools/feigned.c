@@ -168,10 +168,10 @@ static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys, const ex
     desc.scale = 0.1f;
     desc.int8 = with->int8;
     desc.packed = with->packed;
-    desc.most_keys = with->items ? keys / 2 : 0;
+    desc.key_limit = with->items ? keys / 2 : 0;
     desc.cap = with->cap ? 50.0f : 0.0f;
     if (with->items) desc.items = diti_tensor_input(graph, DITI_U32, desc.batch, DITI_ITEM_WORDS, "items");
-    if (with->bias) desc.bias = diti_tensor_input(graph, DITI_F32, 16, 2 * desc.most_keys - 1, "bias");
+    if (with->bias) desc.bias = diti_tensor_input(graph, DITI_F32, 16, 2 * desc.key_limit - 1, "bias");
     if (with->lse) desc.lse = diti_tensor_new(graph, DITI_F32, queries, 16, "lse");
     q = input(&f->b, queries, 16 * head_dim, "q");
     k = input(&f->b, keys, kv_heads * head_dim, "k");

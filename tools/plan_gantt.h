@@ -51,7 +51,7 @@ static void gantt_layers(const gantt *g, const diti_split_request *q, const diti
     }
 }
 
-/* Stage k computes patch m from (k + m) / p of a step on; the patches of the steps before and after it are pale. */
+/* Stage k computes strip m from (k + m) / p of a step on; the strips of the steps before and after it are pale. */
 static void gantt_patches(const gantt *g, const diti_split_cost *cost) {
     uint32_t p = cost->split.degree[DITI_SPLIT_PIPEFUSION], rank, m;
     uint32_t stride = diti_split_stride(&cost->split, DITI_SPLIT_PIPEFUSION);

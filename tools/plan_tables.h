@@ -394,17 +394,17 @@ static const known_device known_devices[] = {
 
 static diti_split_system system_dit(void) {
     diti_split_system system;
-    diti_split_own_system(&system);
+    diti_split_usual_system(&system);
     return system;
 }
 
 /* xDiT as measured, in PyTorch without torch.compile. overlap and merge (passes that read and write fp32: 38 bytes) fit
- * the rings of FLUX on L20 and CogVideoX on L40; patch_rows FLUX pipefusion4 on L40. */
+ * the rings of FLUX on L20 and CogVideoX on L40; strip_rows FLUX pipefusion4 on L40. */
 static diti_split_system system_xdit(const known_model *model) {
     diti_split_system system = system_dit();
     system.overlap = 0.1;
     system.merge = 38;
-    system.text_per_patch = true;
+    system.text_per_strip = true;
     system.text_whole = true;
     system.skips_wait = true;
     system.heads_flow = false;

@@ -170,7 +170,7 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
     uint32_t last = 0;
     size_t count = 0, i;
     dit_result result = order && arena ? DIT_OK : diti_fail_memory(err, "the plan");
-    if (result == DIT_OK) {
+    if (result >= 0) {
         diti_exchange_widen(graph);
         diti_arena_widen(graph);
         for (i = 1; i < graph->tensor_count; i++) {

@@ -10,7 +10,7 @@
 #define DITI_CALIBRATE_SOFTWARE_US 500.0
 #define DITI_CALIBRATE_RUNS 3u
 #define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
-#define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
+#define DITI_CALIBRATE_MAX 4096u     /* rows and columns, of floats 2048 */
 #define DITI_CALIBRATE_COLUMNS 1024u /* columns of norms, which thus need one kernel */
 
 typedef struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
@@ -108,8 +108,8 @@ static void diti_calibrate_grow(diti_calibration *what, uint32_t most, double us
 
 /* The most rows and columns of operands, three of which take no more than a quarter of the memory that is left; 0: not
    even the smallest do. */
-static uint32_t diti_calibrate_most(diti_device *device) {
-    uint32_t most = device->rung >= DITI_RUNG_FP16 ? DITI_CALIBRATE_MOST : DITI_CALIBRATE_MOST / 2;
+static uint32_t diti_calibrate_limit(diti_device *device) {
+    uint32_t most = device->rung >= DITI_RUNG_FP16 ? DITI_CALIBRATE_MAX : DITI_CALIBRATE_MAX / 2;
     VkDeviceSize room;
     diti_lock(&device->lock);
     room = device->memory_limit > device->memory_used ? (device->memory_limit - device->memory_used) / 12 : 0;
@@ -151,7 +151,7 @@ static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t 
 }
 
 /* One row, again and again, with the barrier in between. */
-static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out, dit_error *err) {
+static dit_result diti_calibrate_minimum(diti_device *device, diti_calibrated *out, dit_error *err) {
     diti_calibration what = DITI_ZERO;
     dit_result result;
     what.norms = true;
@@ -166,12 +166,12 @@ static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out
 
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err) {
     diti_speed speed = device->speed;
-    uint32_t most = diti_calibrate_most(device);
+    uint32_t most = diti_calibrate_limit(device);
     diti_calibrated least = DITI_ZERO;
     dit_error error = DITI_ZERO;
     dit_result result;
     if (device->calibrated && device->calibrated_rung == device->rung) return DIT_OK;
-    result = most ? diti_calibrate_least(device, &least, &error)
+    result = most ? diti_calibrate_minimum(device, &least, &error)
                   : diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
     if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
     least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* the launch is left */

@@ -2,14 +2,14 @@
 #include "graph/ops_internal.h"
 #include "graph/plan.h"
 
-DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }
+DIT_INTERNAL uint32_t diti_ranks_count(const diti_ranks *group) { return group && group->count > 1 ? group->count : 1; }
 
-DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
-    uint32_t count = diti_group_count(group), i, first = 0;
+DIT_INTERNAL uint32_t diti_ranks_first(const diti_ranks *group, uint32_t index, uint32_t total) {
+    uint32_t count = diti_ranks_count(group), i, first = 0;
     double before = 0, all = 0;
     if (count == 1) return index ? total : 0;
     if (index >= count) return total;
-    if (group->mirrored && 2 * index > count) return total - diti_group_first(group, count - index, total);
+    if (group->mirrored && 2 * index > count) return total - diti_ranks_first(group, count - index, total);
     for (i = 0; i < count; i++) all += (double)group->weights[i];
     if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
     for (i = 0; i <= index; i++) {
@@ -22,16 +22,16 @@ DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, 
     return first;
 }
 
-DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
-    return diti_group_first(group, index + 1, total) - diti_group_first(group, index, total);
+DIT_INTERNAL uint32_t diti_ranks_size(const diti_ranks *group, uint32_t index, uint32_t total) {
+    return diti_ranks_first(group, index + 1, total) - diti_ranks_first(group, index, total);
 }
 
-static diti_tensor diti_group_rows(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t rows) {
+static diti_tensor diti_ranks_rows(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t rows) {
     return diti_tensor_view(graph, x, first, rows, 0, diti_tensor_columns(graph, x));
 }
 
 /* Ends what has begun from exchange `first` on. */
-static void diti_group_end(diti_graph *graph, size_t first) {
+static void diti_ranks_end(diti_graph *graph, size_t first) {
     size_t i, count = graph->exchange_count;
     for (i = first; i < count; i++) diti_exchange_end(graph, (uint32_t)i);
 }
@@ -48,7 +48,7 @@ DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, 
     size_t begun = graph->exchange_count;
     uint32_t i;
     for (i = 0; i < count; i++) diti_exchange_begin(graph, x[i], device, false);
-    diti_group_end(graph, begun);
+    diti_ranks_end(graph, begun);
 }
 
 DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device) {
@@ -82,9 +82,9 @@ DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to,
     diti_trade_end(graph, diti_trade_begin(graph, from, device, to, device));
 }
 
-DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_ranks *group, uint32_t root, diti_tensor x) {
     uint32_t i;
-    if (diti_group_count(group) == 1 || diti_graph_failed(graph)) return;
+    if (diti_ranks_count(group) == 1 || diti_graph_failed(graph)) return;
     if (group->index != root)
         diti_receive(graph, x, group->devices[root]);
     else
@@ -93,47 +93,47 @@ DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uin
 }
 
 /* Rows of an item of which every member has its own, between members and the same item's stretch of a whole. */
-static void diti_group_send_all(diti_graph *graph, const diti_group *group, diti_tensor rows) {
+static void diti_ranks_send_all(diti_graph *graph, const diti_ranks *group, diti_tensor rows) {
     uint32_t i;
     for (i = 0; i < group->count; i++)
         if (i != group->index) diti_exchange_begin(graph, rows, group->devices[i], true);
 }
 
-static void diti_group_receive_all(diti_graph *graph, const diti_group *group, diti_tensor whole, uint32_t at,
+static void diti_ranks_receive_all(diti_graph *graph, const diti_ranks *group, diti_tensor whole, uint32_t at,
                                    uint32_t total) {
     uint32_t i;
     for (i = 0; i < group->count; i++) {
-        uint32_t first = diti_group_first(group, i, total), size = diti_group_size(group, i, total);
+        uint32_t first = diti_ranks_first(group, i, total), size = diti_ranks_size(group, i, total);
         if (i != group->index && size)
-            diti_exchange_begin(graph, diti_group_rows(graph, whole, at + first, size), group->devices[i], false);
+            diti_exchange_begin(graph, diti_ranks_rows(graph, whole, at + first, size), group->devices[i], false);
     }
 }
 
-DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_ranks *group, diti_tensor part, uint32_t items,
                                          uint32_t total, const char *name) {
     uint32_t item, own, first;
     size_t begun;
     diti_tensor whole;
-    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return part;
-    own = diti_group_size(group, group->index, total);
-    first = diti_group_first(group, group->index, total);
+    if (diti_graph_failed(graph) || diti_ranks_count(group) == 1) return part;
+    own = diti_ranks_size(group, group->index, total);
+    first = diti_ranks_first(group, group->index, total);
     begun = graph->exchange_count;
     for (item = 0; item < items && own; item++)
-        diti_group_send_all(graph, group, diti_group_rows(graph, part, item * own, own));
+        diti_ranks_send_all(graph, group, diti_ranks_rows(graph, part, item * own, own));
     whole = diti_tensor_new(graph, diti_tensor_get(graph, part)->format, items * total,
                             diti_tensor_get(graph, part)->columns, name);
     for (item = 0; item < items && !diti_graph_failed(graph); item++) {
-        diti_group_receive_all(graph, group, whole, item * total, total);
+        diti_ranks_receive_all(graph, group, whole, item * total, total);
         if (own)
-            diti_copy(graph, diti_group_rows(graph, part, item * own, own),
-                      diti_group_rows(graph, whole, item * total + first, own), name);
+            diti_copy(graph, diti_ranks_rows(graph, part, item * own, own),
+                      diti_ranks_rows(graph, whole, item * total + first, own), name);
     }
-    diti_group_end(graph, begun);
+    diti_ranks_end(graph, begun);
     return whole;
 }
 
 /* Everyone's x, of rows that are this member's: sum takes them in. */
-static void diti_group_sum(diti_graph *graph, const diti_group *group, const diti_tensor *parts, diti_tensor out,
+static void diti_ranks_sum(diti_graph *graph, const diti_ranks *group, const diti_tensor *parts, diti_tensor out,
                            const char *name) {
     diti_tensor sum = parts[0];
     uint32_t i;
@@ -147,32 +147,32 @@ static void diti_group_sum(diti_graph *graph, const diti_group *group, const dit
     }
 }
 
-DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name) {
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_ranks *group, diti_tensor x, const char *name) {
     diti_tensor parts[DITI_MAX_DEVICES], own;
     uint32_t i, rows, size, columns;
     size_t begun;
-    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+    if (diti_graph_failed(graph) || diti_ranks_count(group) == 1) return;
     rows = diti_tensor_get(graph, x)->rows;
     columns = diti_tensor_get(graph, x)->columns;
-    size = diti_group_size(group, group->index, rows);
-    own = size ? diti_group_rows(graph, x, diti_group_first(group, group->index, rows), size) : 0;
+    size = diti_ranks_size(group, group->index, rows);
+    own = size ? diti_ranks_rows(graph, x, diti_ranks_first(group, group->index, rows), size) : 0;
     begun = graph->exchange_count;
     for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        uint32_t other = diti_group_size(group, i, rows);
+        uint32_t other = diti_ranks_size(group, i, rows);
         parts[i] = i == group->index ? own : size ? diti_tensor_new(graph, DITI_F32, size, columns, name) : 0;
         if (i == group->index) continue;
         if (other)
-            diti_exchange_begin(graph, diti_group_rows(graph, x, diti_group_first(group, i, rows), other),
+            diti_exchange_begin(graph, diti_ranks_rows(graph, x, diti_ranks_first(group, i, rows), other),
                                 group->devices[i], true);
         if (size) diti_exchange_begin(graph, parts[i], group->devices[i], false);
     }
-    diti_group_end(graph, begun);
+    diti_ranks_end(graph, begun);
     if (diti_graph_failed(graph)) return;
-    if (size) diti_group_sum(graph, group, parts, own, name);
+    if (size) diti_ranks_sum(graph, group, parts, own, name);
     begun = graph->exchange_count;
-    if (size) diti_group_send_all(graph, group, own);
-    diti_group_receive_all(graph, group, x, 0, rows);
-    diti_group_end(graph, begun);
+    if (size) diti_ranks_send_all(graph, group, own);
+    diti_ranks_receive_all(graph, group, x, 0, rows);
+    diti_ranks_end(graph, begun);
 }
 
 /* ---- payloads ---- */
@@ -223,34 +223,34 @@ DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, di
         diti_copy(graph, payload, out, "payload");
 }
 
-DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns) {
-    return index < diti_group_count(group) ? 4 * diti_group_first(group, index, columns / 4) : columns;
+DIT_INTERNAL uint32_t diti_ranks_column(const diti_ranks *group, uint32_t index, uint32_t columns) {
+    return index < diti_ranks_count(group) ? 4 * diti_ranks_first(group, index, columns / 4) : columns;
 }
 
-DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_ranks *group, diti_tensor x) {
     uint32_t i, columns, first[DITI_MAX_DEVICES + 1];
-    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+    if (diti_graph_failed(graph) || diti_ranks_count(group) == 1) return;
     columns = diti_tensor_get(graph, x)->columns;
-    for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
+    for (i = 0; i <= group->count; i++) first[i] = diti_ranks_column(group, i, columns);
     diti_gather_stretches(graph, group, x, first);
 }
 
-DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_ranks *group, diti_tensor x,
                                         const uint32_t *first) {
     uint32_t i, rows;
     diti_tensor own;
     size_t begun;
-    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+    if (diti_graph_failed(graph) || diti_ranks_count(group) == 1) return;
     rows = diti_tensor_get(graph, x)->rows;
     begun = graph->exchange_count;
     i = group->index;
     own = diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]);
-    diti_group_send_all(graph, group, own);
+    diti_ranks_send_all(graph, group, own);
     for (i = 0; i < group->count; i++)
         if (i != group->index)
             diti_exchange_begin(graph, diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]),
                                 group->devices[i], false);
-    diti_group_end(graph, begun);
+    diti_ranks_end(graph, begun);
 }
 
 DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
@@ -281,13 +281,13 @@ static uint32_t diti_heads_rows(const diti_exchange_heads *desc, uint32_t before
 }
 
 static uint32_t diti_heads_columns(const diti_exchange_heads *desc, uint32_t member) {
-    return diti_group_size(desc->group, member, desc->heads) * desc->head_dim;
+    return diti_ranks_size(desc->group, member, desc->heads) * desc->head_dim;
 }
 
 /* A member's heads in rows of all heads of one kind (q, k, v). */
 static diti_tensor diti_heads_of(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
                                  uint32_t rows, uint32_t kind, uint32_t member) {
-    uint32_t head = kind * desc->heads + diti_group_first(desc->group, member, desc->heads);
+    uint32_t head = kind * desc->heads + diti_ranks_first(desc->group, member, desc->heads);
     return diti_tensor_view(graph, x, first, rows, head * desc->head_dim, diti_heads_columns(desc, member));
 }
 
@@ -296,7 +296,7 @@ static void diti_heads_move(diti_graph *graph, const diti_exchange_heads *desc, 
                             uint32_t first, uint32_t rows, uint32_t member, bool sends) {
     uint32_t item;
     for (item = 0; item < desc->items && rows; item++)
-        diti_exchange_begin(graph, diti_group_rows(graph, x, item * pitch + first, rows), desc->group->devices[member],
+        diti_exchange_begin(graph, diti_ranks_rows(graph, x, item * pitch + first, rows), desc->group->devices[member],
                             sends);
 }
 
@@ -337,13 +337,13 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
     uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
     for (item = 0; item < desc->items; item++)
         diti_payload_unpack(
-            graph, diti_group_rows(graph, payload, item * rows, rows),
+            graph, diti_ranks_rows(graph, payload, item * rows, rows),
             diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
 
 DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                         uint32_t kinds, diti_heads_flow *flow) {
-    const diti_group *group = desc->group;
+    const diti_ranks *group = desc->group;
     memset(flow, 0, sizeof *flow);
     if (diti_graph_failed(graph)) return;
     flow->x = x;
@@ -357,7 +357,7 @@ DIT_INTERNAL void diti_heads_flow_begin(diti_graph *graph, const diti_exchange_h
 /* Kinds [first, first + kinds), as one message to each member, and from each. */
 static void diti_heads_flow_move(diti_graph *graph, const diti_exchange_heads *desc, diti_heads_flow *flow,
                                  uint32_t first, uint32_t kinds) {
-    const diti_group *group = desc->group;
+    const diti_ranks *group = desc->group;
     uint32_t i, own = desc->rows[group->index];
     for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
         if (i == group->index) continue;
@@ -373,7 +373,7 @@ DIT_INTERNAL void diti_heads_flow_send(diti_graph *graph, const diti_exchange_he
 
 DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_exchange_heads *desc,
                                              diti_heads_flow *flow) {
-    const diti_group *group = desc->group;
+    const diti_ranks *group = desc->group;
     uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item,
              columns = diti_heads_columns(desc, self);
     if (diti_graph_failed(graph)) return 0;
@@ -384,7 +384,7 @@ DIT_INTERNAL diti_tensor diti_heads_flow_end(diti_graph *graph, const diti_excha
                                        columns),
                       "own heads");
     }
-    diti_group_end(graph, flow->begun);
+    diti_ranks_end(graph, flow->begun);
     for (i = 0; i < group->count && graph->int8_payload; i++) {
         for (kind = 0; kind < flow->kinds && i != self && desc->rows[i]; kind++)
             diti_heads_open(graph, desc, flow->payloads[i][kind], flow->out, kind, columns, i);
@@ -404,7 +404,7 @@ DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchang
 
 DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                             diti_tensor out) {
-    const diti_group *group = desc->group;
+    const diti_ranks *group = desc->group;
     uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
     diti_tensor parts[DITI_MAX_DEVICES], payload;
     diti_element format;
@@ -424,19 +424,19 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
         diti_heads_move(graph, desc, parts[i], own, 0, own, i, false);
     }
     for (item = 0; item < desc->items && own; item++)
-        diti_copy(graph, diti_group_rows(graph, x, item * all + diti_heads_rows(desc, self), own),
+        diti_copy(graph, diti_ranks_rows(graph, x, item * all + diti_heads_rows(desc, self), own),
                   diti_heads_of(graph, desc, out, item * own, own, 0, self), "own heads");
-    diti_group_end(graph, begun);
+    diti_ranks_end(graph, begun);
     for (i = 0; i < group->count && own; i++)
         if (i != self)
             diti_payload_unpack(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
     return out;
 }
 
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_ranks *group, diti_tensor x, bool rotated,
                                               const char *name) {
     diti_tensor most = 0;
-    if (diti_group_count(group) > 1) {
+    if (diti_ranks_count(group) > 1) {
         most = diti_quantize_measure(graph, x, rotated, "largest of rows");
         most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
     }

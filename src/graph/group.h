@@ -14,17 +14,17 @@ DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /
 DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment);
 
 /* --- several devices at one kind of work (collective.c) --- */
-typedef struct diti_group {
+typedef struct diti_ranks {
     uint32_t count, index; /* count 0 and 1: this device alone; index: number of this device in the group */
     uint32_t devices[DITI_MAX_DEVICES]; /* numbers of the members, as exchanges have them */
     bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
-} diti_group;
-DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
+} diti_ranks;
+DIT_INTERNAL uint32_t diti_ranks_count(const diti_ranks *group); /* at least 1; NULL is fine */
 /* Members divide `total` rows, heads or layers into consecutive ones: each has those from its first to the next one's,
    which for index count is total. None is left without where there are enough. */
-DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
-DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
+DIT_INTERNAL uint32_t diti_ranks_first(const diti_ranks *group, uint32_t index, uint32_t total);
+DIT_INTERNAL uint32_t diti_ranks_size(const diti_ranks *group, uint32_t index, uint32_t total);
 /* x goes to a device; it may change when the segment ends. */
 DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device);
 /* x comes from a device; the next op finds it there. */
@@ -50,14 +50,14 @@ DIT_INTERNAL diti_tensor diti_trade_take(diti_graph *graph, diti_trade trade, di
 /* `from` goes to a device, and `to` comes from it, at the same time; both are through before the next op. */
 DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device);
 /* x of member `root` goes to all others, who find it there with the next op. Sends all of x to each. */
-DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x);
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_ranks *group, uint32_t root, diti_tensor x);
 /* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
    tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
-DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_ranks *group, diti_tensor part, uint32_t items,
                                          uint32_t total, const char *name);
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
-DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_ranks *group, diti_tensor x, const char *name);
 /* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
 /* Stores values received with the exponent of the op of that name, in the scope at hand, on the device that makes them:
@@ -73,16 +73,16 @@ DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange,
 /* The format that payloads of a tensor have. */
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
 /* Columns of so many that are a member's, in whole fours: those from its first on. */
-DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
+DIT_INTERNAL uint32_t diti_ranks_column(const diti_ranks *group, uint32_t index, uint32_t columns);
 /* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
-DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_ranks *group, diti_tensor x);
 /* Member i's columns are those from first[i] on; first[count]: the number of all. */
-DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_ranks *group, diti_tensor x,
                                         const uint32_t *first);
 /* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
-   heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
+   heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_ranks_size of heads. */
 typedef struct diti_exchange_heads {
-    const diti_group *group;
+    const diti_ranks *group;
     const uint32_t *rows;
     uint32_t items, heads, head_dim;
 } diti_exchange_heads;

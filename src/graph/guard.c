@@ -75,7 +75,7 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
    else wrote it. */
-static uint32_t diti_guard_own(diti_graph *graph, diti_tensor out, uint32_t record) {
+static uint32_t diti_guard_record_of(diti_graph *graph, diti_tensor out, uint32_t record) {
     diti_tensor_info *parent = &graph->tensors[graph->tensors[out].parent];
     if (parent->format == DITI_F16 && !parent->guard && parent->first_use == DITI_UNUSED_YET) parent->guard = record;
     return parent->guard;
@@ -104,7 +104,7 @@ DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, cons
     memcpy(graph->guard_records[record].load, load, sizeof load);
     graph->guard_records[record].narrow = narrow;
     graph->guard_records[record].has_result = use->out != 0;
-    if (use->out) graph->guard_records[record].store = diti_guard_own(graph, use->out, record);
+    if (use->out) graph->guard_records[record].store = diti_guard_record_of(graph, use->out, record);
     diti_guard_bind(graph, dispatch, use->binding, use->word, DITI_GUARDED,
                     diti_tensor_view(graph, graph->guards, record, 1, 0, diti_tensor_get(graph, graph->guards)->pitch));
 }

@@ -3,41 +3,41 @@
 #include "graph/ops_internal.h"
 #include "graph/plan_internal.h"
 
-DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) {
+DIT_INTERNAL uint32_t diti_ranks_count(const diti_ranks *group) {
     (void)group;
     return 1;
 }
 
-DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
+DIT_INTERNAL uint32_t diti_ranks_first(const diti_ranks *group, uint32_t index, uint32_t total) {
     (void)group;
     return index ? total : 0;
 }
 
-DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
+DIT_INTERNAL uint32_t diti_ranks_size(const diti_ranks *group, uint32_t index, uint32_t total) {
     (void)group;
     return index ? 0 : total;
 }
 
-DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns) {
+DIT_INTERNAL uint32_t diti_ranks_column(const diti_ranks *group, uint32_t index, uint32_t columns) {
     (void)group;
     return index ? columns : 0;
 }
 
-DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_ranks *group, diti_tensor part, uint32_t items,
                                          uint32_t total, const char *name) {
     (void)graph, (void)group, (void)items, (void)total, (void)name;
     return part;
 }
 
-DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name) {
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_ranks *group, diti_tensor x, const char *name) {
     (void)graph, (void)group, (void)x, (void)name;
 }
 
-DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_ranks *group, diti_tensor x) {
     (void)graph, (void)group, (void)x;
 }
 
-DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_group *group, diti_tensor x,
+DIT_INTERNAL void diti_gather_stretches(diti_graph *graph, const diti_ranks *group, diti_tensor x,
                                         const uint32_t *first) {
     (void)graph, (void)group, (void)x, (void)first;
 }
@@ -134,7 +134,7 @@ DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to,
     (void)graph, (void)from, (void)to, (void)device;
 }
 
-DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_ranks *group, uint32_t root, diti_tensor x) {
     (void)graph, (void)group, (void)root, (void)x;
 }
 
@@ -148,7 +148,7 @@ DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tens
     (void)graph, (void)own, (void)received;
 }
 
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_ranks *group, diti_tensor x, bool rotated,
                                               const char *name) {
     (void)group;
     return diti_quantize(graph, x, rotated, name);

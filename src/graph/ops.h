@@ -87,7 +87,7 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
 DIT_INTERNAL diti_tensor diti_quantize_e4m3(diti_graph *graph, diti_tensor x, const char *name);
 /* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_ranks *group, diti_tensor x, bool rotated,
                                               const char *name);
 
 /* Quantizes into rows of an I8 tensor of as many columns, not rotated. */
@@ -109,13 +109,13 @@ typedef struct diti_attention_desc {
     float cap;          /* scaled scores become cap * tanh(score / cap) before bias and mask; 0: they stay */
     diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
     bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
-    uint32_t most_keys; /* most keys that an item may have; 0: all rows of k */
+    uint32_t key_limit; /* most keys that an item may have; 0: all rows of k */
     uint32_t row_step;  /* not 0: row r of item i is row i / row_step * row_step * (rows of an item) + i % row_step + r
                            * row_step of q, k, v and the result, so that the items of a group lie interleaved (a video's
                            positions, of which the rows are frames); without items, batch a multiple of it */
     diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
-                           query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
-                           most_keys - 1; none */
+                           query tokens - 1 and columns query tokens + key tokens - 1; packed: key_limit - 1 and 2 *
+                           key_limit - 1; none */
     diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
                            wanted */
     /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
@@ -233,7 +233,7 @@ typedef struct diti_decide_desc {
     diti_tensor change, changes[2], sums[2], state, next, row, gate;
     uint32_t items, text, image; /* rows of an item in change: the text's do not count */
     uint32_t first_branch, branches;
-    const struct diti_group *group; /* devices that decide together; NULL: none */
+    const struct diti_ranks *group; /* devices that decide together; NULL: none */
 } diti_decide_desc;
 DIT_INTERNAL void diti_decide(diti_graph *graph, const diti_decide_desc *desc);
 /* F32 [1, 4]: for either branch the sums of |change - before| and |change| over image rows. */

@@ -3,7 +3,7 @@
  */
 #include "graph/ops_internal.h"
 
-#define DITI_ATTENTION_MOST 1536u /* channels of a head: autoencoders have one head of all their channels */
+#define DITI_ATTENTION_MAX 1536u /* channels of a head: autoencoders have one head of all their channels */
 
 /* Push words of attention.glsl. */
 enum {
@@ -217,7 +217,7 @@ static void diti_attention_measure(const diti_graph *graph, diti_tensor q, diti_
     shape->head_dim = desc->head_dim;
     shape->queries = query_rows / shape->batch;
     shape->keys = desc->items ? key_rows : key_rows / shape->batch;
-    if (desc->most_keys && desc->most_keys < shape->keys) shape->keys = desc->most_keys;
+    if (desc->key_limit && desc->key_limit < shape->keys) shape->keys = desc->key_limit;
     shape->query_rows = shape->queries * shape->batch;
     shape->key_rows = desc->items ? key_rows : shape->keys * shape->batch;
 }
@@ -227,9 +227,9 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
     uint32_t before; /* bias columns for keys before the last query */
     if (diti_graph_failed(graph)) return false;
     diti_attention_measure(graph, q, k, desc, shape);
-    if (desc->head_dim == 0 || desc->head_dim > DITI_ATTENTION_MOST || desc->heads == 0) {
+    if (desc->head_dim == 0 || desc->head_dim > DITI_ATTENTION_MAX || desc->heads == 0) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: %u heads of %u channels; 1 to %u channels work",
-                        name, desc->heads, desc->head_dim, DITI_ATTENTION_MOST);
+                        name, desc->heads, desc->head_dim, DITI_ATTENTION_MAX);
         return false;
     }
     if (desc->heads % shape->kv_heads) {
@@ -237,8 +237,8 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         name, desc->heads, shape->kv_heads);
         return false;
     }
-    if (desc->packed && (!desc->items || (desc->bias && !desc->most_keys))) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias most_keys",
+    if (desc->packed && (!desc->items || (desc->bias && !desc->key_limit))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: packed queries want items, and a bias key_limit",
                         name);
         return false;
     }
@@ -248,13 +248,13 @@ static bool diti_attention_check(diti_graph *graph, diti_tensor q, diti_tensor k
                         shape->batch, desc->row_step);
         return false;
     }
-    before = desc->packed ? desc->most_keys : shape->queries;
+    before = desc->packed ? desc->key_limit : shape->queries;
     return diti_attention_input(graph, q, shape, shape->heads, shape->query_rows, name) &&
            diti_attention_input(graph, k, shape, shape->kv_heads, shape->key_rows, name) &&
            diti_attention_input(graph, v, shape, shape->kv_heads, shape->key_rows, name) &&
            diti_attention_table(graph, desc->items, DITI_U32, shape->items, DITI_ITEM_WORDS, name) &&
            diti_attention_table(graph, desc->bias, DITI_F32, shape->heads,
-                                before + (desc->packed ? desc->most_keys : shape->keys) - 1, name) &&
+                                before + (desc->packed ? desc->key_limit : shape->keys) - 1, name) &&
            diti_attention_table(graph, desc->lse, DITI_F32, shape->query_rows, shape->heads, name);
 }
 
@@ -423,7 +423,7 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
     dispatch.push[DITI_ATTENTION_V_PITCH] = diti_tensor_get(graph, qkv[2])->pitch;
     dispatch.push[DITI_ATTENTION_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
     dispatch.push[DITI_ATTENTION_BIAS_PITCH] = desc->bias ? diti_tensor_get(graph, desc->bias)->pitch : 0;
-    dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->most_keys : shape->queries) - 1;
+    dispatch.push[DITI_ATTENTION_BIAS_ORIGIN] = (desc->packed ? desc->key_limit : shape->queries) - 1;
     dispatch.push[DITI_ATTENTION_ROW_STEP] = desc->row_step;
     dispatch.push[DITI_ATTENTION_KV_SHARE] = shape->heads / shape->kv_heads;
     dispatch.push[DITI_ATTENTION_CAP] = diti_op_float(desc->cap);

@@ -71,7 +71,7 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
 }
 
 /* The most queries of a subgroup, where there are many. */
-static uint32_t diti_attention_most_queries(const diti_device *device, const diti_attention_matrix *a) {
+static uint32_t diti_attention_query_limit(const diti_device *device, const diti_attention_matrix *a) {
     if (device->is_cpu) return a->shape.m;
     return (a->pairs ? 2 : 1) * diti_attention_larger(a->shape.m, device->portions->queries);
 }
@@ -107,7 +107,7 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
         a->keys = a->padded / a->share > 32 || a->padded > 128 ? 16 : 32;
     one = *a;
     one.subgroups = a->share;
-    one.queries = diti_attention_most_queries(device, a);
+    one.queries = diti_attention_query_limit(device, a);
     while (!a->registers && one.keys >= 2 * fewest && diti_attention_matrix_bytes(&one) > device->limits.shared_bytes)
         a->keys = one.keys /= 2; /* not even one set of queries fits beside so many */
     while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;

@@ -124,7 +124,7 @@ DIT_INTERNAL void diti_decide(diti_graph *graph, const diti_decide_desc *desc) {
     bool forecasts = desc->sums[0] != 0;
     diti_tensor total = diti_decide_total(graph, desc, desc->change ? diti_decide_sums(graph, desc, forecasts) : 0);
     diti_dispatch dispatch;
-    if (diti_group_count(desc->group) > 1)
+    if (diti_ranks_count(desc->group) > 1)
         total = diti_all_gather(graph, desc->group, total, 1, desc->group->count, "changes");
     if (!diti_decide_begin(graph, &dispatch, "decide", DITI_DECIDE_GATE, total, forecasts)) return;
     dispatch.push[DITI_DECIDE_ROWS] = diti_tensor_rows(graph, total);

@@ -4,7 +4,7 @@
 #include "graph/ops_internal.h"
 
 #define DITI_SPLIT_DEPTH 2048u /* least K that is split (docs/kernels.md 1.4) */
-#define DITI_SPLIT_MOST 8u
+#define DITI_SPLIT_MAX 8u
 #define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
 #define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
 
@@ -18,7 +18,7 @@ static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm,
         tiles > cores / 2 || diti_tensor_get(graph, gemm->x)->format == DITI_I8)
         return gemm->depth;
     parts = (uint32_t)(cores / tiles);
-    if (parts > DITI_SPLIT_MOST) parts = DITI_SPLIT_MOST;
+    if (parts > DITI_SPLIT_MAX) parts = DITI_SPLIT_MAX;
     if ((uint64_t)parts * diti_split_rows(gemm) * (gemm->columns + 3u) * sizeof(float) > DITI_SPLIT_BYTES)
         return gemm->depth;
     return (gemm->depth / parts + DITI_SPLIT_UNIT - 1) / DITI_SPLIT_UNIT * DITI_SPLIT_UNIT;

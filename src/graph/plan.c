@@ -104,7 +104,7 @@ static void diti_plan_compile_task(void *arg) {
 }
 
 /* False: the application has had enough. */
-static bool diti_plan_compile_tell(diti_plan_compile *work, const dit_progress *progress) {
+static bool diti_plan_compile_report(diti_plan_compile *work, const dit_progress *progress) {
     uint32_t done;
     diti_lock(&work->lock);
     done = work->done;
@@ -126,7 +126,7 @@ static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const
         helped = work->helped;
         done = work->done;
         diti_unlock(&work->lock);
-        if (wanted && done != told) wanted = diti_plan_compile_tell(work, progress);
+        if (wanted && done != told) wanted = diti_plan_compile_report(work, progress);
         told = done;
         if (helped == lent) return wanted;
         diti_timeline_wait(work->plan->device, work->never, 1, DITI_PLAN_NAP_NS, NULL);
@@ -149,7 +149,7 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
                                         dit_error *err) {
     uint32_t lent = diti_plan_compile_lend(work, worker);
     bool wanted = true;
-    while (wanted && diti_plan_compile_next(work)) wanted = diti_plan_compile_tell(work, progress);
+    while (wanted && diti_plan_compile_next(work)) wanted = diti_plan_compile_report(work, progress);
     if (lent && !diti_plan_compile_wait(work, lent, wanted ? progress : NULL)) wanted = false;
     diti_destroy_Semaphore(work->plan->device, work->never);
     if (!wanted && work->result == DIT_OK) work->result = DIT_CANCELLED;
@@ -270,7 +270,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_place(plan, graph, err);
     diti_trace_close(&scope, 0);
-    if (result < 0) return result;
+    DITI_TRY(result);
     scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
@@ -345,7 +345,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->source_us);
     diti_free(&device->env, plan->source_cut_us);
     diti_free(&device->env, plan->source_measured);
-    diti_free(&device->env, plan->source_least);
+    diti_free(&device->env, plan->source_minimum);
     diti_free(&device->env, plan);
 }
 

@@ -93,7 +93,7 @@ typedef struct diti_plan {
     float launch_us;                  /* time of launching a piece; the device's, unless slices have proved shorter */
     float *source_us, *source_cut_us; /* time of each source: predicted when the plan was made, and by the newest cut */
     bool *source_measured;            /* the newest cut knew the time of each source */
-    uint32_t *source_least;           /* least workgroups of a piece of each source; 0: whatever fills the device */
+    uint32_t *source_minimum;         /* least workgroups of a piece of each source; 0: whatever fills the device */
     uint32_t recuts;                  /* how often the sources were cut into slices */
     uint32_t slice_starts;            /* 1 + the source that the next cut begins a slice with; 0: none */
     struct diti_plan_retired *retired; /* leftovers of earlier cuts (recut.c) */
@@ -129,7 +129,7 @@ DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segmen
 DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands);
 /* --- cutting anew what has proved too long or too short (recut.c) --- */
 #define DITI_OFF_BY 4.0f
-#define DITI_MOST_CUTS 8u /* in one run of a segment */
+#define DITI_MAX_CUTS 8u /* in one run of a segment */
 /* Whether measured times differ from those that the slices were cut by: some slice that can be divided took more than
    limit_us and `off` times what was expected, or will, if it is like those that were measured; or a segment took less
    than 1 / DITI_OFF_BY of it, in more slices than it needs. most: so many slices that are too long may be. */

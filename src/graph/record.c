@@ -309,7 +309,7 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
     submission->signal_value = plan->timeline.submitted + 1;
     result = diti_submit_after(plan->device, submission, err);
     diti_trace_close(&scope, 0);
-    if (result < 0) return result;
+    DITI_TRY(result);
     plan->counters.submits++;
     plan->timeline.submitted++;
     return DIT_OK;

@@ -161,7 +161,7 @@ static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
         bool known = ratio > 0;
         if (known && plan->source_measured[i] && ratio > 1.5 &&
             source->groups < diti_dispatch_fills(plan->device, &plan->sources[i]))
-            plan->source_least[i] = source->groups;
+            plan->source_minimum[i] = source->groups;
         if (!known && plan->source_measured[i]) ratio = 1;
         if (!(ratio > 0)) ratio = diti_recut_ratio(&facts->classes[source->class_of]);
         if (!(ratio > 0)) ratio = facts->kinds[plan->sources[i].cost_kind];

@@ -210,7 +210,7 @@ DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_
 /* The most workgroups of a dispatch in one piece: as many as finest_us has time for, but no fewer than what fills the
    device unless it was measured that these take too long, and no fewer than take as long as their launch, since pieces
    that are mostly launches make frames longer, not shorter. */
-static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
+static uint32_t diti_slice_limit(const diti_plan *plan, uint32_t source) {
     const diti_dispatch *dispatch = &plan->sources[source];
     uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
     float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->finest_us - launch;
@@ -219,7 +219,7 @@ static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
         if (by_cost < most) most = (uint32_t)by_cost;
         if (!plan->source_measured[source] && most < diti_dispatch_fills(plan->device, dispatch))
             most = diti_dispatch_fills(plan->device, dispatch);
-        if (most < plan->source_least[source]) most = plan->source_least[source];
+        if (most < plan->source_minimum[source]) most = plan->source_minimum[source];
     }
     if (most > dispatch->groups) most = dispatch->groups;
     if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
@@ -234,7 +234,7 @@ static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
 
 /* Every piece has a descriptor set, which takes kilobytes on some drivers. A speed that was measured while the machine
    was busy makes all work look long: cut into single workgroups, it would fill gigabytes. */
-#define DITI_MOST_PIECES 32768
+#define DITI_MAX_PIECES 32768
 
 static void diti_slice_choose_finest(diti_plan *plan) {
     uint64_t pieces;
@@ -244,14 +244,14 @@ static void diti_slice_choose_finest(diti_plan *plan) {
         if (plan->source_cut_us[i] > longest) longest = plan->source_cut_us[i];
     for (plan->finest_us = plan->limit_us;; plan->finest_us *= 2) {
         for (pieces = 0, i = 0; i < plan->source_count; i++)
-            pieces += (plan->sources[i].groups - 1) / diti_slice_most(plan, i) + 1;
-        if (pieces <= DITI_MOST_PIECES || plan->finest_us > longest) return;
+            pieces += (plan->sources[i].groups - 1) / diti_slice_limit(plan, i) + 1;
+        if (pieces <= DITI_MAX_PIECES || plan->finest_us > longest) return;
     }
 }
 
 static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
     const diti_dispatch *dispatch = &plan->sources[source];
-    uint32_t most = diti_slice_most(plan, source), first = 0, groups, culprit = 0;
+    uint32_t most = diti_slice_limit(plan, source), first = 0, groups, culprit = 0;
     float us = plan->source_cut_us[source];
     while (first < dispatch->groups) {
         groups = dispatch->groups - first < most ? dispatch->groups - first : most;
@@ -439,8 +439,8 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
     plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
     plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
     plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
-    plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
-    if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
+    plan->source_minimum = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_minimum);
+    if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_minimum)
         return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->source_count; i++)
         plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);

@@ -180,7 +180,7 @@ static dit_result diti_verify_archive(const diti_env *env, const diti_file *file
     diti_zip zip;
     size_t i;
     dit_result result = diti_zip_open(env, file, &zip, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     for (i = 0; i < zip.count && result >= 0; i++) result = diti_zip_check(env, file, &zip.entries[i], err);
     diti_zip_free(env, &zip);
     return result;
@@ -373,7 +373,7 @@ static uint64_t diti_strided_place(const diti_stored_tensor *tensor, uint64_t i)
     return place;
 }
 
-#define DITI_GATHER_MOST ((uint64_t)64 << 20)
+#define DITI_GATHER_MAX ((uint64_t)64 << 20)
 
 /* Elements offset / bytes and on of a tensor with strides: picked from the stretch of the file that holds them all, or
    read one by one where that is too long. */
@@ -393,7 +393,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
         if (place > high) high = place;
     }
     if (count == 0) return DIT_OK;
-    if ((high - low + 1) * bytes > DITI_GATHER_MOST) {
+    if ((high - low + 1) * bytes > DITI_GATHER_MAX) {
         for (i = 0; i < count && result >= 0; i++)
             result = diti_file_read(file, tensor->offset + diti_strided_place(tensor, first + i) * bytes,
                                     out + i * bytes, (size_t)bytes, err);
@@ -427,7 +427,7 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
     uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
     uint64_t done = 0, fit;
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (!block) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: tensor '%s' is stored as %s, which only matrices may be",

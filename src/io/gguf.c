@@ -253,7 +253,7 @@ DIT_INTERNAL uint32_t diti_gguf_code(dit_type type) {
 static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
     uint32_t i;
     dit_result result = diti_gguf_take_u32(gguf, &tensor->rank);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (tensor->rank > DITI_COUNT(tensor->shape)) return diti_gguf_fail(gguf, "has more than five dimensions");
     for (i = tensor->rank; i-- > 0 && result >= 0;) result = diti_gguf_take_number(gguf, 8, &tensor->shape[i]);
     return result;

@@ -217,7 +217,7 @@ static dit_result diti_nunchaku_check_low_rank(const diti_nunchaku_file *file, c
 }
 
 /* Sizes of tensors are counted in 32 bits. */
-#define DITI_NUNCHAKU_MOST (1u << 24)
+#define DITI_NUNCHAKU_MAX (1u << 24)
 
 static dit_result diti_nunchaku_check_tiles(const diti_nunchaku_file *file, const char *base,
                                             diti_nunchaku_layer *layer) {
@@ -272,7 +272,7 @@ static dit_result diti_nunchaku_size(const diti_nunchaku_file *file, const diti_
                                      diti_nunchaku_layer *layer) {
     const diti_stored_tensor *values = layer->parts[DITI_NUNCHAKU_VALUES];
     uint32_t count = rule->layers[2] ? 3 : rule->layers[1] ? 2 : 1;
-    if (values->rank != 2 || values->shape[0] > DITI_NUNCHAKU_MOST || values->shape[1] > DITI_NUNCHAKU_MOST)
+    if (values->rank != 2 || values->shape[0] > DITI_NUNCHAKU_MAX || values->shape[1] > DITI_NUNCHAKU_MAX)
         return diti_nunchaku_fail_shape(file, values, "a matrix of nunchaku's tiles");
     layer->rows = rule->rows ? rule->rows * count * file->width : (uint32_t)values->shape[0];
     layer->columns = rule->columns ? rule->columns * file->width : (uint32_t)values->shape[1] * 2;

@@ -64,7 +64,7 @@ static dit_result diti_zip_read_end(diti_zip_reader *reader, const unsigned char
     reader->directory = diti_little(bytes + 16, 4);
     if (diti_little(bytes + 4, 4) != 0) return diti_zip_fail(reader, "a part of a split zip archive");
     if (at >= DITI_ZIP_LOCATOR_SIZE) result = diti_zip_read_end64(reader, at - DITI_ZIP_LOCATOR_SIZE);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (!diti_add_u64(reader->directory, reader->directory_size, &end) || end > at ||
         reader->directory_size > DITI_ZIP_MAX_DIRECTORY || reader->count > reader->directory_size / DITI_ZIP_ENTRY_SIZE)
         return diti_zip_fail(reader, "the zip archive's directory is damaged: it does not fit the file");

@@ -46,7 +46,7 @@ DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context)
 
 /* The members of axes [first, end) of the mesh, of which `self` is one. */
 static void diti_assign_group(const diti_job_shape *shape, const diti_assignment *assignment, uint32_t first,
-                              uint32_t end, diti_group *out) {
+                              uint32_t end, diti_ranks *out) {
     uint32_t self = assignment->share;
     uint32_t folds = assignment->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
     uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
@@ -67,8 +67,8 @@ static void diti_assign_group(const diti_job_shape *shape, const diti_assignment
 }
 
 /* Takes the members of `all` among which its own device is number `index` of `count`, every `stride` places one. */
-static void diti_assign_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride,
-                                 diti_group *out) {
+static void diti_assign_subgroup(const diti_ranks *all, uint32_t index, uint32_t count, uint32_t stride,
+                                 diti_ranks *out) {
     uint32_t i, own = all->index - index * stride;
     memset(out, 0, sizeof *out);
     out->count = count;
@@ -78,7 +78,7 @@ static void diti_assign_subgroup(const diti_group *all, uint32_t index, uint32_t
 }
 
 static void diti_assign_grid(const diti_job_shape *shape, diti_axes *axes) {
-    const diti_group *all = &axes->tensor;
+    const diti_ranks *all = &axes->tensor;
     uint32_t in = shape->split.inputs > 1 ? shape->split.inputs : 1;
     diti_assign_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
     diti_assign_subgroup(all, all->index % in, in, 1, &axes->tensor_in);

@@ -64,8 +64,8 @@ static void diti_auto_assume_equal(const dit_context *context, diti_split_box *b
 static bool diti_auto_allows(const dit_model *model, const diti_job_request *request, const diti_split *split) {
     diti_job_request with = *request;
     with.shape.split = *split;
-    with.shape.patches = split->degree[DITI_SPLIT_PIPEFUSION];
-    return !diti_job_unsplit(model, &with) && diti_job_check_patches(model, &with, NULL) >= 0;
+    with.shape.strips = split->degree[DITI_SPLIT_PIPEFUSION];
+    return !diti_job_unsplit(model, &with) && diti_job_check_strips(model, &with, NULL) >= 0;
 }
 
 /* The best split of the first 1, 2, … devices; more of them only where that gains something. */
@@ -96,7 +96,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     dit_result result = DIT_OK;
     if (!q) return diti_fail_memory(err, "choosing a split");
     diti_job_split_shape(model, request, &q->shape);
-    diti_split_own_system(&q->system);
+    diti_split_usual_system(&q->system);
     q->system.element = request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
     q->system.steps = request->shape.steps * request->shape.image_count;
     q->methods = diti_auto_methods(model, request);
@@ -107,7 +107,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     if (result >= 0) {
         diti_auto_best(model, request, q, q->box.count, &best);
         request->shape.split = best.split;
-        request->shape.patches = best.split.degree[DITI_SPLIT_PIPEFUSION];
+        request->shape.strips = best.split.degree[DITI_SPLIT_PIPEFUSION];
         request->predicted_seconds = alone ? best.seconds : 0;
     }
     diti_free(&model->env, q);
@@ -141,7 +141,7 @@ static bool diti_auto_alike(const dit_context *context, uint32_t count) {
     return true;
 }
 
-static void diti_auto_tell(const dit_model *model, const diti_job_request *request) {
+static void diti_auto_log(const dit_model *model, const diti_job_request *request) {
     char name[DITI_SPLIT_NAME];
     diti_log(&model->env, DITI_LOG_INFO, "split auto: %s of %u devices; %.3g s a picture are predicted",
              diti_job_print_split(&request->shape, name), diti_split_ranks(&request->shape.split),
@@ -155,7 +155,7 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
     uint32_t axis;
     if (automatic && context && context->peers) {
         DITI_TRY(diti_auto_choose(model, context, request, err));
-        if (request->predicted_seconds > 0) diti_auto_tell(model, request);
+        if (request->predicted_seconds > 0) diti_auto_log(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;
     if (request->shape.shares[0] > 0 || diti_split_ranks(split) == 1 || !context || !context->peers ||

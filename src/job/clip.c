@@ -91,10 +91,10 @@ DIT_INTERNAL VkDeviceSize diti_clip_host_bytes(const diti_job_shape *shape) {
 }
 
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model, const diti_job_request *request) {
-    diti_denoise denoise = DITI_ZERO;
+    diti_step_desc step = DITI_ZERO;
     diti_token_grid grid;
-    denoise.height = request->latent_height;
-    denoise.width = request->latent_width;
-    grid = diti_transformer_grid(model->transformer, &denoise);
+    step.height = request->latent_height;
+    step.width = request->latent_width;
+    grid = diti_transformer_grid(model->transformer, &step);
     return grid.rows * grid.columns;
 }

@@ -104,7 +104,7 @@ static dit_result diti_context_prove(dit_context *context, const dit_context_des
         *device = NULL;
         context->device_count--;
         result = diti_device_open_beside(desc, &context->env, place, device, err);
-        if (result < 0) return result;
+        DITI_TRY(result);
         context->device_count++;
         (*device)->fail_submit_after = 0; /* the override has had its effect */
         for (i = 0; i <= DITI_CLASSES; i++)
@@ -253,7 +253,7 @@ DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *
     room = *size;
     for (i = 0; i < ctx->device_count && result >= 0; i++, need += part)
         result = diti_cache_save(ctx->devices[i], NULL, &part, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     *size = need;
     if (!blob) return DIT_OK;
     if (room < need)

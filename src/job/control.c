@@ -185,7 +185,7 @@ DIT_INTERNAL void diti_control_emit(diti_share *share, diti_graph *graph) {
     if (shape->repaints || shape->follows) diti_control_emit_condition(share, graph);
     for (net = 0; net < share->job->model->control_count && !diti_graph_failed(graph); net++)
         if (shape->controls >> net & 1u)
-            share->program.net_denoise[net].control = diti_control_emit_picture(share, graph, net);
+            share->program.net_steps[net].control = diti_control_emit_picture(share, graph, net);
 }
 
 DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
@@ -194,16 +194,16 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
     memset(share->program.net_kept_kv, 0, sizeof share->program.net_kept_kv);
     for (net = 0; net < job->model->control_count && !diti_graph_failed(graph); net++) {
         diti_control_use *use = &share->program.nets[net];
-        diti_denoise *own = &share->program.net_denoise[net];
+        diti_step_desc *own = &share->program.net_steps[net];
         diti_tensor control = own->control;
         memset(use, 0, sizeof *use);
         if (!(job->request.shape.controls >> net & 1u)) continue;
         *own = share->program.low; /* the members that all evaluations have in common */
         own->control = control;
         own->control_mode = job->request.net_adapters[net].mode;
-        own->kept_kv = diti_patches_used(&job->request.shape) ? &share->program.net_kept_kv[net] : NULL;
+        own->kept_kv = diti_strips_used(&job->request.shape) ? &share->program.net_kept_kv[net] : NULL;
         share->program.net_kept_kv[net].int8 = job->request.shape.int8_kept;
-        use->denoise = own;
+        use->step = own;
         use->model = job->model->controls[net];
         if (use->model->modes) own->text_tokens++;
         diti_control_divide(job->model->transformer, own->axes, use);
@@ -214,13 +214,13 @@ DIT_INTERNAL void diti_control_prepare(diti_share *share, diti_graph *graph) {
 }
 
 DIT_INTERNAL void diti_control_choose(diti_share *share, uint32_t set) {
-    diti_denoise *denoise = &share->program.denoise;
+    diti_step_desc *step = &share->program.step;
     uint32_t net;
-    denoise->controls = share->program.nets_at_work;
-    denoise->control_count = 0;
-    for (net = 0; net < DITI_MOST_CONTROLS; net++)
+    step->controls = share->program.nets_at_work;
+    step->control_count = 0;
+    for (net = 0; net < DITI_MAX_CONTROLS; net++)
         if (share->job->request.shape.control_sets[set] >> net & 1u)
-            denoise->controls[denoise->control_count++] = share->program.nets[net];
+            step->controls[step->control_count++] = share->program.nets[net];
 }
 
 /* --- host inputs --- */
@@ -293,12 +293,12 @@ DIT_INTERNAL dit_result diti_control_write(diti_share *share, const float *times
         const diti_transformer *model = job->model->controls[net];
         const dit_image *image = &job->request.net_adapters[net].image;
         if (!(shape->controls >> net & 1u)) continue;
-        share->program.net_denoise[net].guidance = job->request.guidance.distilled;
-        share->program.net_denoise[net].control_mode = job->request.net_adapters[net].mode;
+        share->program.net_steps[net].guidance = job->request.guidance.distilled;
+        share->program.net_steps[net].control_mode = job->request.net_adapters[net].mode;
         if (first && image->rgba) DITI_TRY(diti_job_write_pixels(share, share->program.net_pixels[net], image, err));
         DITI_TRY(diti_control_write_scales(share, net, err));
         DITI_TRY(
-            model->family->write_inputs(model, share->program.plan, &share->program.net_denoise[net], timesteps, err));
+            model->family->write_inputs(model, share->program.plan, &share->program.net_steps[net], timesteps, err));
     }
     return DIT_OK;
 }

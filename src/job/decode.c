@@ -9,7 +9,7 @@ static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, dit
 }
 
 static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
-                                    const diti_group *group) {
+                                    const diti_ranks *group) {
     return diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
                            job->request.shape.vae_tile, group);
 }
@@ -68,7 +68,7 @@ DIT_INTERNAL void diti_decode_emit_preview(diti_share *share, diti_graph *graph)
 }
 
 /* The pixels of a picture that a share makes; 0: none. */
-static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, uint32_t share, uint32_t *first) {
+static uint32_t diti_decode_pixels(const dit_job *job, const diti_ranks *group, uint32_t share, uint32_t *first) {
     const diti_job_request *request = &job->request;
     uint32_t lines = diti_vae_lines(job->model->vae, group, share, request->latent_height, request->latent_width,
                                     request->shape.vae_tile, first);
@@ -80,7 +80,7 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
 static void diti_decode_emit_picture(const diti_share *share, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
                                      diti_tensor latent) {
     const dit_job *job = share->job;
-    diti_group group = diti_decode_group(share);
+    diti_ranks group = diti_decode_group(share);
     diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
     uint32_t i, first, pixels = diti_decode_pixels(job, &group, share->assignment.share, &first);
     for (i = 1; i < share->assignment.share_total && share->assignment.share == 0; i++) {

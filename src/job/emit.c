@@ -81,23 +81,23 @@ static void diti_emit_text(diti_share *share, diti_graph *graph) {
 /* Images share the prompts, but each has a class of its own. */
 static void diti_emit_conditions(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    diti_denoise *denoise = &share->program.denoise;
+    diti_step_desc *step = &share->program.step;
     if (job->model->transformer->traits.class_count) {
-        denoise->text_batch = denoise->branches * denoise->batch;
-        denoise->labels = share->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        step->text_batch = step->branches * step->batch;
+        step->labels = share->program.labels = diti_tensor_input(graph, DITI_U32, 1, step->text_batch, "classes");
         return;
     }
     if (!job->model->fixed_text) /* families with places of fixed length know which rows are whose */
-        share->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
-    denoise->text_batch = denoise->branches;
-    denoise->text_tokens = job->request.shape.text_rows;
-    denoise->text = share->program.text.texts[DITI_TEXT_FIRST];
-    denoise->text2 = share->program.text.texts[DITI_TEXT_SECOND];
-    denoise->pooled = share->program.text.texts[DITI_TEXT_POOLED];
-    denoise->text_items = share->program.text_items;
-    denoise->text_firsts = share->program.text_firsts;
-    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
-    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
+        share->program.text_items = diti_tensor_input(graph, DITI_U32, step->branches, DITI_ITEM_WORDS, "prompts");
+    step->text_batch = step->branches;
+    step->text_tokens = job->request.shape.text_rows;
+    step->text = share->program.text.texts[DITI_TEXT_FIRST];
+    step->text2 = share->program.text.texts[DITI_TEXT_SECOND];
+    step->pooled = share->program.text.texts[DITI_TEXT_POOLED];
+    step->text_items = share->program.text_items;
+    step->text_firsts = share->program.text_firsts;
+    step->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + share->assignment.first_branch;
+    step->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + share->assignment.first_branch;
 }
 
 /* Makes the tensors that the solver works on and remembers. */
@@ -124,7 +124,7 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
     share->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
     share->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
                                                 : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
-    share->program.step =
+    share->program.step_row =
         graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
     share->program.coefficients =
         diti_tensor_input(graph, DITI_F32, shape->steps, diti_job_solver_columns(shape), "solver coefficients");
@@ -151,32 +151,32 @@ static void diti_emit_states(diti_share *share, diti_graph *graph, diti_solver_d
 
 static void diti_emit_prepare(diti_share *share, diti_graph *graph) {
     const diti_job_request *request = &share->job->request;
-    diti_denoise *denoise = &share->program.denoise;
+    diti_step_desc *step = &share->program.step;
     if (!request->shape.starts && !request->shape.hold_count)
         diti_copy(graph, share->program.noise, share->program.latent, "start from noise");
-    denoise->batch = request->shape.image_count;
-    denoise->branches = share->assignment.branches;
-    denoise->width = request->latent_width;
-    denoise->height = request->latent_height;
-    denoise->frames = request->shape.latent_frames;
-    denoise->clip_frames = request->shape.frames;
-    denoise->fps = request->fps;
-    denoise->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
-    denoise->condition = share->program.condition;
-    denoise->keeps_references = request->shape.keeps_references;
-    denoise->frame_steps = share->program.frame_steps;
-    denoise->steps = request->shape.steps;
+    step->batch = request->shape.image_count;
+    step->branches = share->assignment.branches;
+    step->width = request->latent_width;
+    step->height = request->latent_height;
+    step->frames = request->shape.latent_frames;
+    step->clip_frames = request->shape.frames;
+    step->fps = request->fps;
+    step->still = request->shape.frames == 1 && share->job->model->transformer->traits.still_pictures;
+    step->condition = share->program.condition;
+    step->keeps_references = request->shape.keeps_references;
+    step->frame_steps = share->program.frame_steps;
+    step->steps = request->shape.steps;
     diti_emit_conditions(share, graph);
-    denoise->pixels[0] = request->shape.height;
-    denoise->pixels[1] = request->shape.width;
-    denoise->latent = share->program.latent;
-    denoise->step = share->program.step;
-    denoise->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
-    denoise->variance = request->shape.learned;
-    share->program.low = *denoise;
-    diti_transformer_prepare(share->job->model->transformer, graph, denoise);
+    step->pixels[0] = request->shape.height;
+    step->pixels[1] = request->shape.width;
+    step->latent = share->program.latent;
+    step->row = share->program.step_row;
+    step->axes = share->assignment.share_total > 1 ? &share->assignment.axes : NULL;
+    step->variance = request->shape.learned;
+    share->program.low = *step;
+    diti_transformer_prepare(share->job->model->transformer, graph, step);
     diti_control_prepare(share, graph);
-    diti_patches_begin(share, graph);
+    diti_strips_begin(share, graph);
     diti_reuse_begin(share, graph);
 }
 
@@ -197,7 +197,7 @@ DIT_INTERNAL uint32_t diti_padded(uint32_t columns) { return columns == 1 ? 1 : 
 static diti_tensor diti_emit_noise(const diti_share *share, diti_graph *graph, diti_tensor table) {
     uint32_t planes = diti_tensor_get(graph, share->program.latent)->rows,
              pixels = diti_tensor_get(graph, share->program.latent)->columns;
-    diti_tensor row = diti_select_row(graph, table, share->program.step, "select noise");
+    diti_tensor row = diti_select_row(graph, table, share->program.step_row, "select noise");
     row = diti_tensor_reshape(graph, row, planes, diti_padded(pixels));
     return diti_tensor_view(graph, row, 0, planes, 0, pixels);
 }
@@ -209,7 +209,7 @@ static void diti_emit_renoise(diti_share *share, diti_graph *graph, const diti_s
     solver.x = x;
     solver.noise = diti_emit_noise(share, graph, share->program.renoise);
     solver.coefficients =
-        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
+        diti_select_row(graph, share->program.coefficients, share->program.step_row, "select coefficients");
     if (!diti_graph_failed(graph)) diti_solver_renoise(graph, &solver);
 }
 
@@ -224,21 +224,21 @@ static void diti_emit_step(diti_share *share, diti_graph *graph, diti_step_kind 
         diti_copy(graph, states->x, seen, "latent with given frames");
         if (shape->hold_count) diti_emit_renoise(share, graph, states, seen);
         if (shape->fixes) diti_given_fix(share, graph, seen);
-        share->program.denoise.latent = share->program.low.latent = seen;
+        share->program.step.latent = share->program.low.latent = seen;
     }
     if (shape->scaled_input)
-        share->program.denoise.input_scale = share->program.low.input_scale =
-            diti_select_row(graph, share->program.input_scales, share->program.step, "select input scale");
+        share->program.step.input_scale = share->program.low.input_scale =
+            diti_select_row(graph, share->program.input_scales, share->program.step_row, "select input scale");
     diti_reuse_select(share, graph, kind, reuses);
     prediction = diti_guidance_emit(share, graph, kind);
     if (shape->stochastic) solver.noise = diti_emit_noise(share, graph, share->program.step_noise);
     solver.coefficients =
-        diti_select_row(graph, share->program.coefficients, share->program.step, "select coefficients");
+        diti_select_row(graph, share->program.coefficients, share->program.step_row, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
     if (shape->hold_count) diti_emit_renoise(share, graph, states, states->x);
     diti_solver_step(graph, prediction, &solver);
-    diti_advance_step(graph, share->program.step);
+    diti_advance_step(graph, share->program.step_row);
 }
 
 /* Begins the segment of the steps of a variant. */
@@ -255,7 +255,7 @@ static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti
     share->program.is_low = true;
     for (variant = 0; variant < DITI_STEP_VARIANTS; variant++) {
         share->program.low_segments[variant] = UINT32_MAX;
-        if (!diti_patches_has(share, variant, DITI_FORM_WHOLE)) continue;
+        if (!diti_strips_has(share, variant, DITI_FORM_WHOLE)) continue;
         share->program.low_segments[variant] = diti_emit_variant(share, graph, variant, "step of low noise");
         diti_emit_step(share, graph, (diti_step_kind)(variant % DITI_STEP_KINDS), false, states);
     }
@@ -265,18 +265,18 @@ static void diti_emit_low_steps(diti_share *share, diti_graph *graph, const diti
 static void diti_emit_form(diti_share *share, diti_graph *graph, uint32_t variant, diti_step_form form, bool reuses,
                            const diti_solver_desc *states) {
     diti_step_kind kind = (diti_step_kind)(variant % DITI_STEP_KINDS);
-    if (diti_patches_emit(share, graph, kind, form, reuses, states))
+    if (diti_strips_emit(share, graph, kind, form, reuses, states))
         diti_guard_judge(graph);
     else
         diti_emit_step(share, graph, kind, reuses, states);
 }
 
-/* Whether steps of that form may do without blocks: patches, where a job has them (see diti_reuse_step). */
+/* Whether steps of that form may do without blocks: strips, where a job has them (see diti_reuse_step). */
 static bool diti_emit_reuses(const diti_share *share, uint32_t low, uint32_t variant, diti_step_form form) {
     const diti_job_shape *shape = &share->job->request.shape;
-    bool patches = form == DITI_FORM_PATCHES || form == DITI_FORM_NEXT;
-    return (shape->reuse_variants[low] >> variant & 1u) && diti_patches_used(shape) == patches &&
-           form != DITI_FORM_REST && (!patches || diti_patches_has(share, variant, form));
+    bool strips = form == DITI_FORM_STRIPS || form == DITI_FORM_NEXT;
+    return (shape->reuse_variants[low] >> variant & 1u) && diti_strips_used(shape) == strips &&
+           form != DITI_FORM_REST && (!strips || diti_strips_has(share, variant, form));
 }
 
 /* Steps that do without some blocks. */
@@ -312,7 +312,7 @@ static void diti_emit_steps(diti_share *share, diti_graph *graph, const diti_sol
             diti_step_kind kind = (diti_step_kind)(variant % DITI_STEP_KINDS);
             char name[32];
             share->program.step_segments[form][variant] = UINT32_MAX;
-            if (!diti_patches_has(share, variant, (diti_step_form)form)) continue;
+            if (!diti_strips_has(share, variant, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
             share->program.step_segments[form][variant] = diti_emit_variant(share, graph, variant, name);
             diti_emit_form(share, graph, variant, (diti_step_form)form, false, states);
@@ -341,20 +341,20 @@ static bool diti_emit_agrees(const diti_share *share) {
 
 /* Devices of a sequence exchange F16, and stages do whose blocks leave skips; their exponents must be alike: in one
    process the host raises those of ops of one name together, elsewhere all that travel rise by a fixed amount. Others
-   exchange what has no exponent. Keys and values kept for patches differ when a step runs again, and stages would wait
+   exchange what has no exponent. Keys and values kept for strips differ when a step runs again, and stages would wait
    for each other in every step: the job goes back to its start (run.c), and nobody asks the others before the decoder
    has run, which no process can do without the others. */
 static void diti_emit_guards(const diti_share *share, diti_graph *graph) {
-    bool patches = diti_patches_used(&share->job->request.shape);
+    bool strips = diti_strips_used(&share->job->request.shape);
     if (share->assignment.share_total > 1 && !diti_emit_agrees(share)) return;
     diti_guard_begin(graph);
     if (share->assignment.share_total == 1) return;
     graph->guard_alike =
-        diti_group_count(&share->assignment.axes.sequence) > 1 ||
+        diti_ranks_count(&share->assignment.axes.sequence) > 1 ||
         (share->job->model->transformer->traits.skips && diti_axes_stages(&share->assignment.axes) != NULL);
     graph->guard_bare = !graph->guard_alike;
     graph->guard_blind = !diti_emit_in_one_process(share);
-    graph->guard_apart = patches;
+    graph->guard_apart = strips;
     diti_guard_join(graph, share->assignment.share, share->assignment.share_total);
 }
 
@@ -422,7 +422,7 @@ DIT_INTERNAL void diti_share_emit(diti_share *share, diti_graph *graph) {
     share->program.decode_segment = share->program.last_segment =
         diti_graph_segment(graph, "decode", false); /* all shares have the same segments up to here */
     diti_emit_decoder_guards(share, graph);
-    diti_patches_share_latent(share, graph);
+    diti_strips_share_latent(share, graph);
     if (shape->fixes) diti_given_fix(share, graph, share->program.latent);
     if (shape->clip)
         diti_clip_emit(share, graph);

@@ -45,7 +45,7 @@ DIT_INTERNAL uint32_t diti_encoder_dropped(const diti_encoder *encoder, bool sho
 
 DIT_INTERNAL uint32_t diti_encoder_room(const diti_encoder *encoder) {
     if (!encoder->picture_chat) return encoder->tokens;
-    return encoder->tokens + DITI_MOST_PICTURES * encoder->picture_tokens;
+    return encoder->tokens + DITI_MAX_PICTURES * encoder->picture_tokens;
 }
 
 DIT_INTERNAL uint32_t diti_encoder_rows(const diti_encoder *encoder, uint32_t tokens) {
@@ -117,9 +117,9 @@ static dit_result diti_encoder_read_taps(const dit_model *model, diti_taps *taps
 
 DIT_INTERNAL dit_result diti_encoder_ask(const dit_model *model, diti_encoder *encoder, dit_error *err) {
     if (!diti_kind_is_decoder(encoder->kind)) return DIT_OK;
-    encoder->chat = diti_chat_of_class(diti_json_string(model->index, "_class_name", ""));
+    encoder->chat = diti_families_chat(diti_json_string(model->index, "_class_name", ""));
     if (!encoder->chat && model->transformer) encoder->chat = model->transformer->traits.chat;
-    if (!encoder->chat) encoder->chat = diti_chat_of(DITI_CHAT_PLAIN);
+    if (!encoder->chat) encoder->chat = diti_chat_plain();
     if (model->transformer && model->transformer->traits.shown_area)
         encoder->picture_chat = encoder->chat->picture ? encoder->chat : model->transformer->traits.picture_chat;
     if (encoder->picture_chat) /* a token of 28 x 28 pixels, or more, sides that are rounded up, the text around it */

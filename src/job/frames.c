@@ -3,8 +3,8 @@
 
 /* --- devices that decode together --- */
 
-DIT_INTERNAL diti_group diti_decode_group(const diti_share *share) {
-    diti_group group = DITI_ZERO;
+DIT_INTERNAL diti_ranks diti_decode_group(const diti_share *share) {
+    diti_ranks group = DITI_ZERO;
     uint32_t i;
     group.count = share->assignment.share_total;
     group.index = share->assignment.share;
@@ -275,7 +275,7 @@ DIT_INTERNAL void diti_clip_emit(diti_share *share, diti_graph *graph) {
     }
     if (!diti_clip_decoder(share, graph, request->shape.frames, &clip)) return;
     if (divided) {
-        diti_group group = diti_decode_group(share);
+        diti_ranks group = diti_decode_group(share);
         takes_part = diti_vae_clip_divide(&clip, &group);
     }
     diti_clip_list_chunks(share, graph, &clip, &frames, &out_frames);

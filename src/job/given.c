@@ -432,7 +432,7 @@ static void diti_given_encode_part(const diti_share *share, diti_graph *graph, d
     diti_tensor parts[DITI_MAX_DEVICES];
     diti_vae_portion portion;
     diti_place_desc place;
-    if (diti_group_count(&clip->group) == 1) {
+    if (diti_ranks_count(&clip->group) == 1) {
         diti_copy(graph, diti_vae_clip_run(clip, chunk, rows), moments, "moments");
         return;
     }
@@ -479,7 +479,7 @@ static diti_tensor diti_given_encode(diti_share *share, diti_graph *graph, uint3
     uint32_t pixels = request->shape.width * request->shape.height, channels = job->model->vae->traits.latent_channels,
              area = request->latent_width * request->latent_height, rows = given->latent_frames * area, i;
     diti_video size = {given->frames, request->shape.height, request->shape.width};
-    diti_group group = diti_decode_group(share);
+    diti_ranks group = diti_decode_group(share);
     bool first = share->assignment.share == 0;
     diti_tensor moments = 0, noise = 0;
     diti_vae_clip clip;

@@ -34,7 +34,7 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
  */
 DIT_INTERNAL uint32_t diti_control_working(const diti_job_request *request, uint32_t step) {
     uint32_t steps = request->shape.steps, net, working = 0;
-    for (net = 0; net < DITI_MOST_CONTROLS; net++) {
+    for (net = 0; net < DITI_MAX_CONTROLS; net++) {
         const dit_adapter *adapter = &request->net_adapters[net];
         bool on = (double)step / steps >= (double)adapter->first && (double)(step + 1) / steps <= (double)adapter->last;
         if (on && request->shape.controls >> net & 1u) working |= 1u << net;
@@ -48,15 +48,15 @@ DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uin
     return (uint32_t)diti_job_step_kind(request, step) + DITI_STEP_KINDS * set;
 }
 
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
+DIT_INTERNAL bool diti_strips_used(const diti_job_shape *shape) {
     const uint32_t *degree = shape->split.degree;
-    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
+    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->strips > 1 && degree[DITI_SPLIT_LAYERS] == 1);
 }
 
 /* Steps that need keys and values which the step before has not kept: those of a branch or of a control net that it
    left out, or of a run that goes on here. */
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
-    if (!diti_patches_used(&request->shape) || step < begins + request->shape.warmup) return true;
+DIT_INTERNAL bool diti_strips_whole(const diti_job_request *request, uint32_t begins, uint32_t step) {
+    if (!diti_strips_used(&request->shape) || step < begins + request->shape.warmup) return true;
     if (diti_control_working(request, step) & ~diti_control_working(request, step - 1)) return true;
     return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
            diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
@@ -70,8 +70,8 @@ static const diti_transformer *diti_guidance_transformer(const diti_share *share
     return share->program.is_low ? share->job->model->low : share->job->model->transformer;
 }
 
-static diti_denoise *diti_guidance_denoise(diti_share *share) {
-    return share->program.is_low ? &share->program.low : &share->program.denoise;
+static diti_step_desc *diti_guidance_step_desc(diti_share *share) {
+    return share->program.is_low ? &share->program.low : &share->program.step;
 }
 
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
@@ -122,11 +122,11 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 /* Evaluates the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(diti_share *share, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = diti_guidance_transformer(share);
-    diti_denoise denoise = *diti_guidance_denoise(share);
-    denoise.first_branch = denoise.branches - 1;
-    denoise.skipped = skipped;
-    if (skipped) denoise.residual = NULL;
-    return diti_transformer_step(transformer, graph, &denoise);
+    diti_step_desc step = *diti_guidance_step_desc(share);
+    step.first_branch = step.branches - 1;
+    step.skipped = skipped;
+    if (skipped) step.residual = NULL;
+    return diti_transformer_step(transformer, graph, &step);
 }
 
 static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
@@ -184,7 +184,7 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
+        all = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
         diti_send(graph, all, device);
         return all;
     }
@@ -194,7 +194,7 @@ static diti_tensor diti_guidance_divided(diti_share *share, diti_graph *graph, d
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_denoise(share)), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, diti_guidance_step_desc(share)), 1, 0, mine);
     diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(share, graph, all, mine) : all;
 }
@@ -204,6 +204,6 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph
     diti_tensor prediction;
     if (share->assignment.guidance.count > 1) return diti_guidance_divided(share, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(share, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, diti_guidance_denoise(share));
+    prediction = diti_transformer_step(transformer, graph, diti_guidance_step_desc(share));
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(share, graph, prediction) : prediction;
 }

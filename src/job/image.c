@@ -19,7 +19,7 @@ static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error
     image->memory.next = image->exported ? &to_export : NULL;
     result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
     image->memory.next = NULL;
-    if (result < 0) return result;
+    DITI_TRY(result);
     vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
                                     image->memory.block.offset);
     return vk == VK_SUCCESS

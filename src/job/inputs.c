@@ -45,7 +45,7 @@ static dit_result diti_inputs_text(diti_share *share, dit_error *err) {
     if (!job->model->fixed_text) result = diti_inputs_items(share, err);
     if (job->model->transformer->traits.prefixes && job->request.shape.reference_count && result >= 0)
         result = diti_prompts_shown(job->model, &job->request.shape, job->request.tokens,
-                                    share->program.denoise.shown_rows, err);
+                                    share->program.step.shown_rows, err);
     if (result < 0 || share->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.rows = job->request.encoded;
@@ -117,12 +117,12 @@ static dit_result diti_inputs_schedule(diti_share *share, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    share->program.denoise.guidance = request->guidance.distilled;
+    share->program.step.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
     for (i = 0; i < count && request->guidance.low_scale > 0; i++)
         if (diti_job_is_low(job, i)) ((diti_solver_row *)(table + i * columns))->guidance = request->guidance.low_scale;
     result = job->model->transformer->family->write_inputs(job->model->transformer, share->program.plan,
-                                                           &share->program.denoise, timesteps, err);
+                                                           &share->program.step, timesteps, err);
     if (result >= 0 && job->model->low)
         result = job->model->low->family->write_inputs(job->model->low, share->program.plan, &share->program.low,
                                                        timesteps, err);
@@ -193,7 +193,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_inputs_write(job->shares[i], err);
     job->request.start = job->request.mask = NULL; /* the desc's pictures need not outlive the call */
     job->request.control_image = NULL;
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
+    for (i = 0; i < DITI_MAX_CONTROLS; i++) memset(&job->request.net_adapters[i].image, 0, sizeof(dit_image));
     memset(job->request.given_images, 0, sizeof job->request.given_images);
     memset(job->request.reference_images, 0, sizeof job->request.reference_images);
     diti_free(&job->env, job->request.previous);

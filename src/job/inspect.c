@@ -72,7 +72,7 @@ static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_c
     return diti_inspection_plan(inspection, ctx, desc, err);
 }
 
-static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_memory *out) {
+static void diti_inspection_describe_memory(const diti_inspection *inspection, dit_memory *out) {
     const dit_job *job = inspection->job;
     const diti_job_request *request = &job->request;
     uint64_t streamed = 0;
@@ -108,7 +108,7 @@ DIT_API dit_result dit_job_memory(const dit_context *ctx, const dit_job_desc *de
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_memory: out must be given");
     memset(out, 0, sizeof *out);
     result = diti_inspection_begin(&inspection, ctx, desc, "dit_job_memory", err);
-    if (result >= 0) diti_inspection_tell_memory(&inspection, out);
+    if (result >= 0) diti_inspection_describe_memory(&inspection, out);
     diti_inspection_free(&inspection);
     return result;
 }
@@ -147,8 +147,8 @@ static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *
     }
 }
 
-static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t index, uint64_t live,
-                                    const dit_inspector *inspector) {
+static bool diti_inspection_describe_op(const diti_inspection *inspection, uint32_t index, uint64_t live,
+                                        const dit_inspector *inspector) {
     static const dit_op_kind kinds[DITI_COST_KINDS] = {DIT_OP_PRODUCT, DIT_OP_ATTENTION, DIT_OP_CONVOLUTION,
                                                        DIT_OP_OTHER};
     const diti_dispatch *dispatch = &inspection->graph.dispatches[index];
@@ -166,8 +166,8 @@ static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t 
     return inspector->op(&op, inspector->user);
 }
 
-static bool diti_inspection_tell_tensor(const diti_graph *graph, const diti_tensor_info *tensor,
-                                        const dit_inspector *inspector) {
+static bool diti_inspection_describe_tensor(const diti_graph *graph, const diti_tensor_info *tensor,
+                                            const dit_inspector *inspector) {
     static const dit_type types[] = {DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_I32, DIT_TYPE_I8_ROW};
     dit_tensor_info out = DITI_ZERO;
     out.name = tensor->name;
@@ -184,11 +184,11 @@ static bool diti_inspection_tell_tensor(const diti_graph *graph, const diti_tens
 }
 
 /* By first_op: once for each op, since tensors are many, but ops that begin something few at a time. */
-static bool diti_inspection_tell_tensors(const diti_graph *graph, const uint32_t *order, size_t count,
-                                         const dit_inspector *inspector) {
+static bool diti_inspection_describe_tensors(const diti_graph *graph, const uint32_t *order, size_t count,
+                                             const dit_inspector *inspector) {
     size_t i;
     for (i = 0; i < count; i++) {
-        if (!diti_inspection_tell_tensor(graph, &graph->tensors[order[i]], inspector)) return false;
+        if (!diti_inspection_describe_tensor(graph, &graph->tensors[order[i]], inspector)) return false;
     }
     return true;
 }
@@ -213,8 +213,8 @@ static size_t diti_inspection_order(const diti_graph *graph, uint32_t *starts, u
     return count;
 }
 
-static dit_result diti_inspection_tell(const diti_inspection *inspection, const dit_inspector *inspector,
-                                       dit_error *err) {
+static dit_result diti_inspection_describe(const diti_inspection *inspection, const dit_inspector *inspector,
+                                           dit_error *err) {
     const diti_graph *graph = &inspection->graph;
     const diti_env *env = &inspection->job->env;
     size_t ops = graph->dispatch_count, i;
@@ -226,10 +226,10 @@ static dit_result diti_inspection_tell(const diti_inspection *inspection, const 
         bool on = true;
         diti_inspection_live(graph, live);
         for (i = 0; i < ops && inspector->op && on; i++)
-            on = diti_inspection_tell_op(inspection, (uint32_t)i, live[i], inspector);
+            on = diti_inspection_describe_op(inspection, (uint32_t)i, live[i], inspector);
         if (on && inspector->tensor)
-            on = diti_inspection_tell_tensors(graph, starts + ops + 1,
-                                              diti_inspection_order(graph, starts, starts + ops + 1), inspector);
+            on = diti_inspection_describe_tensors(graph, starts + ops + 1,
+                                                  diti_inspection_order(graph, starts, starts + ops + 1), inspector);
         if (!on) result = DIT_CANCELLED;
     }
     diti_free(env, live);
@@ -243,7 +243,7 @@ DIT_API dit_result dit_job_inspect(const dit_context *ctx, const dit_job_desc *d
     dit_result result;
     if (!inspector) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_inspect: inspector must be given");
     result = diti_inspection_begin(&inspection, ctx, desc, "dit_job_inspect", err);
-    if (result >= 0) result = diti_inspection_tell(&inspection, inspector, err);
+    if (result >= 0) result = diti_inspection_describe(&inspection, inspector, err);
     diti_inspection_free(&inspection);
     return result;
 }

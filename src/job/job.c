@@ -136,7 +136,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "vae_tile";
     else if (now->clip_skip != then->clip_skip)
         what = "clip_skip";
-    else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
+    else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->strips != then->strips ||
              now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
              now->int8_feedback != then->int8_feedback || now->int8_kept != then->int8_kept ||
              memcmp(now->shares, then->shares, sizeof now->shares) != 0)
@@ -214,10 +214,10 @@ static dit_result diti_job_copy_elsewhere(dit_job *job, dit_error *err) {
     first->program.command_pool = VK_NULL_HANDLE;
     first->program.chunk_commands = NULL;
     result = diti_job_record_copies(job, err);
-    if (result == DIT_OK) result = diti_snapshot_record(job, err);
-    diti_destroy_CommandPool(first->device, result == DIT_OK ? before.command_pool : first->program.command_pool);
-    diti_free(&job->env, result == DIT_OK ? before.chunk_commands : first->program.chunk_commands);
-    if (result != DIT_OK) first->program = before;
+    if (result >= 0) result = diti_snapshot_record(job, err);
+    diti_destroy_CommandPool(first->device, result >= 0 ? before.command_pool : first->program.command_pool);
+    diti_free(&job->env, result >= 0 ? before.chunk_commands : first->program.chunk_commands);
+    if (result < 0) first->program = before;
     return result;
 }
 
@@ -246,7 +246,7 @@ static dit_result diti_job_take_target(dit_job *job, const dit_target *target, d
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
         request->shape.split = job->request.shape.split;
-        request->shape.patches = job->request.shape.patches;
+        request->shape.strips = job->request.shape.strips;
         memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
         request->predicted_seconds = job->request.predicted_seconds;
     }

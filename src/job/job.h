@@ -13,11 +13,11 @@
 
 /* Self-tests that have begun (selftest.c): that of the moment, and those that an earlier start, or a device, did not
    survive. */
-#define DITI_MARKS_MOST 32u
+#define DITI_MAX_MARKS 32u
 typedef struct diti_marks {
     dit_marker hook;
     uint32_t count;
-    uint64_t keys[DITI_MARKS_MOST]; /* diti_proof_key */
+    uint64_t keys[DITI_MAX_MARKS]; /* diti_proof_key */
 } diti_marks;
 
 struct dit_context {
@@ -41,7 +41,7 @@ typedef enum diti_part {
     DITI_PART_TRANSFORMER,
     DITI_PART_TRANSFORMER_2,
     DITI_PART_CONTROL, /* one for each control net */
-    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MOST_CONTROLS,
+    DITI_PART_VAE = DITI_PART_CONTROL + (int)DITI_MAX_CONTROLS,
     DITI_PART_IMAGE_ENCODER,
     DITI_PART_TEXT,
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
@@ -89,7 +89,7 @@ typedef struct diti_lora_uses {
     uint32_t count;
     diti_tensor scales; /* 0: there are none */
 } diti_lora_uses;
-#define DITI_MOST_SIGMAS 64u
+#define DITI_MAX_SIGMAS 64u
 struct dit_model {
     diti_env env;
     diti_device *device;                             /* NULL after a dry run */
@@ -99,7 +99,7 @@ struct dit_model {
     diti_transformer *transformer;
     diti_transformer *low; /* evaluates steps whose timestep is below boundary; NULL: transformer evaluates all */
     float boundary;
-    diti_transformer *controls[DITI_MOST_CONTROLS]; /* control nets */
+    diti_transformer *controls[DITI_MAX_CONTROLS]; /* control nets */
     uint32_t control_count;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
@@ -110,7 +110,7 @@ struct dit_model {
     diti_clip_vision *image_encoder; /* makes the second text of the picture that is moved; NULL: that is given */
     diti_json *scheduler;            /* parsed scheduler_config.json or NULL */
     diti_json *index;                /* parsed model_index.json or NULL */
-    float sigmas[DITI_MOST_SIGMAS];  /* model_index.json's own for its default number of steps, before the shift */
+    float sigmas[DITI_MAX_SIGMAS];   /* model_index.json's own for its default number of steps, before the shift */
     uint32_t sigma_count;            /* 0: it has none */
     dit_model_info info;
     uint32_t parts;      /* dit_model_desc.parts, all ones for 0 */
@@ -147,7 +147,7 @@ typedef enum diti_step_kind {
 
 /* A step's variant is its kind, and which of the sets of control nets works in it: kind + DITI_STEP_KINDS * set. A net
    begins once and ends once. */
-#define DITI_CONTROL_SETS (2u * DITI_MOST_CONTROLS + 1u)
+#define DITI_CONTROL_SETS (2u * DITI_MAX_CONTROLS + 1u)
 #define DITI_STEP_VARIANTS ((uint32_t)DITI_STEP_KINDS * DITI_CONTROL_SETS)
 
 /* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
@@ -239,7 +239,7 @@ typedef struct diti_job_shape {
     uint32_t given_count;
     diti_hold holds[DITI_JOB_MAX_HOLDS];
     uint32_t hold_count;
-    diti_reference_shape references[DITI_MOST_REFERENCES];
+    diti_reference_shape references[DITI_MAX_REFERENCES];
     uint32_t reference_count;
     bool keeps_references;  /* keys and values of references are computed once */
     bool repaints, follows; /* init_image and mask, or control_image, stand beside the latent */
@@ -273,25 +273,30 @@ typedef struct diti_job_shape {
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* division over devices; degrees 0: whatever suits the context's */
     bool resumes;                    /* the job goes on without a device that fails */
-    uint32_t patches, warmup;        /* patches and first whole steps of PipeFusion */
+    uint32_t strips, warmup;         /* strips and first whole steps of PipeFusion */
     bool int8_payload;               /* devices send values as int8 */
     bool int8_feedback;              /* devices add the error of int8 values in the next step */
-    bool int8_kept;                  /* PipeFusion keeps keys and values of other patches as int8 */
+    bool int8_kept;                  /* PipeFusion keeps keys and values of other strips as int8 */
     bool any;                        /* auto may choose PipeFusion */
     uint32_t loras;                  /* bit i: LoRA i of the model is in the plan */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
-/* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
+/* The part of a step that one segment does. Where stages pass strips on (strips.c), the solver's part of a step is
    done by a later segment than its evaluation. */
 typedef enum diti_step_form {
-    DITI_FORM_WHOLE,   /* the whole step */
-    DITI_FORM_PATCHES, /* the whole step patch by patch; between stages, without the solver's part */
-    DITI_FORM_NEXT,    /* the solver's part of the step before, and this step's evaluation */
-    DITI_FORM_REST,    /* the solver's part of the step before, where no such step follows */
+    DITI_FORM_WHOLE,  /* the whole step */
+    DITI_FORM_STRIPS, /* the whole step strip by strip; between stages, without the solver's part */
+    DITI_FORM_NEXT,   /* the solver's part of the step before, and this step's evaluation */
+    DITI_FORM_REST,   /* the solver's part of the step before, where no such step follows */
     DITI_STEP_FORMS
 } diti_step_form;
-enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* branches of guidance: one is the last */
+enum {
+    DITI_PLANES_FIRST,
+    DITI_PLANES_LAST,
+    DITI_PLANES_BOTH,
+    DITI_PLANES_SETS
+}; /* branches of guidance: one is the last */
 
 #define DITI_JOB_MAX_IMAGES 64u
 #define DITI_LOOP_FRAMES 4u /* latent frames that clips share, where the autoencoder takes them one by one */
@@ -324,10 +329,10 @@ typedef struct diti_job_request {
     size_t plane_values;          /* values of all of them */
     float *given_noise;           /* drawn by encoders for all that is given (noise.c) */
     float *previous;              /* the end of the clip before, [frames, height, width, 3] in -1..1 */
-    const dit_image *given_images[DITI_JOB_MAX_GIVEN];       /* pictures of the desc, while it is there */
-    const dit_image *reference_images[DITI_MOST_REFERENCES]; /* pictures of the desc, while it is there */
-    const dit_image *control_image;                          /* pictures of the desc, while it is there */
-    dit_adapter net_adapters[DITI_MOST_CONTROLS];            /* by control net; images while the desc is there */
+    const dit_image *given_images[DITI_JOB_MAX_GIVEN];      /* pictures of the desc, while it is there */
+    const dit_image *reference_images[DITI_MAX_REFERENCES]; /* pictures of the desc, while it is there */
+    const dit_image *control_image;                         /* pictures of the desc, while it is there */
+    dit_adapter net_adapters[DITI_MAX_CONTROLS];            /* by control net; images while the desc is there */
     float *start_noise;                       /* noise of the start picture's latents, unit normal; NULL: not drawn */
     float strength;                           /* 0: there is no start picture */
     const dit_image *start, *mask;            /* pictures of the desc, while it is there */
@@ -402,7 +407,7 @@ typedef struct diti_text_use {
     bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
-    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in all prompts that are encoded */
+    diti_vision_grid pictures[DITI_MAX_PICTURES]; /* stand in all prompts that are encoded */
     uint32_t picture_count;
     uint32_t encoded_rows, given_rows; /* rows of the first text, where lengths are not fixed */
     const diti_weight *null_text;      /* behind those: the model's own, for the unconditional branch; NULL: none */
@@ -423,9 +428,9 @@ typedef struct diti_prompts {         /* the host writes these */
 typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
-    diti_group all;                  /* all shares */
+    diti_ranks all;                  /* all shares */
     diti_axes axes;                  /* groups that divide every evaluation */
-    diti_group guidance;             /* shares that evaluate other branches of the same rows */
+    diti_ranks guidance;             /* shares that evaluate other branches of the same rows */
     uint32_t first_branch, branches; /* range of guidance's branches that are evaluated here */
 } diti_assignment;
 
@@ -434,7 +439,7 @@ typedef struct diti_program {
     diti_plan *plan;
     diti_lora_uses loras;
     diti_text_use text;
-    diti_denoise denoise;
+    diti_step_desc step;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment;    /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t last_segment; /* decode_segment, or of clips the last one of chunk_segments */
@@ -443,7 +448,7 @@ typedef struct diti_program {
     uint32_t chunk_count;
     VkCommandBuffer *chunk_commands;           /* copies before and behind every chunk of every clip */
     diti_tensor first;                         /* F32 [C, area]: the latent frame that is given, or 0 */
-    diti_denoise low;                          /* evaluations by model->low */
+    diti_step_desc low;                        /* evaluations by model->low */
     uint32_t low_prepare;                      /* segment before the first of them; UINT32_MAX: there is none */
     bool is_low;                               /* steps that are emitted now are those of model->low */
     uint32_t low_segments[DITI_STEP_VARIANTS]; /* steps of model->low; UINT32_MAX: none */
@@ -451,16 +456,16 @@ typedef struct diti_program {
     uint32_t reuse_segments[2][DITI_STEP_FORMS][DITI_STEP_VARIANTS]; /* steps that reuse blocks, of either expert */
     diti_residual residuals[2];                                      /* residuals that they reuse, of either */
     diti_tensor reuse_table;                                         /* 0: nothing */
-    diti_kept_kv kept_kv, net_kept_kv[DITI_MOST_CONTROLS];
-    diti_tensor row_bands[DITI_MOST_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
-    diti_tensor reference_pixels[DITI_MOST_REFERENCES];
-    diti_tensor condition_pixels, condition_mask;      /* where a picture stands beside the latent */
-    diti_control_use nets[DITI_MOST_CONTROLS];         /* nets that work in some step */
-    diti_control_use nets_at_work[DITI_MOST_CONTROLS]; /* nets of the steps that are emitted now */
-    diti_denoise net_denoise[DITI_MOST_CONTROLS];      /* by control net */
-    diti_tensor net_pixels[DITI_MOST_CONTROLS], net_scales[DITI_MOST_CONTROLS];
+    diti_kept_kv kept_kv, net_kept_kv[DITI_MAX_CONTROLS];
+    diti_tensor strips[DITI_MAX_STRIPS + 1][DITI_PLANES_SETS]; /* see strips.c */
+    diti_tensor reference_pixels[DITI_MAX_REFERENCES];
+    diti_tensor condition_pixels, condition_mask;     /* where a picture stands beside the latent */
+    diti_control_use nets[DITI_MAX_CONTROLS];         /* nets that work in some step */
+    diti_control_use nets_at_work[DITI_MAX_CONTROLS]; /* nets of the steps that are emitted now */
+    diti_step_desc net_steps[DITI_MAX_CONTROLS];      /* by control net */
+    diti_tensor net_pixels[DITI_MAX_CONTROLS], net_scales[DITI_MAX_CONTROLS];
     uint32_t text_firsts[2]; /* rows at which the texts of the branches here begin */
-    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
+    diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step_row,
         preview, preview_colors, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor given_pixels[DITI_JOB_MAX_GIVEN], given_noise[DITI_JOB_MAX_GIVEN][2], condition, renoise, frame_steps,
         decode_timestep, decode_noise, plane_noise, /* where a decoder of clips is told a timestep */
@@ -481,7 +486,7 @@ typedef struct diti_run {
     uint32_t last_segment; /* newest segment that was wholly submitted */
     uint32_t judged_chunk; /* chunk that it decoded, if it is one of chunks */
     bool unjudged;         /* the guards' verdict on that segment is not known yet */
-    bool careful;          /* patches overflowed: no share goes on before the others have come as far */
+    bool careful;          /* strips overflowed: no share goes on before the others have come as far */
     uint32_t again_segment, again_step, tries; /* segment and step that ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
@@ -621,7 +626,7 @@ DIT_INTERNAL dit_result diti_request_floats(const diti_env *env, const dit_tenso
 DIT_INTERNAL dit_result diti_request_check_finite(const char *name, const float *values, size_t count, dit_error *err);
 /* decode.c: devices that decode together, and pixels that another share makes, for which the first one waits; rgb may
    be 0. */
-DIT_INTERNAL diti_group diti_decode_group(const diti_share *share);
+DIT_INTERNAL diti_ranks diti_decode_group(const diti_share *share);
 DIT_INTERNAL void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first,
                                       uint32_t pixels, uint32_t share);
 /* frames.c */
@@ -728,7 +733,7 @@ DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t b
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
 /* The rows of a text at which the tokens of references begin. */
 DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MAX_REFERENCES],
                                            dit_error *err);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
@@ -761,24 +766,24 @@ DIT_INTERNAL uint32_t diti_job_step_variant(const diti_job_request *request, uin
 /* Whether model->low evaluates the step. */
 /* Puts the given first frame into a latent of all clips. */
 DIT_INTERNAL void diti_given_fix(const diti_share *share, diti_graph *graph, diti_tensor latent);
-/* PipeFusion evaluates steps patch by patch. */
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
+/* PipeFusion evaluates steps strip by strip. */
+DIT_INTERNAL bool diti_strips_used(const diti_job_shape *shape);
 /* The step is evaluated all at once, in a run that begins with step `begins`. */
-DIT_INTERNAL bool diti_patches_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
+DIT_INTERNAL bool diti_strips_whole(const diti_job_request *request, uint32_t begins, uint32_t step);
 DIT_INTERNAL bool diti_job_is_low(const dit_job *job, uint32_t step);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(diti_share *share, diti_graph *graph, diti_step_kind kind);
-/* patches.c */
-DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form);
+/* strips.c */
+DIT_INTERNAL bool diti_strips_has(const diti_share *share, uint32_t variant, diti_step_form form);
 /* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
-DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form);
-DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
+DIT_INTERNAL uint32_t diti_strips_after(const diti_share *share, uint32_t segment, uint32_t steps);
+DIT_INTERNAL bool diti_strips_is(const diti_share *share, uint32_t segment, diti_step_form form);
+DIT_INTERNAL void diti_strips_begin(diti_share *share, diti_graph *graph); /* share->program.step is there */
 /* false: it is done as steps usually are. */
-DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    bool reuses, const diti_solver_desc *states);
-DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
+DIT_INTERNAL bool diti_strips_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                   bool reuses, const diti_solver_desc *states);
+DIT_INTERNAL void diti_strips_share_latent(diti_share *share, diti_graph *graph); /* the first stages' latent */
 /* reuse.c: dit_job_desc.cache; then, when steps and split are known, the table of its steps */
 DIT_INTERNAL dit_result diti_job_request_cache(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
@@ -787,7 +792,7 @@ DIT_INTERNAL dit_result diti_job_request_reuse(const dit_model *model, const dit
 #define DITI_REPORT_BYTES (sizeof(diti_health) + 2 * DITI_REUSE_STATE * sizeof(float))
 DIT_INTERNAL bool diti_job_reuses(const dit_job *job, uint32_t step);     /* the host knows that it does */
 DIT_INTERNAL uint32_t diti_job_reused(dit_job *job);                      /* dit_status.reused */
-DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.denoise is there */
+DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph); /* share->program.step is there */
 /* In a step's segment, before its evaluation. */
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses);
 DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err);
@@ -877,8 +882,8 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
                                              const diti_job_request *request); /* tokens of a frame */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
-DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
-                                               dit_error *err); /* for PipeFusion, where there are patches */
+DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request,
+                                              dit_error *err); /* for PipeFusion, where there are strips */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);

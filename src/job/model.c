@@ -88,7 +88,7 @@ static dit_result diti_model_check_low(dit_model *model, dit_error *err) {
     double boundary = diti_setting_number(&settings, "boundary_ratio", 0, 0, 1);
     const diti_model_traits *high = model->transformer ? &model->transformer->traits : NULL;
     const diti_model_traits *low = model->low ? &model->low->traits : NULL;
-    if (settings.result != DIT_OK || !high) return settings.result;
+    if (settings.result < 0 || !high) return settings.result;
     if (boundary > 0 && !low)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "model_index.json: boundary_ratio %g divides the steps between two experts, and transformer_2 "
@@ -141,9 +141,9 @@ static dit_result diti_model_load_controls(dit_model *model, const dit_model_des
                 err, DIT_ERROR_UNSUPPORTED_MODEL,
                 "components[%u]: a control net without a transformer that it is for; load a whole pipeline",
                 (unsigned)i);
-        if (model->control_count == DITI_MOST_CONTROLS)
+        if (model->control_count == DITI_MAX_CONTROLS)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "components[%u]: at most %u control nets are possible",
-                             (unsigned)i, DITI_MOST_CONTROLS);
+                             (unsigned)i, DITI_MAX_CONTROLS);
         DITI_TRY(diti_model_load_control(model, desc, i, err));
     }
     return DIT_OK;
@@ -293,10 +293,10 @@ static dit_result diti_model_read_sigmas(dit_model *model, dit_error *err) {
     if (settings.result < 0 || !list) return settings.result;
     for (entry = list->first; entry; entry = entry->next) {
         float sigma = (float)entry->number;
-        if (count == DITI_MOST_SIGMAS || !(sigma > 0 && sigma <= (count ? model->sigmas[count - 1] : 1)))
+        if (count == DITI_MAX_SIGMAS || !(sigma > 0 && sigma <= (count ? model->sigmas[count - 1] : 1)))
             return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                              "model_index.json: sample_sigmas must be at most %u numbers that fall from 1 to above 0",
-                             DITI_MOST_SIGMAS);
+                             DITI_MAX_SIGMAS);
         model->sigmas[count++] = sigma;
     }
     model->info.default_steps = model->sigma_count = count;
@@ -309,7 +309,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
     diti_settings settings;
     const diti_json *labels;
     const char *name;
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     settings = diti_settings_of(model->index, "model_index.json", err);
     name = diti_setting_text(&settings, "_class_name", "");
     labels = diti_setting(&settings, "id2label");
@@ -505,7 +505,7 @@ static dit_result diti_model_measure(dit_model *model, const dit_model_desc *des
 }
 
 /* The least slot: every matrix fits it, and tables fall into few enough parts. */
-static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
+static uint64_t diti_model_minimum_slot(const dit_model *model, diti_part first) {
     uint64_t slot = 16;
     int part;
     for (part = (int)first; part < DITI_PARTS; part++) {
@@ -578,7 +578,7 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
     if (!desc->weight_budget || fixed + all <= desc->weight_budget) {
         if (!desc->release_text_encoders || !text) return DIT_OK;
     }
-    slot = diti_model_least_slot(model, desc->weight_budget ? DITI_PART_TRANSFORMER : DITI_PART_TEXT);
+    slot = diti_model_minimum_slot(model, desc->weight_budget ? DITI_PART_TRANSFORMER : DITI_PART_TEXT);
     if (desc->weight_budget) {
         uint64_t least = fixed + DITI_STREAM_SLOTS * slot;
         if (desc->weight_budget < least)

@@ -53,31 +53,31 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
     return DIT_OK;
 }
 
-/* --- patches.c --- */
+/* --- strips.c --- */
 
-DIT_INTERNAL bool diti_patches_has(const diti_share *share, uint32_t variant, diti_step_form form) {
+DIT_INTERNAL bool diti_strips_has(const diti_share *share, uint32_t variant, diti_step_form form) {
     return form == DITI_FORM_WHOLE && (share->job->request.shape.variants >> variant & 1u);
 }
 
-DIT_INTERNAL uint32_t diti_patches_after(const diti_share *share, uint32_t segment, uint32_t steps) {
+DIT_INTERNAL uint32_t diti_strips_after(const diti_share *share, uint32_t segment, uint32_t steps) {
     (void)share, (void)segment, (void)steps;
     return UINT32_MAX;
 }
 
-DIT_INTERNAL bool diti_patches_is(const diti_share *share, uint32_t segment, diti_step_form form) {
+DIT_INTERNAL bool diti_strips_is(const diti_share *share, uint32_t segment, diti_step_form form) {
     (void)share, (void)segment, (void)form;
     return false;
 }
 
-DIT_INTERNAL void diti_patches_begin(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
+DIT_INTERNAL void diti_strips_begin(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
-DIT_INTERNAL bool diti_patches_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    bool reuses, const diti_solver_desc *states) {
+DIT_INTERNAL bool diti_strips_emit(diti_share *share, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                   bool reuses, const diti_solver_desc *states) {
     (void)share, (void)graph, (void)kind, (void)form, (void)reuses, (void)states;
     return false;
 }
 
-DIT_INTERNAL void diti_patches_share_latent(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
+DIT_INTERNAL void diti_strips_share_latent(diti_share *share, diti_graph *graph) { (void)share, (void)graph; }
 
 /* --- resume.c --- */
 

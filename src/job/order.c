@@ -7,13 +7,12 @@ DIT_INTERNAL bool diti_share_is_step(const diti_share *share, uint32_t segment) 
 }
 
 DIT_INTERNAL bool diti_share_counts(const diti_share *share, uint32_t segment) {
-    return diti_share_is_step(share, segment) && !diti_patches_is(share, segment, DITI_FORM_REST);
+    return diti_share_is_step(share, segment) && !diti_strips_is(share, segment, DITI_FORM_REST);
 }
 
 static uint32_t diti_run_step_segment(const diti_share *share, uint32_t step) {
     const diti_job_request *request = &share->job->request;
-    diti_step_form form =
-        diti_patches_whole(request, share->job->begins_at, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
+    diti_step_form form = diti_strips_whole(request, share->job->begins_at, step) ? DITI_FORM_WHOLE : DITI_FORM_STRIPS;
     uint32_t variant = diti_job_step_variant(request, step);
     if (diti_job_reuses(share->job, step))
         return share->program.reuse_segments[diti_job_is_low(share->job, step)][form][variant];
@@ -32,7 +31,7 @@ static bool diti_run_enters_low(const diti_share *share, uint32_t segment, uint3
 static uint32_t diti_run_after(const diti_share *share, uint32_t segment, uint32_t repeat) {
     const dit_job *job = share->job;
     bool step = diti_share_is_step(share, segment);
-    uint32_t next = diti_patches_after(share, segment, repeat);
+    uint32_t next = diti_strips_after(share, segment, repeat);
     uint32_t skipped = job->resumed && segment + 1 == share->program.start_segment ? 1 : 0; /* the outcome was kept */
     uint32_t first = share->program.low_prepare < share->program.step_segment ? share->program.low_prepare
                                                                               : share->program.step_segment;

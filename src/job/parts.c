@@ -188,7 +188,7 @@ static dit_result diti_model_look(const dit_model *model, const diti_model_want 
     dit_result result = DIT_OK;
     part->checkpoint = NULL;
     if (folder[0]) result = diti_package_component(part->package, folder, &part->checkpoint, &part->prefix, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (part->checkpoint) return diti_model_config(model, part->package, folder, "config.json", &part->config, err);
     result = diti_package_component(part->package, "", &part->checkpoint, &part->prefix, err);
     if (result < 0 || !part->checkpoint) return result;

@@ -90,20 +90,20 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 
 DIT_INTERNAL void diti_program_free_families(const diti_env *env, diti_program *program) {
     uint32_t i;
-    diti_free(env, program->denoise.family);
+    diti_free(env, program->step.family);
     diti_free(env, program->low.family);
-    for (i = 0; i < DITI_MOST_CONTROLS; i++) diti_free(env, program->net_denoise[i].family);
+    for (i = 0; i < DITI_MAX_CONTROLS; i++) diti_free(env, program->net_steps[i].family);
 }
 
 static void diti_share_ops(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
     diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
     diti_program_free_families(&job->env, &share->program);
-    memset(share->program.net_denoise, 0, sizeof share->program.net_denoise);
+    memset(share->program.net_steps, 0, sizeof share->program.net_steps);
     memset(&share->program.low, 0, sizeof share->program.low);
     memset(&share->program.text, 0, sizeof share->program.text);
     memset(&share->program.loras, 0, sizeof share->program.loras);
-    memset(&share->program.denoise, 0, sizeof share->program.denoise);
+    memset(&share->program.step, 0, sizeof share->program.step);
     diti_graph_init(graph, share->device);
     graph->worker = &job->context->worker;
     diti_share_emit(share, graph);

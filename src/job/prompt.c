@@ -10,7 +10,7 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     size_t length;
     dit_result result = diti_clean(env, prompt, strlen(prompt), DITI_CLEAN_LOWER_SIGMA, &codes, err);
     *out = NULL;
-    if (result < 0) return result;
+    DITI_TRY(result);
     middle = codes;
     while (middle.count && diti_unicode_is_space(middle.at[middle.count - 1])) middle.count--;
     while (middle.count && diti_unicode_is_space(middle.at[0])) middle.at++, middle.count--;
@@ -179,7 +179,7 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
 
 /* A negative prompt is shown the same pictures, in the same places. */
 DIT_INTERNAL dit_result diti_prompts_shown(const dit_model *model, const diti_job_shape *shape,
-                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MOST_REFERENCES],
+                                           const diti_prompt_tokens *tokens, uint32_t rows[DITI_MAX_REFERENCES],
                                            dit_error *err) {
     const diti_encoder *encoder = &model->encoders[0];
     uint32_t branch = shape->encodes[0] ? 0 : 1, row = encoder->picture_dropped, i;

@@ -81,7 +81,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     size_t width = job->request.shape.width, height = job->request.shape.height, y;
     uint8_t *pixels;
     dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
     if (!pixels) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->shares[0]->program.plan, rgba, pixels, width * height * 4, err);
@@ -97,7 +97,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     size_t width = job->request.shape.width, height = job->request.shape.height, pixels = width * height, x, y, c;
     dit_result result = diti_read_need(height, width * 3 * sizeof(float), &row_pitch, size, err);
     float *planes;
-    if (result < 0) return result;
+    DITI_TRY(result);
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
     if (!planes) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(program->plan, program->rgb[image], planes, pixels * 3 * sizeof *planes, err);

@@ -33,7 +33,7 @@ static void diti_reference_nearest(const dit_image *image, const uint16_t (*size
 
 DIT_INTERNAL void diti_reference_scaled(const diti_model_traits *traits, const dit_image *image, uint32_t count,
                                         uint32_t *width, uint32_t *height) {
-    uint32_t most = count > 1 ? traits->reference_most : traits->reference_most_alone;
+    uint32_t most = count > 1 ? traits->reference_limit : traits->reference_limit_alone;
     double pixels = (double)image->width * image->height;
     *width = image->width;
     *height = image->height;
@@ -186,11 +186,11 @@ static diti_tensor diti_references_encode(diti_share *share, diti_graph *graph, 
 
 DIT_INTERNAL void diti_references_emit(diti_share *share, diti_graph *graph) {
     const dit_job *job = share->job;
-    diti_denoise *denoise = &share->program.denoise;
+    diti_step_desc *step = &share->program.step;
     uint32_t i, factor = job->model->vae ? diti_vae_get_traits(job->model->vae)->factor : 1;
-    denoise->reference_count = job->request.shape.reference_count;
-    for (i = 0; i < denoise->reference_count && !diti_graph_failed(graph); i++) {
-        diti_reference_latent *latent = &denoise->references[i];
+    step->reference_count = job->request.shape.reference_count;
+    for (i = 0; i < step->reference_count && !diti_graph_failed(graph); i++) {
+        diti_reference_latent *latent = &step->references[i];
         latent->height = job->request.shape.references[i].height / factor;
         latent->width = job->request.shape.references[i].width / factor;
         latent->planes = share->assignment.share

@@ -419,7 +419,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.strength = out->strength;
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
-    wanted.empirical = model->transformer->traits.empirical_shift;
+    wanted.measured_shift = model->transformer->traits.measured_shift;
     if (wanted.steps == model->sigma_count && !desc->schedule) {
         wanted.sigmas = model->sigmas;
         wanted.sigma_count = model->sigma_count;
@@ -460,29 +460,29 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     const diti_model_traits *traits = &model->transformer->traits;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     bool by_frame = traits->divided || request->shape.hold_count || request->shape.fixes;
-    if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_patches_used(&request->shape)))
+    if (traits->divided && (split->degree[DITI_SPLIT_RING] > 1 || diti_strips_used(&request->shape)))
         return "ring and pipefusion move keys of all rows, and models with attention within frames and within positions "
-               "by turns (Open-Sora, Latte) exchange frames for positions; ulysses does, and cfg, tensor and layers can";
-    if (by_frame && diti_patches_used(&request->shape))
+               "by turns exchange frames for positions; ulysses does, and cfg, tensor and layers can";
+    if (by_frame && diti_strips_used(&request->shape))
         return "PipeFusion's patches are no whole frames, which frames with timesteps of their own need";
     if (by_frame && ranks > request->shape.latent_frames)
         return "ulysses and ring give each device whole latent frames of such a clip, which has fewer than devices";
-    if (traits->whole_rows && (ranks > 1 || diti_patches_used(&request->shape)))
+    if (traits->whole_rows && (ranks > 1 || diti_strips_used(&request->shape)))
         return "this model's blocks read all rows of a picture at once, so that no ulysses, ring or pipefusion divides "
                "them; cfg, tensor and layers can";
     if (traits->divided && ranks > diti_request_positions(model, request))
         return "ulysses gives each device positions of a frame, which has fewer than devices";
-    if (traits->prefixes && diti_patches_used(&request->shape))
+    if (traits->prefixes && diti_strips_used(&request->shape))
         return "PipeFusion keeps keys and values of its patches, and this model those of the text besides; choose another "
                "split";
-    if (request->shape.keeps_references && diti_patches_used(&request->shape))
+    if (request->shape.keeps_references && diti_strips_used(&request->shape))
         return "PipeFusion evaluates references with its first patch, and this job keeps their keys and values; choose "
                "another split, or leave cache away";
-    if (model->low && diti_patches_used(&request->shape))
+    if (model->low && diti_strips_used(&request->shape))
         return "PipeFusion keeps keys and values of one transformer, and this model has two experts";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && (request->shape.mixed || request->shape.norms_tokens))
         return "guidance.rescale, project, norm_limit and length_limit look at whole pictures, of which PipeFusion has a part";
-    if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
+    if (diti_strips_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
         (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0 ||
@@ -497,7 +497,7 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
 static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *out) {
     uint32_t rank;
     out->split = plan->split;
-    out->patches = plan->patches;
+    out->strips = plan->strips;
     out->warmup = plan->warmup;
     out->int8_payload = plan->int8;
     out->int8_feedback = plan->feedback;
@@ -508,12 +508,11 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 
 /* PipeFusion, on one device too: bands of whole rows of tokens, or of frames where tokens are several frames deep, each
    for all devices of a sequence. */
-DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
-                                               dit_error *err) {
+DIT_INTERNAL dit_result diti_job_check_strips(const dit_model *model, const diti_job_request *request, dit_error *err) {
     const diti_split *split = &request->shape.split;
     const diti_model_traits *traits = &model->transformer->traits;
     uint32_t rows = request->latent_height / traits->patch, columns = request->latent_width / traits->patch;
-    uint32_t frames = request->shape.latent_frames, patches = request->shape.patches;
+    uint32_t frames = request->shape.latent_frames, strips = request->shape.strips;
     bool deep = traits->patch_frames > 1;
     uint32_t units = deep ? frames / traits->patch_frames : frames * rows, tokens = deep ? rows * columns : columns;
     uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
@@ -522,25 +521,25 @@ DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const dit
     diti_split_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.split = *split;
-    plan.patches = patches;
+    plan.strips = strips;
     plan.warmup = request->shape.warmup;
     plan.int8 = request->shape.int8_payload;
     plan.feedback = request->shape.int8_feedback;
     plan.kept_int8 = request->shape.int8_kept;
-    if (!diti_patches_used(&request->shape)) return DIT_OK;
+    if (!diti_strips_used(&request->shape)) return DIT_OK;
     if (request->guidance.skip_layer > 0)
         why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
     else if (request->shape.warmup == 0)
         why = "PipeFusion needs a step of warm-up at least";
-    else if (patches > 1 && request->latent_width * traits->patch % 4)
+    else if (strips > 1 && request->latent_width * traits->patch % 4)
         why = "PipeFusion's patches are whole lines of a latent, which are no multiple of four long here; choose "
               "another width";
     diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
-    if (patches <= units && patches <= DITI_MOST_PATCHES && ranks <= units / patches * tokens) return DIT_OK;
+    if (strips <= units && strips <= DITI_MAX_STRIPS && ranks <= units / strips * tokens) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "split %s: %u patches of %u %s of %u tokens; at most %u, of a %s or more, are possible", name,
-                     patches, units, deep ? "frames" : "rows", tokens, DITI_MOST_PATCHES, deep ? "frame" : "row");
+                     strips, units, deep ? "frames" : "rows", tokens, DITI_MAX_STRIPS, deep ? "frame" : "row");
 }
 
 static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -553,7 +552,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     uint32_t axis;
     DITI_TRY(diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err));
     diti_request_take_plan(&plan, &out->shape);
-    if (diti_split_ranks(split) == 1) return diti_job_check_patches(model, out, err);
+    if (diti_split_ranks(split) == 1) return diti_job_check_strips(model, out, err);
     why = diti_job_unsplit(model, out);
     if (!split->degree[0]) { /* auto */
         for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
@@ -562,7 +561,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     diti_job_split_shape(model, out, &shape);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
     DITI_TRY(diti_split_check_plan(&plan, &shape, err));
-    return diti_job_check_patches(model, out, err);
+    return diti_job_check_strips(model, out, err);
 }
 
 static dit_result diti_request_preview(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,

@@ -59,7 +59,7 @@ static void diti_snapshot_record_states(const diti_share *share, VkCommandBuffer
     diti_snapshot_barrier(share, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
         diti_snapshot_record_rows(share, commands, diti_snapshot_tensor(share, i), host, &at, back);
-    if (back) diti_snapshot_record_rows(share, commands, share->program.step, host, &at, back);
+    if (back) diti_snapshot_record_rows(share, commands, share->program.step_row, host, &at, back);
     diti_snapshot_barrier(share, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
@@ -135,16 +135,16 @@ DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
     job->snapshot.valid = false;
 }
 
-/* Steps, and what comes before the first one; not patches that are still on their way. */
+/* Steps, and what comes before the first one; not strips that are still on their way. */
 static bool diti_snapshot_wants(const diti_share *share, uint32_t segment) {
     return !share->member && share->job->snapshot.buffer.buffer &&
            (segment + 1 == share->program.step_segment || diti_share_is_step(share, segment)) &&
-           !diti_patches_is(share, segment, DITI_FORM_PATCHES);
+           !diti_strips_is(share, segment, DITI_FORM_STRIPS);
 }
 
 /* Steps whose outcome is there behind a segment, when so many are counted. */
 static uint32_t diti_snapshot_steps(const diti_share *share, uint32_t segment, uint32_t counted) {
-    return diti_patches_is(share, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
+    return diti_strips_is(share, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
 DIT_INTERNAL bool diti_snapshot_busy(const diti_share *share) {
@@ -334,10 +334,9 @@ static dit_result diti_resume_set_out_all(dit_job *job, double total_us, dit_err
     uint32_t i;
     job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     result = diti_job_write_inputs(job, err);
-    for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
+    for (i = 0; i < job->share_count && job->snapshot.valid && result >= 0; i++)
         result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
-    for (i = 0; i < job->share_count && result == DIT_OK; i++)
-        diti_resume_set_out(job->shares[i], job->begins_at, total_us);
+    for (i = 0; i < job->share_count && result >= 0; i++) diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
 }
 
@@ -352,7 +351,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     return diti_resume_set_out_all(job, total_us, err);
 }
 
-static void diti_resume_tell(dit_job *job, const char *why, uint32_t devices) {
+static void diti_resume_log(dit_job *job, const char *why, uint32_t devices) {
     char name[DITI_SPLIT_NAME];
     diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why, job->begins_at + 1,
              diti_split_print(&job->request.shape.split, name));
@@ -488,8 +487,8 @@ static dit_result diti_job_resume_ranks(dit_job *job, dit_error *why) {
     if (job->snapshot.buffer.buffer) diti_snapshot_poll(first, first->program.plan->timeline.submitted);
     result = diti_resume_without_rank(job, lost, &other);
     if (result < 0) *why = other;
-    if (result < 0) return result;
-    diti_resume_tell(job, why->message, job->context->peers->count);
+    DITI_TRY(result);
+    diti_resume_log(job, why->message, job->context->peers->count);
     return DIT_OK;
 }
 
@@ -514,8 +513,8 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     failed = diti_resume_failed(job, why);
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
-    for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
-        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->snapshot.valid = false;
+    for (i = 0; i < job->share_count; i++) /* strips: it may have come into what was kept */
+        if (job->shares[i]->run.health.blocked && diti_strips_used(&job->request.shape)) job->snapshot.valid = false;
     for (i = 0; i < job->share_count; i++) {
         if (job->device_of_share[i] == job->device_of_share[failed] ||
             diti_device_check(job->shares[i]->device, NULL) >= 0)
@@ -530,6 +529,6 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
         if (result < 0) *why = other;
         return why->result;
     }
-    diti_resume_tell(job, why->message, 1);
+    diti_resume_log(job, why->message, 1);
     return DIT_OK;
 }

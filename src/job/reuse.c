@@ -183,7 +183,7 @@ static dit_result diti_reuse_check(const diti_job_request *request, const char *
         return diti_reuse_refuse(err, text,
                                  "has an order above 2 (spectrum: 5), an interval below 1, or a ridge that is not "
                                  "above 0");
-    if (diti_patches_used(&request->shape) && diti_reuse_decides(reuse))
+    if (diti_strips_used(&request->shape) && diti_reuse_decides(reuse))
         return diti_reuse_refuse(err, text,
                                  "does not go with pipefusion, whose stages see a patch at a time and nobody all rows "
                                  "of a step before its blocks run; choose delta, taylor, spectrum or mag");
@@ -320,7 +320,7 @@ static void diti_reuse_step(const dit_model *model, const char *text, diti_job_r
     uint32_t steps = out->shape.steps;
     bool low = model->low && out->schedule.steps[step].timestep < model->boundary,
          alone = diti_job_step_kind(out, step) == DITI_STEP_ALONE;
-    bool whole = diti_patches_used(&out->shape) && diti_patches_whole(out, 0, step);
+    bool whole = diti_strips_used(&out->shape) && diti_strips_whole(out, 0, step);
     if (low != h->low || (h->alone && !alone) || whole) h->count = 0;
     h->low = low;
     row->step = (float)step;
@@ -395,7 +395,7 @@ DIT_INTERNAL uint32_t diti_job_reused(dit_job *job) {
 /* --- the plan --- */
 
 /* Devices that evaluate steps of that kind, all of which decide alike. */
-static void diti_reuse_group(const diti_share *share, diti_step_kind kind, diti_group *out) {
+static void diti_reuse_group(const diti_share *share, diti_step_kind kind, diti_ranks *out) {
     const diti_job_shape *shape = &share->job->request.shape;
     uint32_t i;
     *out = share->assignment.all;
@@ -431,21 +431,21 @@ DIT_INTERNAL void diti_reuse_begin(diti_share *share, diti_graph *graph) {
                                      "steps reused");
         r->gate = diti_tensor_state(graph, DITI_U32, 2 * DITI_GATE_ENTRIES, 4, "gate");
     }
-    share->program.denoise.residual = &share->program.residuals[0];
+    share->program.step.residual = &share->program.residuals[0];
     share->program.low.residual = &share->program.residuals[1];
 }
 
 DIT_INTERNAL void diti_reuse_select(diti_share *share, diti_graph *graph, diti_step_kind kind, bool reuses) {
     diti_residual *r = &share->program.residuals[share->program.is_low];
     if (!share->program.reuse_table) return;
-    if (diti_patches_used(&share->job->request.shape))
-        share->program.denoise.residual =
-            share->program.denoise.patches == share->job->request.shape.patches ? r : NULL; /* wholes have other rows */
+    if (diti_strips_used(&share->job->request.shape))
+        share->program.step.residual =
+            share->program.step.strips == share->job->request.shape.strips ? r : NULL; /* wholes have other rows */
     r->use = diti_reuse_decides(&share->job->request.shape.reuse) ? DITI_REUSE_DECIDES
              : reuses                                             ? DITI_REUSE_ADDS
                                                                   : DITI_REUSE_KEEPS;
     diti_reuse_group(share, kind, &r->group);
-    r->row = diti_select_row(graph, share->program.reuse_table, share->program.step, "select reuse");
+    r->row = diti_select_row(graph, share->program.reuse_table, share->program.step_row, "select reuse");
 }
 
 DIT_INTERNAL dit_result diti_reuse_write(diti_share *share, dit_error *err) {

@@ -33,7 +33,7 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
                            ? DITI_LEAVING_LOST
                            : DITI_LEAVING_FAILED;
     if (job->mesh) diti_beats_leave(job->mesh, how);
-    if (job->mesh && result == DIT_OK) diti_mesh_tell(job->mesh);
+    if (job->mesh && result == DIT_OK) diti_mesh_log(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -64,7 +64,7 @@ static void diti_run_report(diti_share *share, const diti_job_flight *flight) {
     if (share->member) return;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
+    if (step > job->status.step || job->recording) job->status.step = step; /* strips may begin again */
     job->status.last_slice_us = diti_plan_last_slice_us(share->program.plan);
     if (flight->preview) job->status.preview_id++;
     if (flight->frames > job->status.frame && !share->run.health.blocked) job->status.frame = flight->frames;
@@ -101,14 +101,14 @@ static diti_job_flight diti_run_next_slice(diti_share *share) {
 
 /* --- cutting anew --- */
 
-#define DITI_LEAST_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
+#define DITI_MIN_SLICE_US 250u /* least that a budget alone asks for: shorter slices are mostly launches */
 
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
 static uint32_t diti_run_limit_us(const diti_share *share, uint32_t budget_us) {
     const diti_device *device = share->device;
     if (!share->job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
         return device->max_slice_us;
-    return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
+    return budget_us < DITI_MIN_SLICE_US ? DITI_MIN_SLICE_US : budget_us;
 }
 
 /* Where a segment begins, work is cut anew if the limit is another one, or if measured times have proved slices off by
@@ -121,7 +121,7 @@ static bool diti_run_wants_cut(const diti_share *share, float limit) {
     bool first = share->run.cursor.segment == 0 && share->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
-    if (share->job->mesh || diti_run_at_end(share) || share->run.cuts == DITI_MOST_CUTS ||
+    if (share->job->mesh || diti_run_at_end(share) || share->run.cuts == DITI_MAX_CUTS ||
         !diti_plan_slice_is_start(plan, share->run.cursor.segment, share->run.cursor.slice))
         return false;
     return other || diti_plan_is_off(plan, share->job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY,
@@ -148,12 +148,12 @@ static bool diti_run_is_early(const diti_share *share) {
     return share->run.last_segment + 1 < share->program.plan->guard_end;
 }
 
-/* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
+/* Steps of one device, and strips of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const diti_share *share) {
     bool steps =
         diti_share_is_step(share, share->run.last_segment) && diti_share_is_step(share, share->run.cursor.segment);
-    bool agrees = share->run.careful || (share->job->mesh && !diti_patches_used(&share->job->request.shape));
+    bool agrees = share->run.careful || (share->job->mesh && !diti_strips_used(&share->job->request.shape));
     if (diti_run_is_early(share)) return false;
     return share->run.unjudged && share->run.cursor.slice == 0 && (agrees || !steps || share->run.health.blocked);
 }
@@ -168,7 +168,7 @@ static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *ve
 }
 
 /* Tells the log that a share goes back, and the job's status where it is the first one. */
-static void diti_run_tell_rerun(diti_share *share, const diti_verdict *verdict) {
+static void diti_run_log_rerun(diti_share *share, const diti_verdict *verdict) {
     dit_job *job = share->job;
     diti_log(&job->env, DITI_LOG_INFO, "fp16 overflowed in %s; running that again, scaled", verdict->name);
     if (share->member) return;
@@ -180,7 +180,7 @@ static void diti_run_tell_rerun(diti_share *share, const diti_verdict *verdict) 
 }
 
 static void diti_run_go_back(diti_share *share, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
-    diti_run_tell_rerun(share, verdict);
+    diti_run_log_rerun(share, verdict);
     share->run.cursor.segment = segment;
     share->run.cursor.slice = 0;
     share->run.cursor.repeat = step;
@@ -204,7 +204,7 @@ static bool diti_run_goes_together(const diti_share *share) {
     if (diti_run_is_chunk(share, share->run.last_segment) && !diti_clip_is_divided(share)) return false;
     if (share->run.careful) return true;
     if (!share->run.health.blocked) return false;
-    if (!diti_patches_used(&share->job->request.shape)) return share->program.plan->guard_alike;
+    if (!diti_strips_used(&share->job->request.shape)) return share->program.plan->guard_alike;
     return share->job->mesh || diti_share_is_step(share, share->run.health.blocked - 1);
 }
 
@@ -276,12 +276,12 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
  */
 static bool diti_run_begins_again(const diti_share *share) {
     uint32_t blocked = share->run.health.blocked;
-    if (!blocked || !diti_patches_used(&share->job->request.shape)) return false;
+    if (!blocked || !diti_strips_used(&share->job->request.shape)) return false;
     if (blocked <= share->program.plan->guard_end) return true;
     return blocked - 1 < share->program.decode_segment && (share->job->mesh || diti_share_is_step(share, blocked - 1));
 }
 
-/* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
+/* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; strips begin
    again. *moved: shares may go on that waited for others. */
 static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
     diti_share *first = job->shares[0];
@@ -310,7 +310,7 @@ static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const diti_share *share, uint32_t segment) {
     uint32_t last = share->run.cursor.slice ? share->run.cursor.segment : share->run.last_segment;
-    if (diti_patches_used(&share->job->request.shape) || diti_run_is_chunk(share, segment)) return false;
+    if (diti_strips_used(&share->job->request.shape) || diti_run_is_chunk(share, segment)) return false;
     return last == segment || (segment >= share->program.step_segment && last >= share->program.step_segment &&
                                segment < share->program.decode_segment && last < share->program.decode_segment);
 }

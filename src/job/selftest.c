@@ -19,7 +19,7 @@ DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *des
     marks->count = 0;
     if (!desc->mark || desc->mark_size < sizeof words) return;
     memcpy(words, desc->mark, sizeof words);
-    if (words[0] != DITI_MARK_MAGIC || words[1] > DITI_MARKS_MOST ||
+    if (words[0] != DITI_MARK_MAGIC || words[1] > DITI_MAX_MARKS ||
         desc->mark_size != sizeof words + words[1] * sizeof *marks->keys)
         return;
     marks->count = words[1];
@@ -33,8 +33,8 @@ static bool diti_marks_have(const diti_marks *marks, uint64_t key) {
     return false;
 }
 
-static void diti_marks_tell(const diti_marks *marks) {
-    unsigned char mark[8 + DITI_MARKS_MOST * sizeof(uint64_t)];
+static void diti_marks_hand_over(const diti_marks *marks) {
+    unsigned char mark[8 + DITI_MAX_MARKS * sizeof(uint64_t)];
     uint32_t words[2];
     if (!marks->hook.func) return;
     words[0] = DITI_MARK_MAGIC;
@@ -47,9 +47,9 @@ static void diti_marks_tell(const diti_marks *marks) {
 
 /* The oldest ones are forgotten first. */
 static void diti_marks_add(diti_marks *marks, uint64_t key) {
-    if (marks->count == DITI_MARKS_MOST) memmove(marks->keys, marks->keys + 1, --marks->count * sizeof *marks->keys);
+    if (marks->count == DITI_MAX_MARKS) memmove(marks->keys, marks->keys + 1, --marks->count * sizeof *marks->keys);
     marks->keys[marks->count++] = key;
-    diti_marks_tell(marks);
+    diti_marks_hand_over(marks);
 }
 
 static void diti_marks_remove(diti_marks *marks, uint64_t key) {
@@ -57,7 +57,7 @@ static void diti_marks_remove(diti_marks *marks, uint64_t key) {
     for (i = 0; i < marks->count; i++)
         if (marks->keys[i] != key) marks->keys[kept++] = marks->keys[i];
     marks->count = kept;
-    diti_marks_tell(marks);
+    diti_marks_hand_over(marks);
 }
 
 /* --- what a class has to compute --- */
@@ -317,7 +317,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
         device->dropped |= DITI_CLASS_BIT(which);
         if (result >= 0 && device->rung != rung) result = diti_selftest_climb(&test, err);
     }
-    if (result < 0) return result;
+    DITI_TRY(result);
     diti_class_describe(device, device->dropped);
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
     result = diti_device_choose_matrices(device, err);

@@ -5,32 +5,32 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
     diti_split_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.split = shape->split;
-    plan.patches = shape->patches;
+    plan.strips = shape->strips;
     plan.warmup = shape->warmup;
     plan.int8 = shape->int8_payload;
     plan.feedback = shape->int8_feedback;
     plan.kept_int8 = shape->int8_kept;
-    if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
+    if (diti_split_ranks(&plan.split) == 1) plan.strips = plan.warmup = 1;
     return diti_split_print_plan(&plan, out);
 }
 
 /* "rows 12-23 of 24": what a member of a group has of so many. */
-static void diti_share_append(char *out, size_t size, const diti_group *group, const char *what, uint32_t total) {
+static void diti_share_append(char *out, size_t size, const diti_ranks *group, const char *what, uint32_t total) {
     size_t length = strlen(out);
     uint32_t first, count;
-    if (diti_group_count(group) == 1) return;
-    first = diti_group_first(group, group->index, total);
-    count = diti_group_size(group, group->index, total);
+    if (diti_ranks_count(group) == 1) return;
+    first = diti_ranks_first(group, group->index, total);
+    count = diti_ranks_size(group, group->index, total);
     diti_format(out + length, size - length, "%s%s %u-%u of %u", length ? ", " : "", what, first,
                 first + (count ? count - 1 : 0), total);
 }
 
-static void diti_share_tell(const diti_share *share, dit_share *out) {
+static void diti_share_describe(const diti_share *share, dit_share *out) {
     const dit_job *job = share->job;
     const diti_job_shape *shape = &job->request.shape;
     const diti_axes *axes = &share->assignment.axes;
     diti_split_shape split;
-    uint32_t ranks = share->assignment.share_total, branches = diti_group_count(&share->assignment.guidance);
+    uint32_t ranks = share->assignment.share_total, branches = diti_ranks_count(&share->assignment.guidance);
     memset(out, 0, sizeof *out);
     diti_job_split_shape(job->model, &job->request, &split);
     if (branches > 1)
@@ -60,7 +60,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
     }
     if (*count > job->share_count) *count = job->share_count;
     for (i = 0; i < *count; i++) {
-        diti_share_tell(job->shares[i], &out[i]);
+        diti_share_describe(job->shares[i], &out[i]);
         out[i].device = job->device_of_share[i];
     }
     return DIT_OK;

@@ -51,7 +51,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 }
 
 /* Counts what a run of each segment sends, so that it can be known beforehand. */
-static void diti_share_tell_exchanges(const diti_share *share) {
+static void diti_share_describe_exchanges(const diti_share *share) {
     uint32_t segment;
     for (segment = 0; segment < share->program.plan->segment_count; segment++) {
         uint64_t bytes = diti_plan_exchange_bytes(share->program.plan, segment, UINT32_MAX);
@@ -80,7 +80,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (result == DIT_OK)
         result = diti_mesh_create(job->context->peers, plans, job->resumed || first->folded ? &places : NULL, count,
                                   &job->mesh, err);
-    for (i = 0; i < job->share_count && job->mesh; i++) diti_share_tell_exchanges(job->shares[i]);
+    for (i = 0; i < job->share_count && job->mesh; i++) diti_share_describe_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
     return result;
 }

@@ -35,15 +35,15 @@ DIT_INTERNAL void diti_adaln_prepare_active(const diti_pass *p, diti_adaln *adal
 }
 
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->denoise->text_batch);
+    diti_adaln_prepare_active(p, adaln, diti_silu(p->graph, c, "modulation_silu"), p->step->text_batch);
 }
 
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
     diti_graph *graph = p->graph;
     diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
     uint32_t columns;
-    if (p->denoise->same_timestep) return;
-    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
+    if (p->step->same_timestep) return;
+    row = diti_select_row(graph, table, p->step->row, "select_modulation");
     columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }
@@ -79,14 +79,14 @@ DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *ad
     return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }
 
-DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                          const float *timesteps, uint32_t shift, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    uint32_t i, count = denoise->steps * denoise->text_batch;
+    uint32_t i, count = step->steps * step->text_batch;
     float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
     dit_result result;
     if (!repeated) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / step->text_batch];
     result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
     diti_free(env, repeated);
     return result;

@@ -191,6 +191,13 @@ static void diti_anima_load_weights(diti_loader *loader, diti_anima *model) {
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_anima_chats[] = {
+    {"AnimaPipeline AnimaAutoBlocks", "", "", NULL, "", "", 512, false, 0, {1, 0, {-1}, false}, 0},
+    DITI_CHATS_END,
+};
+
 static void diti_anima_set_traits(diti_anima *model) {
     const diti_anima_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -204,7 +211,7 @@ static void diti_anima_set_traits(diti_anima *model) {
     traits->default_size = 128;
     traits->text_tokens = 512;
     traits->text_columns = config->text;
-    traits->chat = diti_chat_of(DITI_CHAT_ANIMA);
+    traits->chat = &diti_anima_chats[0];
     traits->encoders[0] = DITI_ENCODER_QWEN3;
     traits->encoders[1] = DITI_ENCODER_CONDITIONER;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0}";
@@ -234,7 +241,7 @@ typedef struct diti_anima_state {         /* prepare leaves these for the steps 
     diti_tensor text[DITI_ANIMA_MAX_BLOCKS]; /* [prompts * text tokens, 2D]: keys, normed, and values */
 } diti_anima_state;
 
-static diti_anima_state *diti_anima_at(const diti_denoise *denoise) { return (diti_anima_state *)denoise->family; }
+static diti_anima_state *diti_anima_state_of(const diti_step_desc *step) { return (diti_anima_state *)step->family; }
 
 /* up(down(active)) + shared for attention, the feed-forward and the text's attention: F32 [rows, 9D], for the last norm
    [rows, 2D]. active: F32 [rows, 4D], silu of the embedded time and what all modulations share. */
@@ -273,10 +280,10 @@ static void diti_anima_norm(const diti_pass *p, diti_tensor x, const diti_weight
 /* Rows behind a prompt's are zeros, and are attended. */
 static void diti_anima_project_text(diti_pass *p, diti_anima_state *state) {
     const diti_anima *model = diti_anima_of(p->model);
-    uint32_t rows = p->denoise->text_batch * p->denoise->text_tokens, i, end;
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    uint32_t rows = p->step->text_batch * p->step->text_tokens, i, end;
+    diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, model->config.text);
     text = diti_gather_tensor(p->graph, diti_add_rows(p->graph, text, 0, 0, "text"), state->text_rows, "text");
-    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end);
     for (; i < end && !diti_graph_failed(p->graph); i++) {
         const diti_anima_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
@@ -291,16 +298,16 @@ static void diti_anima_project_text(diti_pass *p, diti_anima_state *state) {
 static void diti_anima_prepare(diti_pass *p) {
     const diti_anima *model = diti_anima_of(p->model);
     const diti_anima_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t steps = denoise->steps, width = config->width, half = config->head_dim / 2;
-    diti_anima_state *state = diti_anima_at(denoise);
+    uint32_t steps = step->steps, width = config->width, half = config->head_dim / 2;
+    diti_anima_state *state = diti_anima_state_of(step);
     diti_norm_desc norm = DITI_ZERO;
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, width, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, p->positions, half, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, p->positions, half, "sines");
-    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch * denoise->text_tokens, "text_rows");
+    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * step->text_tokens, "text_rows");
     state->modulation.active = diti_tensor_new(graph, DITI_F32, steps, 4 * width, "conditioning");
     state->modulation.shared = true;
     norm.rms = norm.silu = norm.out_f32 = true;
@@ -320,10 +327,10 @@ static void diti_anima_prepare(diti_pass *p) {
 
 /* A head's pairs turn by the frame, which is 0, then by the line, then by the column, which have a sixth of its
    channels each; the frequencies of these two are stretched by the scale to the power of d / (d - 2). */
-static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan, const diti_step_desc *step,
                                         const diti_anima_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
-    uint32_t half = model->config.head_dim / 2, side = model->config.head_dim / 6, columns = denoise->width / 2;
+    uint32_t half = model->config.head_dim / 2, side = model->config.head_dim / 6, columns = step->width / 2;
     uint32_t tokens = plan->tensors[state->cosines].rows, row, i;
     double base = 10000 * pow(model->config.scale, (double)side / (side > 1 ? side - 1 : 1));
     size_t count = (size_t)tokens * half;
@@ -340,7 +347,7 @@ static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan
         }
     }
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -348,22 +355,22 @@ static dit_result diti_anima_write_turn(const diti_anima *model, diti_plan *plan
 /* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. Timesteps are not
    multiplied by 1000. */
 static dit_result diti_anima_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_anima *model = diti_anima_of(transformer);
-    const diti_anima_state *state = (const diti_anima_state *)denoise->family;
+    const diti_anima_state *state = (const diti_anima_state *)step->family;
     const diti_env *env = &model->base.component.env;
-    uint32_t tokens = denoise->text_tokens, count = denoise->text_batch * tokens, i;
+    uint32_t tokens = step->text_tokens, count = step->text_batch * tokens, i;
     uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
-    float *times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    float *times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     dit_result result = rows && times ? DIT_OK : diti_fail_memory(err, "the text's rows");
     for (i = 0; i < count && rows; i++) {
-        uint32_t length = denoise->text_lengths ? denoise->text_lengths[i / tokens] : tokens;
+        uint32_t length = step->text_lengths ? step->text_lengths[i / tokens] : tokens;
         rows[i] = i % tokens < length ? i : count;
     }
-    for (i = 0; i < denoise->steps && times; i++) times[i] = timesteps[i] / 1000;
-    if (result == DIT_OK) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
-    if (result == DIT_OK) result = diti_anima_write_turn(model, plan, denoise, state, err);
+    for (i = 0; i < step->steps && times; i++) times[i] = timesteps[i] / 1000;
+    if (result >= 0) result = diti_plan_write(plan, state->text_rows, rows, count * sizeof *rows, err);
+    if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
+    if (result >= 0) result = diti_anima_write_turn(model, plan, step, state, err);
     diti_free(env, rows);
     diti_free(env, times);
     return result;
@@ -372,7 +379,7 @@ static dit_result diti_anima_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_anima_begin(diti_pass *p) {
-    diti_anima_state *state = diti_anima_at(p->denoise);
+    diti_anima_state *state = diti_anima_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
@@ -385,7 +392,7 @@ static diti_tensor diti_anima_embed(diti_pass *p) { return diti_patch_embed(p, 0
 static void diti_anima_attend_text(const diti_pass *p, diti_tensor x, const diti_anima_block *w) {
     const diti_sublayer *cross = &w->cross;
     uint32_t width = diti_column_shard_of(p, cross).count, rows;
-    diti_tensor kv = diti_pass_last(p, diti_anima_at(p->denoise)->text[p->index]), q;
+    diti_tensor kv = diti_pass_last(p, diti_anima_state_of(p->step)->text[p->index]), q;
     diti_attention_desc desc = DITI_ZERO;
     q = diti_sublayer_in(p, diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, cross), cross, 0);
     diti_anima_norm(p, q, &w->text_norm_q, "text_q_norm");
@@ -403,8 +410,8 @@ static void diti_anima_attend_text(const diti_pass *p, diti_tensor x, const diti
 /* CosmosTransformerBlock.forward, docs/models.md 3.16 step 3; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
     const diti_anima_block *w = &diti_anima_of(p->model)->blocks[p->index];
-    const diti_anima_state *state = diti_anima_at(p->denoise);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_anima_modulation);
+    const diti_anima_state *state = diti_anima_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_anima_modulation);
     p->modulation.chunks = 9;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -416,8 +423,8 @@ static diti_tensor diti_anima_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_anima_final(diti_pass *p, diti_tensor x) {
     const diti_anima *model = diti_anima_of(p->model);
-    p->modulation.rows =
-        diti_joint_at(p, &diti_anima_at(p->denoise)->modulation, model->config.blocks, diti_anima_modulation);
+    p->modulation.rows = diti_joint_modulation_rows(p, &diti_anima_state_of(p->step)->modulation, model->config.blocks,
+                                                    diti_anima_modulation);
     p->modulation.chunks = 2;
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
@@ -451,6 +458,7 @@ DIT_INTERNAL const diti_family *diti_anima_family(void) {
         {16, 1, 0, false},
         NULL,
         {"Qwen3", "text conditioner", NULL},
+        diti_anima_chats,
         diti_anima_places,
         sizeof(diti_anima_state),
         diti_anima_prepare,

@@ -196,7 +196,7 @@ typedef struct diti_chroma_state {        /* prepare leaves these for the steps 
     diti_tensor vectors; /* F32 [1, vectors * D] of the step: blocks one after the other, then the last norm's */
 } diti_chroma_state;
 
-static diti_chroma_state *diti_chroma_at(const diti_denoise *denoise) { return (diti_chroma_state *)denoise->family; }
+static diti_chroma_state *diti_chroma_state_of(const diti_step_desc *step) { return (diti_chroma_state *)step->family; }
 
 /* Vectors of modulation: twelve of a double block, three of a single one, two of the last norm. */
 static uint32_t diti_chroma_vectors(const diti_chroma_config *config) {
@@ -215,41 +215,41 @@ static uint32_t diti_chroma_number(const diti_chroma_config *config, uint32_t i)
 static void diti_chroma_prepare(diti_pass *p) {
     const diti_chroma *model = diti_chroma_of(p->model);
     const diti_chroma_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
-    uint32_t texts = diti_tensor_rows(graph, denoise->text);
-    diti_chroma_state *state = diti_chroma_at(denoise);
+    uint32_t tokens = step->text_tokens + step->height / 2 * (step->width / 2);
+    uint32_t texts = diti_tensor_rows(graph, step->text);
+    diti_chroma_state *state = diti_chroma_state_of(step);
     diti_tensor text;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps,
-                                         diti_chroma_vectors(config) * config->sinusoids, "timesteps");
+    state->sinusoids =
+        diti_tensor_input(graph, DITI_F32, step->steps, diti_chroma_vectors(config) * config->sinusoids, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
     text = diti_tensor_new(graph, DITI_F32, texts + 1, p->width, "context"); /* zeros fill places */
     diti_fill_zeros(graph, diti_tensor_view(graph, text, texts, 1, 0, p->width));
-    diti_layer_f32(graph, diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text), &model->text,
+    diti_layer_f32(graph, diti_tensor_view(graph, step->text, 0, texts, 0, config->text), &model->text,
                    DITI_ACTIVATION_NONE, diti_tensor_view(graph, text, 0, texts, 0, p->width), "context");
     state->text = diti_text_order_rows(p, &state->order, text);
 }
 
 /* For each vector the sinusoids of the timestep, those of a guidance of 0, and those of a thousand times its number, in
    a quarter, a quarter and a half of the columns. */
-static dit_result diti_chroma_write_sinusoids(const diti_chroma *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_chroma_write_sinusoids(const diti_chroma *model, diti_plan *plan, const diti_step_desc *step,
                                               const diti_chroma_state *state, const float *timesteps, dit_error *err) {
     const diti_env *env = &model->base.component.env;
-    uint32_t columns = model->config.sinusoids, vectors = diti_chroma_vectors(&model->config), step, i;
-    size_t count = (size_t)denoise->steps * vectors * columns;
+    uint32_t columns = model->config.sinusoids, vectors = diti_chroma_vectors(&model->config), row, i;
+    size_t count = (size_t)step->steps * vectors * columns;
     float *rows = (float *)diti_alloc_array(env, count, sizeof *rows), zero = 0;
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the timesteps");
-    for (step = 0; step < denoise->steps; step++) {
+    for (row = 0; row < step->steps; row++) {
         for (i = 0; i < vectors; i++) {
-            float *row = rows + ((size_t)step * vectors + i) * columns;
+            float *vector = rows + ((size_t)row * vectors + i) * columns;
             float number = (float)diti_chroma_number(&model->config, i) * 1000.0f;
-            diti_sinusoid(&timesteps[step], 1, columns / 4, 0, row);
-            diti_sinusoid(&zero, 1, columns / 4, 0, row + columns / 4);
-            diti_sinusoid(&number, 1, columns / 2, 0, row + columns / 2);
+            diti_sinusoid(&timesteps[row], 1, columns / 4, 0, vector);
+            diti_sinusoid(&zero, 1, columns / 4, 0, vector + columns / 4);
+            diti_sinusoid(&number, 1, columns / 2, 0, vector + columns / 2);
         }
     }
     result = diti_plan_write(plan, state->sinusoids, rows, count * sizeof *rows, err);
@@ -258,13 +258,13 @@ static dit_result diti_chroma_write_sinusoids(const diti_chroma *model, diti_pla
 }
 
 static dit_result diti_chroma_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                           const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_chroma *model = diti_chroma_of(transformer);
-    const diti_chroma_state *state = (const diti_chroma_state *)denoise->family;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   denoise->height / 2 * (denoise->width / 2), err));
-    DITI_TRY(diti_write_image_rotations(plan, denoise, model->config.axes, state->cosines, state->sines, err));
-    return diti_chroma_write_sinusoids(model, plan, denoise, state, timesteps, err);
+    const diti_chroma_state *state = (const diti_chroma_state *)step->family;
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
+                                   step->height / 2 * (step->width / 2), err));
+    DITI_TRY(diti_write_image_rotations(plan, step, model->config.axes, state->cosines, state->sines, err));
+    return diti_chroma_write_sinusoids(model, plan, step, state, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
@@ -296,24 +296,24 @@ static diti_tensor diti_chroma_approximate(const diti_pass *p, diti_tensor x) {
 
 static void diti_chroma_begin(diti_pass *p) {
     const diti_chroma_config *config = &diti_chroma_of(p->model)->config;
-    diti_chroma_state *state = diti_chroma_at(p->denoise);
+    diti_chroma_state *state = diti_chroma_state_of(p->step);
     diti_tensor row;
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    if (p->denoise->same_timestep) return;
-    row = diti_select_row(p->graph, state->sinusoids, p->denoise->step, "select_timestep");
+    if (p->step->same_timestep) return;
+    row = diti_select_row(p->graph, state->sinusoids, p->step->row, "select_timestep");
     row = diti_tensor_reshape(p->graph, row, diti_chroma_vectors(config), config->sinusoids);
     state->vectors = diti_chroma_approximate(p, row);
 }
 
 static diti_tensor diti_chroma_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_chroma_at(p->denoise)->text, &diti_chroma_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_chroma_state_of(p->step)->text, &diti_chroma_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_chroma_run_block(diti_pass *p, diti_tensor x) {
     const diti_chroma *model = diti_chroma_of(p->model);
-    const diti_chroma_state *state = diti_chroma_at(p->denoise);
+    const diti_chroma_state *state = diti_chroma_state_of(p->step);
     uint32_t doubles = model->config.doubles, index = p->index;
     bool single = index >= doubles;
     uint32_t first = single ? 12 * doubles + 3 * (index - doubles) : 12 * index;
@@ -330,7 +330,7 @@ static diti_tensor diti_chroma_final(diti_pass *p, diti_tensor x) {
     const diti_chroma *model = diti_chroma_of(p->model);
     uint32_t first = diti_chroma_vectors(&model->config) - 2;
     p->modulation.rows =
-        diti_tensor_view(p->graph, diti_chroma_at(p->denoise)->vectors, 0, 1, first * p->width, 2 * p->width);
+        diti_tensor_view(p->graph, diti_chroma_state_of(p->step)->vectors, 0, 1, first * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
@@ -360,6 +360,7 @@ DIT_INTERNAL const diti_family *diti_chroma_family(void) {
         {16, 0.3611f, 0.1159f, false}, /* FLUX.1's */
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_chroma_places,
         sizeof(diti_chroma_state),
         diti_chroma_prepare,

@@ -90,7 +90,7 @@ static dit_result diti_cogvideox_read_shapes(diti_loader *loader, diti_cogvideox
 
 static dit_result diti_cogvideox_check(const diti_cogvideox_config *config, const diti_settings *settings,
                                        dit_error *err) {
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 ||
         config->head_dim % 16 || config->width % 16) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -117,7 +117,7 @@ static dit_result diti_cogvideox_read(diti_component *component, diti_loader *lo
     diti_cogvideox_config *config = &((diti_cogvideox *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_cogvideox_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->tokens = config->patch_frames > 1 ? 224 : 226;
     config->height = 60;
     config->width_latents = 90;
@@ -241,8 +241,8 @@ typedef struct diti_cogvideox_state {     /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_cogvideox_state;
 
-static diti_cogvideox_state *diti_cogvideox_at(const diti_denoise *denoise) {
-    return (diti_cogvideox_state *)denoise->family;
+static diti_cogvideox_state *diti_cogvideox_state_of(const diti_step_desc *step) {
+    return (diti_cogvideox_state *)step->family;
 }
 
 /* F32 [rows, 2 * 6D], of the last norm [rows, 2D]. */
@@ -257,7 +257,7 @@ static diti_tensor diti_cogvideox_modulation(const diti_pass *p, diti_tensor act
 /* Positions of the file, the text's before the video's, are of one size of clips alone. */
 static void diti_cogvideox_learned(const diti_pass *p, diti_cogvideox_state *state, uint32_t tokens) {
     const diti_cogvideox *model = diti_cogvideox_of(p->model);
-    uint32_t learned = model->config.learned, texts = p->denoise->text_tokens, i;
+    uint32_t learned = model->config.learned, texts = p->step->text_tokens, i;
     diti_tensor all;
     if (texts + tokens != learned) {
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
@@ -269,7 +269,7 @@ static void diti_cogvideox_learned(const diti_pass *p, diti_cogvideox_state *sta
     state->ids = diti_tensor_input(p->graph, DITI_U32, 1, learned, "position ids");
     all = diti_gather_rows(p->graph, &model->positions, state->ids, "positions");
     state->positions = diti_tensor_view(p->graph, all, texts, tokens, 0, p->width);
-    for (i = 0; i < p->denoise->text_batch; i++) {
+    for (i = 0; i < p->step->text_batch; i++) {
         diti_tensor own = diti_tensor_view(p->graph, state->text, i * texts, texts, 0, p->width);
         diti_add_rows(p->graph, own, diti_tensor_view(p->graph, all, 0, texts, 0, p->width), own, "text_positions");
     }
@@ -278,22 +278,22 @@ static void diti_cogvideox_learned(const diti_pass *p, diti_cogvideox_state *sta
 static void diti_cogvideox_prepare(diti_pass *p) {
     const diti_cogvideox *model = diti_cogvideox_of(p->model);
     const diti_cogvideox_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
-    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    uint32_t tokens = grid.frames * grid.rows * grid.columns, all = denoise->text_tokens + tokens;
-    diti_cogvideox_state *state = diti_cogvideox_at(denoise);
+    const diti_step_desc *step = p->step;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    uint32_t tokens = grid.frames * grid.rows * grid.columns, all = step->text_tokens + tokens;
+    diti_cogvideox_state *state = diti_cogvideox_state_of(step);
     diti_graph *graph = p->graph;
     diti_tensor text, time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, p->width, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, p->width, "timesteps");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     if (config->offset) {
         state->offset = diti_tensor_input(graph, DITI_F32, 1, config->offset, "offset");
         time = diti_add_rows(graph, time, diti_embed(graph, &model->offset, state->offset, 0), 0, "add_offset");
     }
-    state->modulation.active = diti_joint_condition(graph, time, 0, denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, 0, step->text_batch);
     diti_joint_prepare(p, &state->modulation, (12 * (uint64_t)config->blocks + 2) * p->width,
                        diti_cogvideox_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    text = diti_tensor_view(graph, step->text, 0, step->text_batch * step->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     if (config->learned) diti_cogvideox_learned(p, state, tokens);
     if (config->rotates) {
@@ -308,10 +308,10 @@ static void diti_cogvideox_prepare(diti_pass *p) {
 
 /* 2b: a quarter of the row by the frame, the rest by the column, then by the line. */
 static dit_result diti_cogvideox_write_positions(const diti_cogvideox *model, diti_plan *plan,
-                                                 const diti_denoise *denoise, diti_tensor positions, dit_error *err) {
+                                                 const diti_step_desc *step, diti_tensor positions, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     const diti_cogvideox_config *config = &model->config;
-    diti_token_grid tokens = diti_transformer_grid(&model->base, denoise);
+    diti_token_grid tokens = diti_transformer_grid(&model->base, step);
     uint32_t width = config->width, quarter = width / 4, plane = tokens.rows * tokens.columns, i;
     diti_grid grid = {tokens.rows, tokens.columns, 1, 1, (float)config->space};
     size_t count = (size_t)tokens.frames * plane * width;
@@ -320,7 +320,7 @@ static dit_result diti_cogvideox_write_positions(const diti_cogvideox *model, di
     float *places = (float *)diti_alloc_array(env, (size_t)plane * 3 * quarter, sizeof *places);
     dit_result result = DIT_OK;
     if (!table || !times || !places) result = diti_fail_memory(err, "the position table");
-    if (result == DIT_OK) {
+    if (result >= 0) {
         diti_position_rows(tokens.frames, config->time, quarter, times);
         diti_position_table(&grid, 3 * quarter, places);
         for (i = 0; i < tokens.frames * plane; i++) {
@@ -337,12 +337,11 @@ static dit_result diti_cogvideox_write_positions(const diti_cogvideox *model, di
 }
 
 /* A quarter of the head turns by the frame, the rest by the line, then by the column; text does not turn. */
-static void diti_cogvideox_turn(const diti_cogvideox *model, const diti_denoise *denoise, float *cosines,
-                                float *sines) {
+static void diti_cogvideox_turn(const diti_cogvideox *model, const diti_step_desc *step, float *cosines, float *sines) {
     const diti_cogvideox_config *config = &model->config;
-    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
     uint32_t half = config->head_dim / 2, first = half / 4, rest = 3 * half / 8, i, k;
-    uint32_t plane = grid.rows * grid.columns, texts = denoise->text_tokens;
+    uint32_t plane = grid.rows * grid.columns, texts = step->text_tokens;
     diti_grid_axis y, x;
     diti_grid_fit(config->height / config->patch, config->width_latents / config->patch, grid.rows, grid.columns, &y,
                   &x);
@@ -363,16 +362,16 @@ static void diti_cogvideox_turn(const diti_cogvideox *model, const diti_denoise 
     }
 }
 
-static dit_result diti_cogvideox_write_turn(const diti_cogvideox *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_cogvideox_write_turn(const diti_cogvideox *model, diti_plan *plan, const diti_step_desc *step,
                                             const diti_cogvideox_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_cogvideox_turn(model, denoise, table, table + count);
+    diti_cogvideox_turn(model, step, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -391,22 +390,22 @@ static dit_result diti_cogvideox_write_ids(const diti_cogvideox *model, diti_pla
 }
 
 static dit_result diti_cogvideox_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                              const diti_step_desc *step, const float *timesteps, dit_error *err) {
     static const float offset = 2; /* as all pipelines set it */
     const diti_cogvideox *model = diti_cogvideox_of(transformer);
-    const diti_cogvideox_state *state = (const diti_cogvideox_state *)denoise->family;
+    const diti_cogvideox_state *state = (const diti_cogvideox_state *)step->family;
     if (state->ids) DITI_TRY(diti_cogvideox_write_ids(model, plan, state->ids, err));
     if (state->positions && !state->ids)
-        DITI_TRY(diti_cogvideox_write_positions(model, plan, denoise, state->positions, err));
-    if (state->cosines) DITI_TRY(diti_cogvideox_write_turn(model, plan, denoise, state, err));
+        DITI_TRY(diti_cogvideox_write_positions(model, plan, step, state->positions, err));
+    if (state->cosines) DITI_TRY(diti_cogvideox_write_turn(model, plan, step, state, err));
     if (state->offset) DITI_TRY(diti_write_sinusoids(plan, state->offset, &offset, 1, 0, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_cogvideox_begin(diti_pass *p) {
-    diti_cogvideox_state *state = diti_cogvideox_at(p->denoise);
+    diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     diti_joint_begin(p, &state->modulation);
     if (!state->cosines) return;
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
@@ -414,16 +413,16 @@ static void diti_cogvideox_begin(diti_pass *p) {
 }
 
 static diti_tensor diti_cogvideox_embed(diti_pass *p) {
-    const diti_cogvideox_state *state = diti_cogvideox_at(p->denoise);
+    const diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     return diti_patch_embed(p, state->text, &diti_cogvideox_of(p->model)->patch, state->positions);
 }
 
 /* CogVideoXBlock.forward, docs/models.md 3.8 step 4; x F32 [items * (text + video), D] is changed in place. */
 static diti_tensor diti_cogvideox_run_block(diti_pass *p, diti_tensor x) {
     const diti_cogvideox_block *w = &diti_cogvideox_of(p->model)->blocks[p->index];
-    const diti_cogvideox_state *state = diti_cogvideox_at(p->denoise);
+    const diti_cogvideox_state *state = diti_cogvideox_state_of(p->step);
     diti_tensor h;
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_cogvideox_modulation);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_cogvideox_modulation);
     p->modulation.chunks = 6;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -450,8 +449,8 @@ static diti_tensor diti_cogvideox_final(diti_pass *p, diti_tensor x) {
         first.name = "norm_final";
         diti_norm(p->graph, diti_tensor_view(p->graph, x, i * all + p->text, p->image, 0, p->width), &first);
     }
-    rows =
-        diti_joint_at(p, &diti_cogvideox_at(p->denoise)->modulation, model->config.blocks, diti_cogvideox_modulation);
+    rows = diti_joint_modulation_rows(p, &diti_cogvideox_state_of(p->step)->modulation, model->config.blocks,
+                                      diti_cogvideox_modulation);
     desc.shift = diti_tensor_view(p->graph, rows, 0, p->prompts, 0, p->width);
     desc.scale = diti_tensor_view(p->graph, rows, 0, p->prompts, p->width, p->width);
     desc.rows_per_group = p->items * p->image / p->prompts;
@@ -490,6 +489,7 @@ DIT_INTERNAL const diti_family *diti_cogvideox_family(void) {
         {16, 0.7f, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_cogvideox_places,
         sizeof(diti_cogvideox_state),
         diti_cogvideox_prepare,

@@ -139,14 +139,14 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     return result;
 }
 
-DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                              const float *timesteps, dit_error *err) {
     const diti_env *env = &plan->device->env;
     uint32_t count = plan->tensors[input].rows;
     float *values = (float *)diti_alloc_zero(env, (size_t)count * sizeof *values);
     dit_result result;
     if (!values) return diti_fail_memory(err, "the timesteps");
-    memcpy(values, timesteps, (size_t)denoise->steps * sizeof *values);
+    memcpy(values, timesteps, (size_t)step->steps * sizeof *values);
     result = diti_write_sinusoids(plan, input, values, count, 0, err);
     diti_free(env, values);
     return result;
@@ -174,7 +174,7 @@ DIT_INTERNAL dit_result diti_write_rotation(diti_plan *plan, diti_tensor cosines
     if (!table) return diti_fail_memory(err, "the rotation of frames");
     diti_rotation_rows(frames, divide, whole, 2 * half, table, table + count);
     result = diti_plan_write(plan, cosines, table, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
+    if (result >= 0) result = diti_plan_write(plan, sines, table + count, count * sizeof(float), err);
     diti_free(env, table);
     return result;
 }
@@ -231,12 +231,12 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_first(sequence, i, at->patch_rows / at->unit);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_ranks *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_ranks_first(sequence, i, at->strip_rows / at->unit);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at) {
-    return at->unit * diti_group_size(sequence, i, at->patch_rows / at->unit);
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_ranks *sequence, uint32_t i, const diti_token_range *at) {
+    return at->unit * diti_ranks_size(sequence, i, at->strip_rows / at->unit);
 }
 
 DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *family, const char *key,
@@ -251,23 +251,23 @@ DIT_INTERNAL dit_result diti_setting_axes(diti_settings *settings, const char *f
         sum += axes[i];
         axis = axis ? axis->next : NULL;
     }
-    if (sum == head_dim || settings->result != DIT_OK) return settings->result;
+    if (sum == head_dim || settings->result < 0) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s transformer: heads of %u channels that rotate with %u axes need a config.json whose %s are "
                      "even and add up to it",
                      family, (unsigned)head_dim, (unsigned)count, key);
 }
 
-DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise) {
-    const diti_token_range *at = &denoise->token_range;
-    uint32_t first = at->first - at->patch_first;
-    if (first >= at->patch_lead) return 0;
-    return at->patch_lead - first < at->rows ? at->patch_lead - first : at->rows;
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_step_desc *step) {
+    const diti_token_range *at = &step->token_range;
+    uint32_t first = at->first - at->strip_first;
+    if (first >= at->strip_lead) return 0;
+    return at->strip_lead - first < at->rows ? at->strip_lead - first : at->rows;
 }
 
-DIT_INTERNAL uint32_t diti_token_range_behind(const diti_denoise *denoise) {
-    const diti_token_range *at = &denoise->token_range;
-    uint32_t end = at->first_text + at->text, first = at->all_text - denoise->behind_text;
-    if (!denoise->behind_text || end <= first) return 0;
+DIT_INTERNAL uint32_t diti_token_range_behind(const diti_step_desc *step) {
+    const diti_token_range *at = &step->token_range;
+    uint32_t end = at->first_text + at->text, first = at->all_text - step->behind_text;
+    if (!step->behind_text || end <= first) return 0;
     return end - first < at->text ? end - first : at->text;
 }

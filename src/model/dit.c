@@ -107,7 +107,7 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
 static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_zero");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
@@ -138,7 +138,7 @@ static dit_result diti_dit_read(diti_component *component, diti_loader *loader, 
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_dit_read_shapes(loader, config, err);
     float eps;
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->original = loader->rename != NULL;
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->heads = config->width / config->head_dim;
@@ -234,24 +234,24 @@ static void diti_dit_load(diti_component *component, diti_loader *loader) {
 typedef struct diti_dit_state { /* prepare leaves these for the steps */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
-    diti_adaln adaln;           /* rows of the blocks, then of the final layer; an item for each of denoise->labels */
+    diti_adaln adaln;           /* rows of the blocks, then of the final layer; an item for each of step->labels */
 } diti_dit_state;
 
-static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+static diti_dit_state *diti_dit_state_of(const diti_step_desc *step) { return (diti_dit_state *)step->family; }
 
 static void diti_dit_prepare(diti_pass *p) {
     const diti_dit *model = diti_dit_of(p->model);
     diti_graph *graph = p->graph;
-    const diti_denoise *denoise = p->denoise;
-    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
-    diti_dit_state *state = diti_dit_at(denoise);
+    const diti_step_desc *step = p->step;
+    uint32_t patch = model->config.patch, tokens = step->height / patch * (step->width / patch), i, end;
+    diti_dit_state *state = diti_dit_state_of(step);
     diti_tensor c, classes;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * denoise->text_batch, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * step->text_batch, 256, "timesteps");
     state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
     c = diti_embed(graph, &model->time, state->sinusoids, 0);
-    classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
+    classes = diti_gather_rows(graph, &model->classes, step->labels, "class_embedding");
     c = diti_add_rows(graph, c, classes, 0, "add_class");
-    diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
+    diti_axes_blocks(step->axes, model->config.blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
     diti_adaln_prepare(p, &state->adaln, c);
@@ -259,35 +259,35 @@ static void diti_dit_prepare(diti_pass *p) {
 
 /* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
 static dit_result diti_dit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                        const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_state *state = (const diti_dit_state *)denoise->family;
+    const diti_dit_state *state = (const diti_dit_state *)step->family;
     uint32_t patch = model->config.patch;
     double base = model->config.sample_size / patch;
-    diti_grid grid = {denoise->height / patch, denoise->width / patch, 1, 1, 1};
+    diti_grid grid = {step->height / patch, step->width / patch, 1, 1, 1};
     dit_result result;
     if (!model->config.original) {
         grid.divide_y = (float)(grid.rows / base);
         grid.divide_x = (float)(grid.columns / base);
     }
     result = diti_write_positions(plan, state->positions, &grid, err);
-    if (result != DIT_OK) return result;
-    return diti_adaln_write(plan, state->sinusoids, denoise, timesteps, model->config.frequency_shift, err);
+    DITI_TRY(result);
+    return diti_adaln_write(plan, state->sinusoids, step, timesteps, model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
 
-static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_at(p->denoise)->adaln); }
+static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_state_of(p->step)->adaln); }
 
 static diti_tensor diti_dit_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_at(p->denoise)->positions);
+    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_state_of(p->step)->positions);
 }
 
 /* DiTBlock.forward, docs/models.md 3.1 step 3; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
     const diti_dit_block *w = &diti_dit_of(p->model)->blocks[p->index];
     diti_tensor h;
-    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_at(p->denoise)->adaln, p->index));
+    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_state_of(p->step)->adaln, p->index));
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
     h = diti_sublayer_attend(p, h, &w->attention, 0);
     diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
@@ -298,7 +298,7 @@ static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_dit_of(p->model)->last;
-    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_at(p->denoise)->adaln));
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_state_of(p->step)->adaln));
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
@@ -325,6 +325,7 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
         {4, 0.18215f, 0, false},
         NULL,
         {NULL, NULL, NULL},
+        NULL,
         diti_dit_places,
         sizeof(diti_dit_state),
         diti_dit_prepare,

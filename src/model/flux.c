@@ -139,7 +139,7 @@ static dit_result diti_flux_read(diti_component *component, diti_loader *loader,
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
     result = diti_flux_check(loader, config, in, out, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->doubles =
         diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
     if (config->singles)
@@ -227,7 +227,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->condition_channels = config->condition;
     traits->repaint_channels = config->mask;
     if (!config->condition) traits->control_by = "controlnet_x_embedder.weight";
-    traits->references = config->guided && !config->condition ? DITI_MOST_REFERENCES : 0;
+    traits->references = config->guided && !config->condition ? DITI_MAX_REFERENCES : 0;
     traits->reference_sizes = diti_flux_kontext_sizes;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
@@ -262,7 +262,7 @@ typedef struct diti_flux_state {          /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_flux_state;
 
-static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
+static diti_flux_state *diti_flux_state_of(const diti_step_desc *step) { return (diti_flux_state *)step->family; }
 
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
@@ -276,20 +276,20 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
 }
 
 /* F32 [prompts * text tokens, D]. A control net with several kinds of pictures reads which kind it is in front of each
-   prompt: its denoise->text_tokens count that row. */
+   prompt: its step->text_tokens count that row. */
 static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
     const diti_flux *model = diti_flux_of(p->model);
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t lead = model->config.modes ? 1 : 0, all = denoise->text_tokens, rows = all - lead, width = p->width, i;
+    uint32_t lead = model->config.modes ? 1 : 0, all = step->text_tokens, rows = all - lead, width = p->width, i;
     diti_tensor text, mode, joined;
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * rows, 0, model->config.text);
+    text = diti_tensor_view(graph, step->text, 0, step->text_batch * rows, 0, model->config.text);
     text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     if (!lead) return text;
     state->mode = diti_tensor_input(graph, DITI_U32, 1, 1, "kind of control picture");
     mode = diti_gather_rows(graph, &model->modes, state->mode, "kind of control picture");
-    joined = diti_tensor_new(graph, DITI_F32, denoise->text_batch * all, width, "context");
-    for (i = 0; i < denoise->text_batch && !diti_graph_failed(graph); i++) {
+    joined = diti_tensor_new(graph, DITI_F32, step->text_batch * all, width, "context");
+    for (i = 0; i < step->text_batch && !diti_graph_failed(graph); i++) {
         diti_copy(graph, mode, diti_tensor_view(graph, joined, i * all, 1, 0, width), "context");
         diti_copy(graph, diti_tensor_view(graph, text, i * rows, rows, 0, width),
                   diti_tensor_view(graph, joined, i * all + 1, rows, 0, width), "context");
@@ -300,22 +300,22 @@ static diti_tensor diti_flux_text(const diti_pass *p, diti_flux_state *state) {
 static void diti_flux_prepare(diti_pass *p) {
     const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height / 2 * (denoise->width / 2);
+    uint32_t tokens = step->text_tokens + diti_reference_tokens(p) + step->height / 2 * (step->width / 2);
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor time, pooled;
-    diti_flux_state *state = diti_flux_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    diti_flux_state *state = diti_flux_state_of(step);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
-    pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
+    pooled = diti_embed(graph, &model->pooled, step->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
         pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     state->text = diti_flux_text(p, state);
     if (config->control)
@@ -325,38 +325,37 @@ static void diti_flux_prepare(diti_pass *p) {
 }
 
 static dit_result diti_flux_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                         const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_state *state = (const diti_flux_state *)denoise->family;
-    float guidance = denoise->guidance * 1000.0f;
-    dit_result result =
-        diti_write_image_rotations(plan, denoise, model->config.axes, state->cosines, state->sines, err);
-    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
-    if (result == DIT_OK && state->mode)
-        result = diti_plan_write(plan, state->mode, &denoise->control_mode, sizeof denoise->control_mode, err);
-    if (result != DIT_OK || !state->guidance) return result;
+    const diti_flux_state *state = (const diti_flux_state *)step->family;
+    float guidance = step->guidance * 1000.0f;
+    dit_result result = diti_write_image_rotations(plan, step, model->config.axes, state->cosines, state->sines, err);
+    if (result >= 0) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
+    if (result >= 0 && state->mode)
+        result = diti_plan_write(plan, state->mode, &step->control_mode, sizeof step->control_mode, err);
+    if (result < 0 || !state->guidance) return result;
     return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_flux_begin(diti_pass *p) {
-    diti_flux_state *state = diti_flux_at(p->denoise);
+    diti_flux_state *state = diti_flux_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
 }
 
 static diti_tensor diti_flux_embed(diti_pass *p) {
-    const diti_flux_state *state = diti_flux_at(p->denoise);
+    const diti_flux_state *state = diti_flux_state_of(p->step);
     return diti_patch_embed(p, state->text, &diti_flux_of(p->model)->patch, state->control);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
-    const diti_flux_state *state = diti_flux_at(p->denoise);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_flux_modulation);
+    const diti_flux_state *state = diti_flux_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_flux_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     diti_stream_block_run(p, model->doubles, model->singles, x);
@@ -366,7 +365,8 @@ static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
     const diti_flux *model = diti_flux_of(p->model);
     uint32_t layers = p->model->traits.layers;
-    p->modulation.rows = diti_joint_at(p, &diti_flux_at(p->denoise)->modulation, layers, diti_flux_modulation);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &diti_flux_state_of(p->step)->modulation, layers, diti_flux_modulation);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
@@ -399,6 +399,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
         {16, 0.3611f, 0.1159f, true},
         NULL,
         {"CLIP-L", "T5", NULL},
+        NULL,
         diti_flux_places,
         sizeof(diti_flux_state),
         diti_flux_prepare,

@@ -246,6 +246,48 @@ static void diti_flux2_settle(diti_model_traits *traits, const diti_json *index,
     traits->default_guidance = 4;
 }
 
+/* The shift by mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences
+   have one line alone (docs/models.md 7.7). */
+static double diti_flux2_shift(uint32_t image_tokens, uint32_t steps) {
+    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
+    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
+    double slope = (at10 - at200) / (10 - 200.0);
+    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
+}
+
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+/* Mistral's; the message has a line feed in it, as BFL published it. */
+#define DITI_FLUX2_REASON                                                                                              \
+    "[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured responses focusing on "   \
+    "object relationships, object\nattribution and actions without speculation.[/SYSTEM_PROMPT][INST]"
+
+static const diti_chat diti_flux2_chats[] = {
+    {"Flux2KleinPipeline Flux2KleinKVPipeline",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER "<think>\n\n</think>\n\n",
+     NULL,
+     "",
+     "",
+     512,
+     true,
+     0,
+     {3, 36, {9, 18, 27}, false},
+     0},
+    {"Flux2Pipeline",
+     DITI_FLUX2_REASON,
+     "[/INST]",
+     NULL,
+     "",
+     "",
+     512,
+     true,
+     DITI_CHAT_PADS_BEFORE,
+     {3, 0, {10, 20, 30}, true},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_flux2_set_traits(diti_flux2 *model) {
     const diti_flux2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -259,19 +301,20 @@ static void diti_flux2_set_traits(diti_flux2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = diti_chat_of(config->guided ? DITI_CHAT_FLUX2_DEV : DITI_CHAT_FLUX2_KLEIN);
+    traits->chat = &diti_flux2_chats[config->guided ? 1 : 0];
     traits->text_tokens = 512;
     traits->text_columns = config->text;
     traits->encoders[0] = config->guided ? DITI_ENCODER_MISTRAL : DITI_ENCODER_QWEN3;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":3.0,"
                         "\"use_dynamic_shifting\":true}";
-    traits->uniform_sigmas = traits->empirical_shift = true;
+    traits->uniform_sigmas = true;
+    traits->measured_shift = diti_flux2_shift;
     traits->default_steps = config->guided ? 28 : 4;
     traits->default_guidance = 1;
     traits->default_distilled = 4;
     traits->wants_guidance = config->guided;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_most = traits->reference_most_alone = 1024 * 1024;
+    traits->references = DITI_MAX_REFERENCES;
+    traits->reference_limit = traits->reference_limit_alone = 1024 * 1024;
     traits->caches_references = true;
     traits->attends_padding = true;
     traits->joint = traits->planar = true;
@@ -302,7 +345,7 @@ typedef struct diti_flux2_state {         /* prepare leaves these for the steps 
     diti_reference_kv references; /* where they are kept; then these tables have a row more, of timestep 0 */
 } diti_flux2_state;
 
-static diti_flux2_state *diti_flux2_at(const diti_denoise *denoise) { return (diti_flux2_state *)denoise->family; }
+static diti_flux2_state *diti_flux2_state_of(const diti_step_desc *step) { return (diti_flux2_state *)step->family; }
 
 /* Modulation of double blocks, of single ones and of the last norm, for all steps. */
 static void diti_flux2_modulate(const diti_pass *p, diti_flux2_state *state, diti_tensor active) {
@@ -327,27 +370,27 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x);
    all steps (docs/models.md 3.13.1). */
 static void diti_flux2_keep_references(const diti_pass *p, diti_flux2_state *state) {
     diti_graph *graph = p->graph;
-    uint32_t rows = p->denoise->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
+    uint32_t rows = p->step->lead, i, before = diti_tensor_rows(graph, state->cosines) - rows;
     for (i = 0; i < 3; i++)
-        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->denoise->steps, 1, 0,
+        state->step[i] = diti_tensor_view(graph, state->modulation[i], p->step->steps, 1, 0,
                                           diti_tensor_columns(graph, state->modulation[i]));
     state->here_cosines =
         diti_tensor_view(graph, state->cosines, before, rows, 0, diti_tensor_columns(graph, state->cosines));
     state->here_sines =
         diti_tensor_view(graph, state->sines, before, rows, 0, diti_tensor_columns(graph, state->sines));
-    diti_reference_kv_fill(p, &state->references, 1, p->denoise->lead_rows, diti_flux2_run_block);
+    diti_reference_kv_fill(p, &state->references, 1, p->step->lead_rows, diti_flux2_run_block);
 }
 
 static void diti_flux2_prepare(diti_pass *p) {
     const diti_flux2 *model = diti_flux2_of(p->model);
     const diti_flux2_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->text_tokens + diti_reference_tokens(p) + denoise->height * denoise->width;
+    uint32_t tokens = step->text_tokens + diti_reference_tokens(p) + step->height * step->width;
     diti_tensor text, time;
-    diti_flux2_state *state = diti_flux2_at(denoise);
-    bool keeps = denoise->keeps_references && denoise->reference_count > 0;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + (keeps ? 1 : 0), 256, "timesteps");
+    diti_flux2_state *state = diti_flux2_state_of(step);
+    bool keeps = step->keeps_references && step->reference_count > 0;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps + (keeps ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
@@ -356,7 +399,7 @@ static void diti_flux2_prepare(diti_pass *p) {
         time = diti_add_rows(graph, time, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     diti_flux2_modulate(p, state, diti_silu(graph, time, "conditioning_silu"));
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    text = diti_tensor_view(graph, step->text, 0, step->text_batch * step->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
     diti_reference_lead(p, &model->patch);
     if (keeps) diti_flux2_keep_references(p, state);
@@ -364,12 +407,12 @@ static void diti_flux2_prepare(diti_pass *p) {
 
 /* Text token j stands at (0, 0, 0, j), a token of the image at (0, y, x, 0), one of reference i at (10 + 10 i, y, x,
    0). References whose keys and values are kept stand behind the image. */
-static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan *plan, const diti_step_desc *step,
                                              const diti_flux2_state *state, dit_error *err) {
     const diti_flux2_config *config = &model->config;
     uint32_t half = config->head_dim / 2, row, rows = plan->tensors[state->cosines].rows;
-    uint32_t texts = denoise->text_tokens, image = denoise->height * denoise->width, lead = rows - texts - image,
-             first = denoise->reference_kv ? texts + image : texts;
+    uint32_t texts = step->text_tokens, image = step->height * step->width, lead = rows - texts - image,
+             first = step->reference_kv ? texts + image : texts;
     size_t count = (size_t)rows * half;
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
@@ -380,46 +423,46 @@ static dit_result diti_flux2_write_rotations(const diti_flux2 *model, diti_plan 
         if (row < texts) {
             position[3] = (int32_t)row;
         } else if (row >= first && row < first + lead) {
-            uint32_t y, x, i = diti_reference_at(denoise, 1, row - first, &y, &x);
+            uint32_t y, x, i = diti_reference_position(step, 1, row - first, &y, &x);
             position[0] = (int32_t)(10 + 10 * i);
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
         } else {
             uint32_t token = row - texts - (first == texts ? lead : 0);
-            position[1] = (int32_t)(token / denoise->width);
-            position[2] = (int32_t)(token % denoise->width);
+            position[1] = (int32_t)(token / step->width);
+            position[2] = (int32_t)(token % step->width);
         }
         diti_rotate_axes(config->axes, DITI_FLUX2_AXES, (double)config->theta, position, cosines + (size_t)row * half,
                          sines + (size_t)row * half);
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
     diti_free(&model->base.component.env, cosines);
     return result;
 }
 
 static dit_result diti_flux2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_flux2_state *state = (const diti_flux2_state *)denoise->family;
-    float guidance = denoise->guidance * 1000.0f;
-    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, denoise, state, err));
+                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    const diti_flux2_state *state = (const diti_flux2_state *)step->family;
+    float guidance = step->guidance * 1000.0f;
+    DITI_TRY(diti_flux2_write_rotations(diti_flux2_of(transformer), plan, step, state, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_flux2_begin(diti_pass *p) {
-    diti_flux2_state *state = diti_flux2_at(p->denoise);
+    diti_flux2_state *state = diti_flux2_state_of(p->step);
     uint32_t i;
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    for (i = 0; i < 3 && !p->denoise->same_timestep; i++)
-        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->denoise->step, "select_modulation");
+    for (i = 0; i < 3 && !p->step->same_timestep; i++)
+        state->step[i] = diti_select_row(p->graph, state->modulation[i], p->step->row, "select_modulation");
 }
 
 static diti_tensor diti_flux2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_flux2_at(p->denoise)->text, &diti_flux2_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_flux2_state_of(p->step)->text, &diti_flux2_of(p->model)->patch, 0);
 }
 
 /* DoubleStreamBlock.forward, docs/models.md 3.13 step 3. */
@@ -443,7 +486,7 @@ static void diti_flux2_run_single(const diti_pass *p, const diti_flux2_single *w
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux2 *model = diti_flux2_of(p->model);
-    const diti_flux2_state *state = diti_flux2_at(p->denoise);
+    const diti_flux2_state *state = diti_flux2_state_of(p->step);
     bool single = p->index >= model->config.doubles;
     p->modulation.rows = state->step[single];
     p->modulation.chunks = single ? 3 : 6;
@@ -458,7 +501,7 @@ static diti_tensor diti_flux2_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_flux2_final(diti_pass *p, diti_tensor x) {
     const diti_flux2 *model = diti_flux2_of(p->model);
-    p->modulation.rows = diti_flux2_at(p->denoise)->step[2];
+    p->modulation.rows = diti_flux2_state_of(p->step)->step[2];
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
@@ -498,6 +541,7 @@ DIT_INTERNAL const diti_family *diti_flux2_family(void) {
         {128, 1, 0, true},
         NULL,
         {"Qwen3", NULL, NULL},
+        diti_flux2_chats,
         diti_flux2_places,
         sizeof(diti_flux2_state),
         diti_flux2_prepare,

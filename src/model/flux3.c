@@ -91,7 +91,7 @@ static const diti_flux3 *diti_flux3_of(const diti_transformer *transformer) {
     return (const diti_flux3 *)(const void *)transformer;
 }
 
-static const diti_flux3_block *diti_flux3_own(const diti_flux3 *model, uint32_t kind) {
+static const diti_flux3_block *diti_flux3_stream_blocks(const diti_flux3 *model, uint32_t kind) {
     const diti_flux3_config *config = &model->config;
     return model->blocks + config->joint + (kind == DITI_FLUX3_TEXT ? 1 : 2) * config->alone;
 }
@@ -206,6 +206,23 @@ static void diti_flux3_load_weights(diti_loader *loader, diti_flux3 *model) {
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_flux3_chats[] = {
+    {"Flux3ModularPipeline Flux3DistilledModularPipeline Flux3AutoBlocks Flux3DistilledAutoBlocks",
+     DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     NULL,
+     "",
+     "",
+     1200,
+     false,
+     0,
+     {8, 36, {4, 8, 12, 16, 20, 24, 28, 32}, false},
+     80},
+    DITI_CHATS_END,
+};
+
 static void diti_flux3_set_traits(diti_flux3 *model) {
     const diti_flux3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -219,7 +236,7 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = diti_chat_of(DITI_CHAT_FLUX3);
+    traits->chat = &diti_flux3_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1; /* the chat has texts of whole units */
@@ -228,9 +245,9 @@ static void diti_flux3_set_traits(diti_flux3 *model) {
     traits->uniform_sigmas = true;
     traits->default_steps = config->jumps ? 16 : 50;
     traits->default_guidance = config->jumps ? 1 : 3.5f;
-    traits->references = DITI_MOST_REFERENCES;
-    traits->reference_most = 1024 * 1024;
-    traits->reference_most_alone = 2048 * 2048;
+    traits->references = DITI_MAX_REFERENCES;
+    traits->reference_limit = 1024 * 1024;
+    traits->reference_limit_alone = 2048 * 2048;
     traits->joint = traits->planar = true;
 }
 
@@ -260,7 +277,7 @@ typedef struct diti_flux3_state { /* prepare leaves these for the steps */
     diti_tensor here_early, here_single, here_reference; /* the step's rows */
 } diti_flux3_state;
 
-static diti_flux3_state *diti_flux3_at(const diti_denoise *denoise) { return (diti_flux3_state *)denoise->family; }
+static diti_flux3_state *diti_flux3_state_of(const diti_step_desc *step) { return (diti_flux3_state *)step->family; }
 
 /* x + gate * (attention(h) + feed(h)), in place, where h = LN(x) * (1 + scale) + shift. */
 static void diti_flux3_run(const diti_pass *p, const diti_flux3_block *w, diti_tensor x) {
@@ -277,7 +294,7 @@ static void diti_flux3_run(const diti_pass *p, const diti_flux3_block *w, diti_t
 static diti_tensor diti_flux3_angles(const diti_pass *p, diti_tensor table, uint32_t prompts, uint32_t first,
                                      uint32_t count) {
     uint32_t i, columns = diti_tensor_columns(p->graph, table);
-    uint32_t rows = diti_tensor_rows(p->graph, table) / p->denoise->text_batch;
+    uint32_t rows = diti_tensor_rows(p->graph, table) / p->step->text_batch;
     diti_tensor all;
     if (prompts == 1) return diti_tensor_view(p->graph, table, first, count, 0, columns);
     all = diti_tensor_new(p->graph, DITI_F32, prompts * count, columns, "angles");
@@ -289,21 +306,21 @@ static diti_tensor diti_flux3_angles(const diti_pass *p, diti_tensor table, uint
 
 /* Blocks of the text's, or of the references' own, on x F32 [items * rows, D] in place: all rows on every device.
    modulation: F32 [1, 3D]. */
-static void diti_flux3_run_own(const diti_pass *p, uint32_t kind, diti_tensor x, diti_tensor modulation) {
+static void diti_flux3_run_stream(const diti_pass *p, uint32_t kind, diti_tensor x, diti_tensor modulation) {
     const diti_flux3 *model = diti_flux3_of(p->model);
-    const diti_flux3_state *state = diti_flux3_at(p->denoise);
-    const diti_flux3_block *blocks = diti_flux3_own(model, kind);
+    const diti_flux3_state *state = diti_flux3_state_of(p->step);
+    const diti_flux3_block *blocks = diti_flux3_stream_blocks(model, kind);
     bool text = kind == DITI_FLUX3_TEXT;
-    uint32_t texts = p->denoise->text_tokens, i;
-    diti_denoise denoise = *p->denoise;
+    uint32_t texts = p->step->text_tokens, i;
+    diti_step_desc step = *p->step;
     diti_pass here = *p;
-    memset(&denoise.token_range, 0, sizeof denoise.token_range);
-    denoise.axes = NULL;
-    denoise.kept_kv = NULL;
-    here.denoise = &denoise;
-    here.items = here.prompts = text ? p->denoise->text_batch : 1;
+    memset(&step.token_range, 0, sizeof step.token_range);
+    step.axes = NULL;
+    step.kept_kv = NULL;
+    here.step = &step;
+    here.items = here.prompts = text ? p->step->text_batch : 1;
     here.text = 0;
-    here.image = denoise.token_range.all = diti_tensor_rows(p->graph, x) / here.items;
+    here.image = step.token_range.all = diti_tensor_rows(p->graph, x) / here.items;
     here.table_items = here.items;
     here.modulation.rows = modulation;
     here.modulation.chunks = 0;
@@ -316,14 +333,14 @@ static void diti_flux3_run_own(const diti_pass *p, uint32_t kind, diti_tensor x,
 /* state->text by the modulation of that row of the tables' steps; 0: of the step at hand. */
 static void diti_flux3_run_others(const diti_pass *p, diti_flux3_state *state, const uint32_t *row) {
     diti_graph *graph = p->graph;
-    uint32_t prompts = p->denoise->text_batch, texts = p->denoise->text_tokens, behind = p->denoise->behind_text, i, k;
+    uint32_t prompts = p->step->text_batch, texts = p->step->text_tokens, behind = p->step->behind_text, i, k;
     diti_tensor own[2] = {0, 0};
     state->text = diti_tensor_new(graph, DITI_F32, prompts * (texts + behind), p->width, "context");
     for (k = 0; k < (behind ? 2u : 1u) && !diti_graph_failed(graph); k++) {
         diti_tensor modulation = row ? diti_tensor_view(graph, state->early[k], *row, 1, 0, 3 * p->width)
-                                     : diti_select_row(graph, state->early[k], p->denoise->step, "select_modulation");
+                                     : diti_select_row(graph, state->early[k], p->step->row, "select_modulation");
         own[k] = diti_add_rows(graph, state->rows[k], 0, 0, "context");
-        diti_flux3_run_own(p, k, own[k], modulation);
+        diti_flux3_run_stream(p, k, own[k], modulation);
     }
     for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
         uint32_t first = i * (texts + behind);
@@ -340,7 +357,7 @@ static void diti_flux3_run_others(const diti_pass *p, diti_flux3_state *state, c
 static void diti_flux3_modulate(const diti_pass *p, diti_flux3_state *state) {
     const diti_flux3 *model = diti_flux3_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, width = p->width, i;
+    uint32_t steps = p->step->steps, width = p->width, i;
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0), active[DITI_FLUX3_KINDS];
     diti_linear_desc last = DITI_ZERO;
     if (model->config.jumps) {
@@ -371,15 +388,15 @@ static void diti_flux3_modulate(const diti_pass *p, diti_flux3_state *state) {
 static void diti_flux3_prepare(diti_pass *p) {
     const diti_flux3 *model = diti_flux3_of(p->model);
     const diti_flux3_config *config = &model->config;
-    diti_denoise *denoise = p->denoise;
+    diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t rows, prompts = denoise->text_batch, texts = diti_tensor_rows(graph, denoise->text), first = 0;
-    diti_flux3_state *state = diti_flux3_at(denoise);
+    uint32_t rows, prompts = step->text_batch, texts = diti_tensor_rows(graph, step->text), first = 0;
+    diti_flux3_state *state = diti_flux3_state_of(step);
     diti_tensor text;
-    denoise->behind_text = diti_reference_tokens(p);
-    rows = prompts * (denoise->text_tokens + denoise->behind_text + denoise->height * denoise->width);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, 2 * denoise->steps, 256, "timesteps");
-    if (config->jumps) state->target = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "target timesteps");
+    step->behind_text = diti_reference_tokens(p);
+    rows = prompts * (step->text_tokens + step->behind_text + step->height * step->width);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, 2 * step->steps, 256, "timesteps");
+    if (config->jumps) state->target = diti_tensor_input(graph, DITI_F32, step->steps, 256, "target timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "sines");
     state->text_keys = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_keys");
@@ -387,10 +404,10 @@ static void diti_flux3_prepare(diti_pass *p) {
     diti_flux3_modulate(p, state);
     text = diti_tensor_new(graph, DITI_F32, texts + 1, p->width, "context"); /* zeros fill places */
     diti_fill_zeros(graph, diti_tensor_view(graph, text, texts, 1, 0, p->width));
-    diti_layer_f32(graph, diti_tensor_view(graph, denoise->text, 0, texts, 0, config->text), &model->text,
+    diti_layer_f32(graph, diti_tensor_view(graph, step->text, 0, texts, 0, config->text), &model->text,
                    DITI_ACTIVATION_NONE, diti_tensor_view(graph, text, 0, texts, 0, p->width), "context");
     state->rows[DITI_FLUX3_TEXT] = diti_text_order_rows(p, &state->order, text);
-    if (denoise->behind_text) state->rows[DITI_FLUX3_REFERENCE] = diti_reference_rows(p, &model->reference);
+    if (step->behind_text) state->rows[DITI_FLUX3_REFERENCE] = diti_reference_rows(p, &model->reference);
     if (!config->jumps) diti_flux3_run_others(p, state, &first);
 }
 
@@ -398,12 +415,12 @@ static void diti_flux3_prepare(diti_pass *p) {
 
 /* Places are counted in halves: text token j stands at (0, 0, 0, j), a token of the image at (0, y / 2, x / 2, 0), one
    of reference i at (0, y / 2, x / 2, -1 - i). */
-static void diti_flux3_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+static void diti_flux3_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                              float *cosines, float *sines) {
     const diti_flux3_config *config = &diti_flux3_of(transformer)->config;
-    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, behind = denoise->behind_text, row;
-    uint32_t rows = texts + behind + denoise->height * denoise->width;
-    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1);
+    uint32_t half = config->head_dim / 2, texts = step->text_tokens, behind = step->behind_text, row;
+    uint32_t rows = texts + behind + step->height * step->width;
+    uint32_t pad = texts - diti_text_order_length(step, prompt, 1);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_FLUX3_AXES] = {0, 0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
@@ -412,10 +429,10 @@ static void diti_flux3_place(const diti_transformer *transformer, const diti_den
         } else {
             uint32_t y = 0, x = 0, token = row - texts - behind;
             if (row < texts + behind) {
-                position[3] = -2 - 2 * (int32_t)diti_reference_at(denoise, 1, row - texts, &y, &x);
+                position[3] = -2 - 2 * (int32_t)diti_reference_position(step, 1, row - texts, &y, &x);
             } else {
-                y = token / denoise->width;
-                x = token % denoise->width;
+                y = token / step->width;
+                x = token % step->width;
             }
             position[1] = (int32_t)y;
             position[2] = (int32_t)x;
@@ -425,15 +442,15 @@ static void diti_flux3_place(const diti_transformer *transformer, const diti_den
     }
 }
 
-static dit_result diti_flux3_write_keys(const diti_flux3_state *state, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_flux3_write_keys(const diti_flux3_state *state, diti_plan *plan, const diti_step_desc *step,
                                         const diti_env *env, dit_error *err) {
-    uint32_t prompts = denoise->text_batch, i;
+    uint32_t prompts = step->text_batch, i;
     uint32_t *words = (uint32_t *)diti_alloc_zero(env, (size_t)prompts * DITI_ITEM_WORDS * sizeof *words);
     dit_result result;
     if (!words) return diti_fail_memory(err, "the text's rows");
     for (i = 0; i < prompts; i++) {
-        uint32_t length = diti_text_order_length(denoise, i, 1);
-        words[i * DITI_ITEM_WORDS + 2] = denoise->text_tokens - length;
+        uint32_t length = diti_text_order_length(step, i, 1);
+        words[i * DITI_ITEM_WORDS + 2] = step->text_tokens - length;
         words[i * DITI_ITEM_WORDS + 3] = length;
     }
     result = diti_plan_write(plan, state->text_keys, words, (size_t)prompts * DITI_ITEM_WORDS * sizeof *words, err);
@@ -443,21 +460,21 @@ static dit_result diti_flux3_write_keys(const diti_flux3_state *state, diti_plan
 
 /* A step goes to the timestep of the next one, the last step to 0. */
 static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_flux3_state *state = (const diti_flux3_state *)denoise->family;
+                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    const diti_flux3_state *state = (const diti_flux3_state *)step->family;
     const diti_env *env = &transformer->component.env;
-    uint32_t image = denoise->behind_text + denoise->height * denoise->width;
+    uint32_t image = step->behind_text + step->height * step->width;
     float *next;
     dit_result result;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, 1, image, err));
-    DITI_TRY(diti_flux3_write_keys(state, plan, denoise, env, err));
-    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_flux3_place, err));
-    DITI_TRY(diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err));
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, image, err));
+    DITI_TRY(diti_flux3_write_keys(state, plan, step, env, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_flux3_place, err));
+    DITI_TRY(diti_write_timesteps(plan, state->sinusoids, step, timesteps, err));
     if (!state->target) return DIT_OK;
-    next = (float *)diti_alloc_zero(env, denoise->steps * sizeof *next);
+    next = (float *)diti_alloc_zero(env, step->steps * sizeof *next);
     if (!next) return diti_fail_memory(err, "the timesteps");
-    memcpy(next, timesteps + 1, (denoise->steps - 1) * sizeof *next);
-    result = diti_write_sinusoids(plan, state->target, next, denoise->steps, 0, err);
+    memcpy(next, timesteps + 1, (step->steps - 1) * sizeof *next);
+    result = diti_write_sinusoids(plan, state->target, next, step->steps, 0, err);
     diti_free(env, next);
     return result;
 }
@@ -465,23 +482,22 @@ static dit_result diti_flux3_write_inputs(const diti_transformer *transformer, d
 /* ---- one evaluation ---- */
 
 static void diti_flux3_begin(diti_pass *p) {
-    diti_flux3_state *state = diti_flux3_at(p->denoise);
+    diti_flux3_state *state = diti_flux3_state_of(p->step);
     uint32_t stream;
-    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->table_items = p->step->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
         state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
         state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
     }
-    if (p->denoise->same_timestep) return;
-    state->here_early =
-        diti_select_row(p->graph, state->early[DITI_FLUX3_IMAGE], p->denoise->step, "select_modulation");
-    state->here_single = diti_select_row(p->graph, state->single, p->denoise->step, "select_modulation");
-    if (p->denoise->behind_text)
-        state->here_reference = diti_select_row(p->graph, state->reference, p->denoise->step, "select_modulation");
+    if (p->step->same_timestep) return;
+    state->here_early = diti_select_row(p->graph, state->early[DITI_FLUX3_IMAGE], p->step->row, "select_modulation");
+    state->here_single = diti_select_row(p->graph, state->single, p->step->row, "select_modulation");
+    if (p->step->behind_text)
+        state->here_reference = diti_select_row(p->graph, state->reference, p->step->row, "select_modulation");
 }
 
 static diti_tensor diti_flux3_embed(diti_pass *p) {
-    diti_flux3_state *state = diti_flux3_at(p->denoise);
+    diti_flux3_state *state = diti_flux3_state_of(p->step);
     if (diti_flux3_of(p->model)->config.jumps && p->text) diti_flux3_run_others(p, state, NULL);
     return diti_patch_embed(p, state->text, &diti_flux3_of(p->model)->patch, 0);
 }
@@ -489,7 +505,7 @@ static diti_tensor diti_flux3_embed(diti_pass *p) {
 /* x F32 [items * (text + references + image), D] is changed in place. */
 static diti_tensor diti_flux3_run_block(diti_pass *p, diti_tensor x) {
     const diti_flux3 *model = diti_flux3_of(p->model);
-    const diti_flux3_state *state = diti_flux3_at(p->denoise);
+    const diti_flux3_state *state = diti_flux3_state_of(p->step);
     bool joint = p->index >= model->config.alone;
     uint32_t stream = joint ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
     p->modulation.rows = joint ? state->here_single : state->here_early;
@@ -506,7 +522,7 @@ static diti_tensor diti_flux3_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_flux3_final(diti_pass *p, diti_tensor x) {
     const diti_flux3 *model = diti_flux3_of(p->model);
     p->modulation.rows =
-        diti_select_row(p->graph, diti_flux3_at(p->denoise)->final, p->denoise->step, "select_modulation");
+        diti_select_row(p->graph, diti_flux3_state_of(p->step)->final, p->step->row, "select_modulation");
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
@@ -538,6 +554,7 @@ DIT_INTERNAL const diti_family *diti_flux3_family(void) {
         {128, 1, 0, false}, /* FLUX.2's */
         NULL,
         {"Qwen3-VL", NULL, NULL},
+        diti_flux3_chats,
         diti_flux3_places,
         sizeof(diti_flux3_state),
         diti_flux3_prepare,

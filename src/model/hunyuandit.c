@@ -165,7 +165,7 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
 static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "layer_norm");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
@@ -198,7 +198,7 @@ static dit_result diti_hunyuandit_read(diti_component *component, diti_loader *l
     diti_hunyuandit_config *config = &((diti_hunyuandit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->original = loader->rename != NULL;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
@@ -383,8 +383,8 @@ typedef struct diti_hunyuandit_state {    /* prepare leaves these for the steps 
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
 
-static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
-    return (diti_hunyuandit_state *)denoise->family;
+static diti_hunyuandit_state *diti_hunyuandit_state_of(const diti_step_desc *step) {
+    return (diti_hunyuandit_state *)step->family;
 }
 
 /* Tokens of both encoders in one row: what a prompt is to the blocks. */
@@ -395,17 +395,17 @@ static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {
 /* BERT's rows, then mT5's projected ones, of every prompt; where a prompt has no token, the learned row of that place:
    F32 [prompts * texts, text]. text_rows tells for each of them a row of the learned ones, BERT's and mT5's in a row.
  */
-static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_graph *graph, const diti_step_desc *step,
                                            diti_tensor text_rows) {
     const diti_hunyuandit_config *config = &model->config;
-    uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), columns = config->text;
+    uint32_t prompts = step->text_batch, texts = diti_hunyuandit_texts(config), columns = config->text;
     uint32_t rows = prompts * config->text_tokens, rows2 = prompts * config->text2_tokens;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, texts + rows + rows2, columns, "texts");
     diti_add_rows(graph, diti_tensor_weight(graph, &model->text_padding, 0), 0,
                   diti_tensor_view(graph, all, 0, texts, 0, columns), "text_padding");
-    diti_add_rows(graph, diti_tensor_view(graph, denoise->text, 0, rows, 0, columns), 0,
+    diti_add_rows(graph, diti_tensor_view(graph, step->text, 0, rows, 0, columns), 0,
                   diti_tensor_view(graph, all, texts, rows, 0, columns), "text");
-    diti_embed(graph, &model->text, diti_tensor_view(graph, denoise->text2, 0, rows2, 0, config->text2),
+    diti_embed(graph, &model->text, diti_tensor_view(graph, step->text2, 0, rows2, 0, config->text2),
                diti_tensor_view(graph, all, texts + rows, rows2, 0, columns));
     return diti_gather_tensor(graph, all, text_rows, "context");
 }
@@ -421,12 +421,12 @@ static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti
 }
 
 /* Attention pooling of mT5's rows, padding included: the mean asks, the mean and the rows answer. [prompts, pooled] */
-static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise) {
+static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph *graph, const diti_step_desc *step) {
     const diti_hunyuandit_config *config = &model->config;
     const diti_hunyuandit_pooler *pooler = &model->pooler;
-    uint32_t i, prompts = denoise->text_batch, tokens = config->text2_tokens, columns = config->text2;
+    uint32_t i, prompts = step->text_batch, tokens = config->text2_tokens, columns = config->text2;
     diti_attention_desc desc = DITI_ZERO;
-    diti_tensor text = diti_tensor_view(graph, denoise->text2, 0, prompts * tokens, 0, columns);
+    diti_tensor text = diti_tensor_view(graph, step->text2, 0, prompts * tokens, 0, columns);
     diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
     diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
     diti_linear_desc fused = DITI_ZERO;
@@ -499,7 +499,7 @@ static void diti_hunyuandit_self_heads(const diti_pass *p, diti_tensor x, uint32
 static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti_hunyuandit_state *state) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     uint32_t i, end, rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, context)->rows;
-    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end);
     for (; i < end && !diti_graph_failed(p->graph); i++) {
         const diti_hunyuandit_block *w = &model->blocks[i];
         diti_tensor keys;
@@ -514,41 +514,41 @@ static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti
 static void diti_hunyuandit_prepare(diti_pass *p) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_hunyuandit_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
-    uint32_t prompts = denoise->text_batch;
-    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+    uint32_t patch = config->patch, tokens = step->height / patch * (step->width / patch), i, end;
+    uint32_t prompts = step->text_batch;
+    diti_hunyuandit_state *state = diti_hunyuandit_state_of(step);
     diti_tensor c;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * prompts, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps * prompts, 256, "timesteps");
     if (config->sized) state->sizes = diti_tensor_input(graph, DITI_F32, 6, 256, "sizes");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     state->text_rows = diti_tensor_input(graph, DITI_U32, 1, prompts * diti_hunyuandit_texts(config), "text_rows");
-    c = diti_hunyuandit_extra(model, graph, state->sizes, diti_hunyuandit_pool(model, graph, denoise));
+    c = diti_hunyuandit_extra(model, graph, state->sizes, diti_hunyuandit_pool(model, graph, step));
     c = diti_add_rows(graph, diti_embed(graph, &model->time, state->sinusoids, 0), c, 0, "add_extra");
-    diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
+    diti_axes_blocks(step->axes, config->blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
     diti_adaln_add(&state->adaln, &model->norm_out);
     diti_adaln_prepare(p, &state->adaln, c);
-    diti_hunyuandit_project_text(p, diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
+    diti_hunyuandit_project_text(p, diti_hunyuandit_context(model, graph, step, state->text_rows), state);
 }
 
 static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
-                                                  const diti_denoise *denoise, const diti_hunyuandit_state *state,
+                                                  const diti_step_desc *step, const diti_hunyuandit_state *state,
                                                   dit_error *err) {
     uint32_t patch = model->config.patch;
     diti_grid_axis y, x;
     size_t count;
     float *tables;
     dit_result result;
-    diti_grid_fit(64.0 / patch, 64.0 / patch, denoise->height / patch, denoise->width / patch, &y, &x);
+    diti_grid_fit(64.0 / patch, 64.0 / patch, step->height / patch, step->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
     tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
     if (!tables) return diti_fail_memory(err, "the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
     diti_free(&model->base.component.env, tables);
     return result;
 }
@@ -561,15 +561,15 @@ static void diti_hunyuandit_fill_rows(uint32_t *rows, uint32_t place, uint32_t t
 }
 
 static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, diti_plan *plan,
-                                                  const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
+                                                  const diti_step_desc *step, diti_tensor text_rows, dit_error *err) {
     const diti_hunyuandit_config *config = &model->config;
-    uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
+    uint32_t prompts = step->text_batch, texts = diti_hunyuandit_texts(config), i;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the text's rows");
     for (i = 0; i < prompts; i++) {
-        uint32_t own = denoise->text_lengths ? denoise->text_lengths[i] : config->text_tokens,
-                 own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;
+        uint32_t own = step->text_lengths ? step->text_lengths[i] : config->text_tokens,
+                 own2 = step->text2_lengths ? step->text2_lengths[i] : config->text2_tokens;
         diti_hunyuandit_fill_rows(rows + (size_t)i * texts, 0, config->text_tokens, own,
                                   texts + i * config->text_tokens);
         diti_hunyuandit_fill_rows(rows + (size_t)i * texts, config->text_tokens, config->text2_tokens, own2,
@@ -581,28 +581,28 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
 }
 
 static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                               const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                               const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)denoise->family;
+    const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)step->family;
     /* Height and width of the original and of the target, top and left of the crop: the original is the training's. */
     float sizes[6] = {1024, 1024, 0, 0, 0, 0};
-    dit_result result = diti_hunyuandit_write_positions(model, plan, denoise, state, err);
-    if (result == DIT_OK) {
-        result = diti_hunyuandit_write_text_rows(model, plan, denoise, state->text_rows, err);
+    dit_result result = diti_hunyuandit_write_positions(model, plan, step, state, err);
+    if (result >= 0) {
+        result = diti_hunyuandit_write_text_rows(model, plan, step, state->text_rows, err);
     }
-    if (result == DIT_OK) {
-        result = diti_adaln_write(plan, state->sinusoids, denoise, timesteps, 0, err);
+    if (result >= 0) {
+        result = diti_adaln_write(plan, state->sinusoids, step, timesteps, 0, err);
     }
-    if (result != DIT_OK || !state->sizes) return result;
-    sizes[2] = (float)denoise->pixels[0];
-    sizes[3] = (float)denoise->pixels[1];
-    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 6, 0, err);
+    if (result < 0 || !state->sizes) return result;
+    sizes[2] = (float)step->pixels[0];
+    sizes[3] = (float)step->pixels[1];
+    return diti_write_sinusoids(plan, state->sizes, step->micro ? step->micro : sizes, 6, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_hunyuandit_begin(diti_pass *p) {
-    diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
+    diti_hunyuandit_state *state = diti_hunyuandit_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_adaln_select(p, &state->adaln);
@@ -634,7 +634,7 @@ static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti
     desc.heads = diti_column_shard_of(p, &w->text).count / desc.head_dim;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.name = "text_attention";
-    return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_at(p->denoise)->text[p->index]),
+    return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_state_of(p->step)->text[p->index]),
                                   &desc);
 }
 
@@ -654,7 +654,7 @@ static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandi
 static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_hunyuandit_block *w = &model->blocks[p->index];
-    const diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
+    const diti_hunyuandit_state *state = diti_hunyuandit_state_of(p->step);
     diti_tensor shift = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index)), h;
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -674,7 +674,7 @@ static diti_tensor diti_hunyuandit_final(diti_pass *p, diti_tensor x) {
     const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_sublayer *last = &model->last;
     bool original = model->config.original;
-    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_hunyuandit_at(p->denoise)->adaln));
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_hunyuandit_state_of(p->step)->adaln));
     x = diti_modulate(p, x, original ? DITI_SHIFT : DITI_SCALE, original ? DITI_SCALE : DITI_SHIFT, last);
     return diti_output(p, x, last);
 }
@@ -706,6 +706,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
         {4, 0.13025f, 0, false},
         NULL,
         {"BERT", "mT5", NULL},
+        NULL,
         diti_hunyuandit_places,
         sizeof(diti_hunyuandit_state),
         diti_hunyuandit_prepare,

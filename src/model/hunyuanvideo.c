@@ -228,6 +228,30 @@ static void diti_hunyuanvideo_load_weights(diti_loader *loader, diti_hunyuanvide
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_HUNYUANVIDEO_VIDEO                                                                                         \
+    "<|start_header_id|>system<|end_header_id|>\n\nDescribe the video by detailing the following aspects: 1. The main " \
+    "content and theme of the video.2. The color, shape, size, texture, quantity, text, and spatial relationships of "  \
+    "the objects.3. Actions, events, behaviors temporal relationships, physical movement changes of the objects.4. "    \
+    "background environment, light, style and atmosphere.5. camera angles, movements, and transitions used in the "     \
+    "video:<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n"
+
+static const diti_chat diti_hunyuanvideo_chats[] = {
+    {"HunyuanVideoPipeline",
+     DITI_HUNYUANVIDEO_VIDEO,
+     "<|eot_id|>",
+     NULL,
+     DITI_HUNYUANVIDEO_VIDEO,
+     "",
+     256,
+     false,
+     0,
+     {1, 0, {-3}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     const diti_hunyuanvideo_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -246,7 +270,7 @@ static void diti_hunyuanvideo_set_traits(diti_hunyuanvideo *model) {
     traits->text_unit = 1;
     traits->text_columns = config->text;
     traits->pooled_columns = config->pooled;
-    traits->chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
+    traits->chat = &diti_hunyuanvideo_chats[0];
     traits->encoders[0] = DITI_ENCODER_LLAMA;
     traits->encoders[1] = DITI_ENCODER_CLIP_L;
     traits->scheduler = "{\"_class_name\":\"FlowMatchEulerDiscreteScheduler\",\"shift\":7.0}";
@@ -283,8 +307,8 @@ typedef struct diti_hunyuanvideo_state {  /* prepare leaves these for the steps 
     diti_joint_modulation modulation;
 } diti_hunyuanvideo_state;
 
-static diti_hunyuanvideo_state *diti_hunyuanvideo_at(const diti_denoise *denoise) {
-    return (diti_hunyuanvideo_state *)denoise->family;
+static diti_hunyuanvideo_state *diti_hunyuanvideo_state_of(const diti_step_desc *step) {
+    return (diti_hunyuanvideo_state *)step->family;
 }
 
 /* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
@@ -301,13 +325,13 @@ static diti_tensor diti_hunyuanvideo_modulation(const diti_pass *p, diti_tensor 
 /* The mean of each prompt's rows: attention of which every score is 0. F32 or activation format [prompts, text]. */
 static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor text, diti_tensor items) {
     const diti_hunyuanvideo_config *config = &diti_hunyuanvideo_of(p->model)->config;
-    uint32_t prompts = p->denoise->text_batch;
+    uint32_t prompts = p->step->text_batch;
     diti_attention_desc desc = DITI_ZERO;
     desc.batch = prompts;
     for (desc.head_dim = config->head_dim; config->text % desc.head_dim;) desc.head_dim -= 4;
     desc.heads = config->text / desc.head_dim;
     desc.items = items;
-    desc.most_keys = p->denoise->text_tokens;
+    desc.key_limit = p->step->text_tokens;
     desc.name = "text_mean";
     return diti_attention(p->graph, diti_tensor_view(p->graph, text, 0, prompts, 0, config->text), text, text, &desc);
 }
@@ -315,7 +339,7 @@ static diti_tensor diti_hunyuanvideo_average(const diti_pass *p, diti_tensor tex
 /* Gates of the refiner's blocks for all steps: F32 [steps, prompts * 2D * refiners]. */
 static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time, diti_tensor average) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    uint32_t prompts = p->denoise->text_batch, steps = p->denoise->steps, rows = steps * prompts, i;
+    uint32_t prompts = p->step->text_batch, steps = p->step->steps, rows = steps * prompts, i;
     uint32_t columns = 2 * p->width * model->config.refiners;
     diti_tensor active, all = diti_tensor_new(p->graph, DITI_F32, rows, columns, "refiner_gates");
     average = diti_embed(p->graph, &model->text_average, average, 0);
@@ -330,26 +354,26 @@ static diti_tensor diti_hunyuanvideo_gates(const diti_pass *p, diti_tensor time,
 static void diti_hunyuanvideo_prepare(diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     const diti_hunyuanvideo_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    uint32_t tokens = denoise->text_tokens + grid.frames * grid.rows * grid.columns;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    uint32_t tokens = step->text_tokens + grid.frames * grid.rows * grid.columns;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
-    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(step);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
-    pooled = diti_embed(graph, &model->pooled, denoise->pooled, 0);
+    pooled = diti_embed(graph, &model->pooled, step->pooled, 0);
     if (config->guided) {
         state->guidance = diti_tensor_input(graph, DITI_F32, 1, 256, "guidance");
         pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, pooled, denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, pooled, step->text_batch);
     diti_joint_prepare(p, &state->modulation, columns, diti_hunyuanvideo_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, diti_tensor_rows(graph, denoise->text), 0, config->text);
+    text = diti_tensor_view(graph, step->text, 0, diti_tensor_rows(graph, step->text), 0, config->text);
     text = diti_text_order_rows(p, &state->order, diti_add_rows(graph, text, 0, 0, "text"));
     state->gates = diti_hunyuanvideo_gates(p, state->sinusoids, diti_hunyuanvideo_average(p, text, state->order.items));
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
@@ -358,12 +382,11 @@ static void diti_hunyuanvideo_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* Text stands at the origin, so that nothing rotates; angles are float32, as the original rounds them. */
-static void diti_hunyuanvideo_turn(const diti_hunyuanvideo *model, const diti_denoise *denoise, float *cosines,
+static void diti_hunyuanvideo_turn(const diti_hunyuanvideo *model, const diti_step_desc *step, float *cosines,
                                    float *sines) {
     const diti_hunyuanvideo_config *config = &model->config;
-    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
-    uint32_t half = config->head_dim / 2, plane = grid.rows * grid.columns, texts = denoise->text_tokens, token, axis,
-             i;
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
+    uint32_t half = config->head_dim / 2, plane = grid.rows * grid.columns, texts = step->text_tokens, token, axis, i;
     for (token = 0; token < texts + grid.frames * plane; token++) {
         uint32_t place = token < texts ? 0 : token - texts, at = 0, position[DITI_HUNYUANVIDEO_AXES];
         position[0] = place / plane;
@@ -381,37 +404,37 @@ static void diti_hunyuanvideo_turn(const diti_hunyuanvideo *model, const diti_de
 }
 
 static dit_result diti_hunyuanvideo_write_turn(const diti_hunyuanvideo *model, diti_plan *plan,
-                                               const diti_denoise *denoise, const diti_hunyuanvideo_state *state,
+                                               const diti_step_desc *step, const diti_hunyuanvideo_state *state,
                                                dit_error *err) {
     const diti_env *env = &model->base.component.env;
     size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_hunyuanvideo_turn(model, denoise, table, table + count);
+    diti_hunyuanvideo_turn(model, step, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
 
 static dit_result diti_hunyuanvideo_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                                 const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                                 const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(transformer);
-    const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)denoise->family;
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
-    float guidance = denoise->guidance * 1000.0f;
-    DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, denoise, state, err));
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
+    const diti_hunyuanvideo_state *state = (const diti_hunyuanvideo_state *)step->family;
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
+    float guidance = step->guidance * 1000.0f;
+    DITI_TRY(diti_hunyuanvideo_write_turn(model, plan, step, state, err));
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
                                    grid.frames * grid.rows * grid.columns, err));
     if (state->guidance) DITI_TRY(diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_hunyuanvideo_begin(diti_pass *p) {
-    diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
@@ -423,7 +446,7 @@ static void diti_hunyuanvideo_refine_add(const diti_pass *p, diti_tensor x, diti
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.gate = gate;
-    desc.rows_per_gate = p->denoise->text_tokens;
+    desc.rows_per_gate = p->step->text_tokens;
     desc.residual = desc.out = x;
     desc.name = "refiner_out";
     diti_linear(p->graph, h, &layer->weight, &desc);
@@ -442,11 +465,11 @@ static diti_tensor diti_hunyuanvideo_refine_norm(const diti_pass *p, diti_tensor
    [prompts * text tokens, D], padding in front. */
 static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
     diti_graph *graph = p->graph;
-    uint32_t prompts = p->denoise->text_batch, rows = prompts * p->denoise->text_tokens, width = p->width, i;
+    uint32_t prompts = p->step->text_batch, rows = prompts * p->step->text_tokens, width = p->width, i;
     diti_tensor x = diti_add_rows(graph, state->text, 0, 0, "refiner"), gates, h;
-    gates = diti_select_row(graph, state->gates, p->denoise->step, "select_gates");
+    gates = diti_select_row(graph, state->gates, p->step->row, "select_gates");
     gates = diti_tensor_reshape(graph, gates, prompts, 2 * width * model->config.refiners);
     for (i = 0; i < model->config.refiners; i++) {
         const diti_hunyuanvideo_refiner *w = &model->refiners[i];
@@ -459,7 +482,7 @@ static diti_tensor diti_hunyuanvideo_refine(const diti_pass *p) {
         desc.head_dim = model->config.head_dim;
         desc.scale = 1.0f / sqrtf((float)desc.head_dim);
         desc.items = state->order.items;
-        desc.most_keys = p->denoise->text_tokens;
+        desc.key_limit = p->step->text_tokens;
         desc.name = "refiner_attention";
         h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
                            diti_tensor_view(graph, h, 0, rows, width, width),
@@ -481,8 +504,8 @@ static diti_tensor diti_hunyuanvideo_embed(diti_pass *p) {
 /* x F32 [items * (text + video), D] is changed in place. */
 static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
-    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_at(p->denoise);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
+    const diti_hunyuanvideo_state *state = diti_hunyuanvideo_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_hunyuanvideo_modulation);
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
     p->keys = diti_text_order_keys(p, &state->order);
@@ -493,8 +516,8 @@ static diti_tensor diti_hunyuanvideo_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_hunyuanvideo_final(diti_pass *p, diti_tensor x) {
     const diti_hunyuanvideo *model = diti_hunyuanvideo_of(p->model);
     uint32_t layers = p->model->traits.layers;
-    p->modulation.rows =
-        diti_joint_at(p, &diti_hunyuanvideo_at(p->denoise)->modulation, layers, diti_hunyuanvideo_modulation);
+    p->modulation.rows = diti_joint_modulation_rows(p, &diti_hunyuanvideo_state_of(p->step)->modulation, layers,
+                                                    diti_hunyuanvideo_modulation);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
@@ -528,6 +551,7 @@ DIT_INTERNAL const diti_family *diti_hunyuanvideo_family(void) {
         {16, 0.476986f, 0, true},
         NULL,
         {"LLaMA", "CLIP-L", NULL},
+        diti_hunyuanvideo_chats,
         diti_hunyuanvideo_places,
         sizeof(diti_hunyuanvideo_state),
         diti_hunyuanvideo_prepare,

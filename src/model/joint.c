@@ -77,8 +77,8 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
 
 /* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
 static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tensor table, const char *name) {
-    uint32_t prompts = p->denoise->text_batch, columns;
-    diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
+    uint32_t prompts = p->step->text_batch, columns;
+    diti_tensor row = diti_select_row(p->graph, table, p->step->row, name);
     if (diti_graph_failed(p->graph) || shared) return row;
     columns = diti_tensor_get(p->graph, table)->columns / prompts;
     row = diti_tensor_reshape(p->graph, row, prompts, columns);
@@ -87,13 +87,13 @@ static diti_tensor diti_joint_select(const diti_pass *p, bool shared, diti_tenso
 
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make) {
-    uint32_t steps = p->denoise->steps, prompts = state->shared ? 1 : p->denoise->text_batch, rows = steps * prompts;
+    uint32_t steps = p->step->steps, prompts = state->shared ? 1 : p->step->text_batch, rows = steps * prompts;
     uint32_t i, end, layers = p->model->traits.layers;
     uint32_t width = diti_tensor_columns(p->graph, state->active) / prompts;
     diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, width), table;
     state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
     if (!state->kept) return;
-    for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
+    for (diti_axes_blocks(p->step->axes, layers, &i, &end); i <= end; i++) {
         uint32_t index = i < end ? i : layers;
         if (index == layers && p->model->outlets) break; /* a control net has no last norm */
         diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
@@ -105,14 +105,14 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
-    if (p->denoise->same_timestep) return;
+    if (p->step->same_timestep) return;
     if (!state->kept) state->step_active = diti_joint_select(p, state->shared, state->active, "select_conditioning");
-    for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
+    for (diti_axes_blocks(p->step->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
         state->step[i] = diti_joint_select(p, state->shared, state->all[i], "select_modulation");
 }
 
-DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
-                                       diti_joint_make *make) {
+DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const diti_joint_modulation *state,
+                                                    uint32_t index, diti_joint_make *make) {
     if (!state->kept) return make(p, state->step_active, index);
     if (index == p->model->traits.layers)
         return diti_joint_select(p, state->shared, state->all[index], "select_modulation");
@@ -122,26 +122,25 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
 /* ---- texts of unequal length ---- */
 
 /* Devices that divide rows attend all of them: texts have to fill their places. */
-static bool diti_text_order_divided(const diti_denoise *denoise) {
-    return denoise->axes &&
-           (diti_group_count(&denoise->axes->sequence) > 1 || diti_group_count(&denoise->axes->pipefusion) > 1);
+static bool diti_text_order_divided(const diti_step_desc *step) {
+    return step->axes && (diti_ranks_count(&step->axes->sequence) > 1 || diti_ranks_count(&step->axes->pipefusion) > 1);
 }
 
-DIT_INTERNAL uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit) {
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : denoise->text_tokens;
+DIT_INTERNAL uint32_t diti_text_order_length(const diti_step_desc *step, uint32_t prompt, uint32_t unit) {
+    uint32_t length = step->text_lengths ? step->text_lengths[prompt] : step->text_tokens;
     length = (length + unit - 1) / unit * unit;
-    return length < denoise->text_tokens ? length : denoise->text_tokens;
+    return length < step->text_tokens ? length : step->text_tokens;
 }
 
 DIT_INTERNAL void diti_text_order_prepare(const diti_pass *p, diti_text_order *out) {
-    const diti_denoise *denoise = p->denoise;
-    uint32_t prompts = denoise->text_batch;
+    const diti_step_desc *step = p->step;
+    uint32_t prompts = step->text_batch;
     out->items = diti_tensor_input(p->graph, DITI_U32, prompts, DITI_ITEM_WORDS, "text_items");
-    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * denoise->text_tokens, "text_order");
-    if ((prompts > 1 || denoise->axes ||
-         diti_text_order_length(denoise, 0, p->model->traits.text_unit) < denoise->text_tokens) &&
-        !diti_text_order_divided(denoise)) /* the other prompt may be elsewhere */
-        out->keys = diti_tensor_input(p->graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+    out->order = diti_tensor_input(p->graph, DITI_U32, 1, prompts * step->text_tokens, "text_order");
+    if ((prompts > 1 || step->axes ||
+         diti_text_order_length(step, 0, p->model->traits.text_unit) < step->text_tokens) &&
+        !diti_text_order_divided(step)) /* the other prompt may be elsewhere */
+        out->keys = diti_tensor_input(p->graph, DITI_U32, step->branches * step->batch, DITI_ITEM_WORDS, "keys");
 }
 
 DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_text_order *order, diti_tensor table) {
@@ -150,12 +149,12 @@ DIT_INTERNAL diti_tensor diti_text_order_rows(const diti_pass *p, const diti_tex
 
 DIT_INTERNAL diti_tensor diti_text_order_keys(const diti_pass *p, const diti_text_order *order) {
     if (!order->keys) return 0;
-    return diti_tensor_view(p->graph, order->keys, p->denoise->first_branch * p->denoise->batch, p->items, 0,
+    return diti_tensor_view(p->graph, order->keys, p->step->first_branch * p->step->batch, p->items, 0,
                             DITI_ITEM_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream, uint32_t items) {
-    uint32_t prompts = p->denoise->text_batch, columns = diti_tensor_columns(p->graph, table), i;
+    uint32_t prompts = p->step->text_batch, columns = diti_tensor_columns(p->graph, table), i;
     uint32_t rows = diti_tensor_rows(p->graph, table) / prompts, skip = stream ? p->text : 0;
     uint32_t own = p->text + p->image - skip;
     diti_tensor all = 0;
@@ -172,26 +171,25 @@ DIT_INTERNAL diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor t
 }
 
 /* Row k of a place: a row of the text, or, behind its last one and in front of it, the filler. */
-static uint32_t diti_text_order_row(const diti_denoise *denoise, uint32_t prompt, uint32_t k, uint32_t unit,
+static uint32_t diti_text_order_row(const diti_step_desc *step, uint32_t prompt, uint32_t k, uint32_t unit,
                                     uint32_t filler) {
-    uint32_t texts = denoise->text_tokens, pad = texts - diti_text_order_length(denoise, prompt, unit);
-    uint32_t length = denoise->text_lengths ? denoise->text_lengths[prompt] : texts;
-    uint32_t first = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * texts;
+    uint32_t texts = step->text_tokens, pad = texts - diti_text_order_length(step, prompt, unit);
+    uint32_t length = step->text_lengths ? step->text_lengths[prompt] : texts;
+    uint32_t first = step->text_firsts ? step->text_firsts[prompt] : prompt * texts;
     if (k < pad) return filler;
     return k - pad < length ? first + k - pad : filler;
 }
 
-DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
-                                              const diti_text_order *order, const diti_env *env, uint32_t unit,
-                                              uint32_t image, dit_error *err) {
-    uint32_t prompts = denoise->text_batch, texts = denoise->text_tokens, items = denoise->branches * denoise->batch;
-    uint32_t filler = plan->tensors[denoise->text].rows, i, k;
+DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_step_desc *step, const diti_text_order *order,
+                                              const diti_env *env, uint32_t unit, uint32_t image, dit_error *err) {
+    uint32_t prompts = step->text_batch, texts = step->text_tokens, items = step->branches * step->batch;
+    uint32_t filler = plan->tensors[step->text].rows, i, k;
     size_t text_words = (size_t)prompts * DITI_ITEM_WORDS, order_words = (size_t)prompts * texts;
     size_t key_words = (size_t)items * DITI_ITEM_WORDS;
     uint32_t *rows, *places, *keys;
     dit_result result;
     for (i = 0; i < prompts && !order->keys; i++) {
-        uint32_t length = diti_text_order_length(denoise, i, unit);
+        uint32_t length = diti_text_order_length(step, i, unit);
         if (length == texts) continue;
         return diti_fail(
             err, DIT_ERROR_INVALID_ARGUMENT,
@@ -204,26 +202,25 @@ DIT_INTERNAL dit_result diti_text_order_write(diti_plan *plan, const diti_denois
     places = rows + text_words;
     keys = places + order_words;
     for (i = 0; i < prompts; i++) {
-        uint32_t length = diti_text_order_length(denoise, i, unit);
+        uint32_t length = diti_text_order_length(step, i, unit);
         rows[i * DITI_ITEM_WORDS + 2] = (i + 1) * texts - length;
         rows[i * DITI_ITEM_WORDS + 3] = length;
-        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(denoise, i, k, unit, filler);
+        for (k = 0; k < texts; k++) places[i * texts + k] = diti_text_order_row(step, i, k, unit, filler);
     }
     for (i = 0; i < items; i++) {
-        uint32_t pad = texts - diti_text_order_length(denoise, i / (items / prompts), unit);
+        uint32_t pad = texts - diti_text_order_length(step, i / (items / prompts), unit);
         keys[i * DITI_ITEM_WORDS + 2] = pad;
         keys[i * DITI_ITEM_WORDS + 3] = texts - pad + image;
     }
     result = diti_plan_write(plan, order->items, rows, text_words * sizeof *rows, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
-    if (result == DIT_OK && order->keys)
-        result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
+    if (result >= 0) result = diti_plan_write(plan, order->order, places, order_words * sizeof *rows, err);
+    if (result >= 0 && order->keys) result = diti_plan_write(plan, order->keys, keys, key_words * sizeof *keys, err);
     diti_free(env, rows);
     return result;
 }
 
 DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, diti_tensor cosines, diti_tensor sines,
+                                          const diti_step_desc *step, diti_tensor cosines, diti_tensor sines,
                                           diti_place_rows *place, dit_error *err) {
     const diti_env *env = &transformer->component.env;
     size_t count = (size_t)plan->tensors[cosines].rows * plan->tensors[cosines].columns;
@@ -231,9 +228,9 @@ DIT_INTERNAL dit_result diti_write_places(const diti_transformer *transformer, d
     uint32_t i;
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    for (i = 0; i < denoise->text_batch; i++) place(transformer, denoise, i, table, table + count);
+    for (i = 0; i < step->text_batch; i++) place(transformer, step, i, table, table + count);
     result = diti_plan_write(plan, cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
@@ -324,11 +321,11 @@ DIT_INTERNAL diti_tensor diti_stream_modulation(const diti_pass *p, diti_tensor 
                              "block_modulation");
 }
 
-DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_denoise *denoise, const uint32_t axes[3],
+DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_step_desc *step, const uint32_t axes[3],
                                                    diti_tensor cosines, diti_tensor sines, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    uint32_t half = plan->tensors[cosines].columns, tokens = plan->tensors[cosines].rows, columns = denoise->width / 2;
-    uint32_t texts = denoise->text_tokens, token;
+    uint32_t half = plan->tensors[cosines].columns, tokens = plan->tensors[cosines].rows, columns = step->width / 2;
+    uint32_t texts = step->text_tokens, token;
     size_t count = (size_t)tokens * half;
     float *values = (float *)diti_alloc_array(env, count, 2 * sizeof *values);
     dit_result result;
@@ -336,11 +333,11 @@ DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_d
     for (token = 0; token < tokens; token++) {
         int32_t position[3] = {0, 0, 0};
         uint32_t y = 0, x = 0;
-        if (token >= texts && token < texts + denoise->lead) {
-            position[0] = (int32_t)(1 + diti_reference_at(denoise, 2, token - texts, &y, &x));
+        if (token >= texts && token < texts + step->lead) {
+            position[0] = (int32_t)(1 + diti_reference_position(step, 2, token - texts, &y, &x));
         } else if (token >= texts) {
-            y = (token - texts - denoise->lead) / columns;
-            x = (token - texts - denoise->lead) % columns;
+            y = (token - texts - step->lead) / columns;
+            x = (token - texts - step->lead) % columns;
         }
         position[1] = (int32_t)y;
         position[2] = (int32_t)x;
@@ -348,7 +345,7 @@ DIT_INTERNAL dit_result diti_write_image_rotations(diti_plan *plan, const diti_d
                          values + count + (size_t)token * half);
     }
     result = diti_plan_write(plan, cosines, values, count * sizeof *values, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, sines, values + count, count * sizeof *values, err);
+    if (result >= 0) result = diti_plan_write(plan, sines, values + count, count * sizeof *values, err);
     diti_free(env, values);
     return result;
 }

@@ -259,6 +259,23 @@ static void diti_krea2_settle(diti_model_traits *traits, const diti_json *index,
     traits->default_guidance = 5.5f;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_krea2_chats[] = {
+    {"Krea2Pipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     NULL,
+     DITI_CHAT_DESCRIBE,
+     "",
+     512,
+     false,
+     DITI_CHAT_KEEPS_AFTER,
+     {12, 36, {2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_krea2_set_traits(diti_krea2 *model) {
     const diti_krea2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -271,7 +288,7 @@ static void diti_krea2_set_traits(diti_krea2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_KREA2);
+    traits->chat = &diti_krea2_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->states * config->text;
     traits->text_unit = 1;
@@ -310,7 +327,7 @@ typedef struct diti_krea2_state {         /* prepare leaves these for the steps 
     diti_tensor step, step_final;  /* rows of the step at hand */
 } diti_krea2_state;
 
-static diti_krea2_state *diti_krea2_at(const diti_denoise *denoise) { return (diti_krea2_state *)denoise->family; }
+static diti_krea2_state *diti_krea2_state_of(const diti_step_desc *step) { return (diti_krea2_state *)step->family; }
 
 /* x * sigmoid(gate) = x * (1/2 + tanh(gate / 2) / 2). */
 static diti_tensor diti_krea2_close(diti_graph *graph, diti_tensor x, diti_tensor gate) {
@@ -379,7 +396,7 @@ static void diti_krea2_text_block(const diti_pass *p, const diti_krea2_block *w,
     attention.head_dim = config->text_head_dim;
     attention.scale = 1.0f / sqrtf((float)config->text_head_dim);
     attention.items = items;
-    attention.most_keys = most;
+    attention.key_limit = most;
     attention.name = "text_attention";
     h = diti_krea2_close(graph, diti_attention(graph, qkv[0], qkv[1], qkv[2], &attention), gate);
     diti_krea2_residual(graph, x, h, &w->out.weight, "text_attention_out");
@@ -411,18 +428,18 @@ static diti_tensor diti_krea2_sum(const diti_pass *p, diti_tensor x, uint32_t to
 static diti_tensor diti_krea2_text(const diti_pass *p) {
     const diti_krea2 *model = diti_krea2_of(p->model);
     const diti_krea2_config *config = &model->config;
-    const diti_text_order *order = &diti_krea2_at(p->denoise)->order;
+    const diti_text_order *order = &diti_krea2_state_of(p->step)->order;
     diti_graph *graph = p->graph;
-    uint32_t tokens = diti_tensor_rows(graph, p->denoise->text), columns = config->states * config->text, i;
+    uint32_t tokens = diti_tensor_rows(graph, p->step->text), columns = config->states * config->text, i;
     diti_tensor x = diti_tensor_new(graph, DITI_F32, tokens, columns, "states of text");
-    diti_copy(graph, diti_tensor_view(graph, p->denoise->text, 0, tokens, 0, columns), x, "states of text");
+    diti_copy(graph, diti_tensor_view(graph, p->step->text, 0, tokens, 0, columns), x, "states of text");
     x = diti_tensor_reshape(graph, x, tokens * config->states, config->text);
     for (i = 0; i < config->layerwise && !diti_graph_failed(graph); i++)
         diti_krea2_text_block(p, &model->blocks[config->blocks + i], x, tokens, 0, 0);
     x = diti_text_order_rows(p, order, diti_krea2_sum(p, x, tokens));
     for (i = 0; i < config->refiners && !diti_graph_failed(graph); i++)
-        diti_krea2_text_block(p, &model->blocks[config->blocks + config->layerwise + i], x, p->denoise->text_batch,
-                              order->items, p->denoise->text_tokens);
+        diti_krea2_text_block(p, &model->blocks[config->blocks + config->layerwise + i], x, p->step->text_batch,
+                              order->items, p->step->text_tokens);
     x = diti_krea2_rms(graph, x, &model->text_norm, config->eps);
     x = diti_layer_run(graph, x, &model->text_in, DITI_ACTIVATION_GELU_TANH, "context_in");
     return diti_layer_f32(graph, x, &model->text_out, DITI_ACTIVATION_NONE, 0, "context");
@@ -432,7 +449,7 @@ static diti_tensor diti_krea2_text(const diti_pass *p) {
 static void diti_krea2_modulate(const diti_pass *p, diti_krea2_state *state) {
     const diti_krea2 *model = diti_krea2_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t steps = p->denoise->steps, width = p->width, i;
+    uint32_t steps = p->step->steps, width = p->width, i;
     diti_tensor time, table = diti_tensor_weight(graph, &model->final_table, 0);
     diti_elementwise_desc active = DITI_ZERO;
     time = diti_layer_run(graph, state->sinusoids, &model->time.in, DITI_ACTIVATION_GELU_TANH, "time_in");
@@ -450,10 +467,10 @@ static void diti_krea2_modulate(const diti_pass *p, diti_krea2_state *state) {
 
 static void diti_krea2_prepare(diti_pass *p) {
     const diti_krea2_config *config = &diti_krea2_of(p->model)->config;
-    const diti_denoise *denoise = p->denoise;
-    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
-    diti_krea2_state *state = diti_krea2_at(denoise);
-    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, config->time, "timesteps");
+    const diti_step_desc *step = p->step;
+    uint32_t rows = step->text_tokens + step->height / 2 * (step->width / 2);
+    diti_krea2_state *state = diti_krea2_state_of(step);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, config->time, "timesteps");
     state->cosines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(p->graph, DITI_F32, rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
@@ -464,7 +481,7 @@ static void diti_krea2_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* Text stands at the origin, so that nothing rotates, a token of the image at (0, y, x). */
-static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *plan, const diti_step_desc *step,
                                           const diti_krea2_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
     uint32_t rows = plan->tensors[state->cosines].rows, half = model->config.head_dim / 2, row;
@@ -474,49 +491,49 @@ static dit_result diti_krea2_write_places(const diti_krea2 *model, diti_plan *pl
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_KREA2_AXES] = {0, 0, 0};
-        if (row >= denoise->text_tokens) {
-            position[1] = (int32_t)((row - denoise->text_tokens) / (denoise->width / 2));
-            position[2] = (int32_t)((row - denoise->text_tokens) % (denoise->width / 2));
+        if (row >= step->text_tokens) {
+            position[1] = (int32_t)((row - step->text_tokens) / (step->width / 2));
+            position[2] = (int32_t)((row - step->text_tokens) % (step->width / 2));
         }
         diti_rotate_axes(model->config.axes, DITI_KREA2_AXES, (double)model->config.theta, position,
                          table + (size_t)row * half, table + count + (size_t)row * half);
     }
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
 
 static dit_result diti_krea2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_krea2 *model = diti_krea2_of(transformer);
-    const diti_krea2_state *state = (const diti_krea2_state *)denoise->family;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   denoise->height / 2 * (denoise->width / 2), err));
-    DITI_TRY(diti_krea2_write_places(model, plan, denoise, state, err));
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    const diti_krea2_state *state = (const diti_krea2_state *)step->family;
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1,
+                                   step->height / 2 * (step->width / 2), err));
+    DITI_TRY(diti_krea2_write_places(model, plan, step, state, err));
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_krea2_begin(diti_pass *p) {
-    diti_krea2_state *state = diti_krea2_at(p->denoise);
+    diti_krea2_state *state = diti_krea2_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    if (p->denoise->same_timestep) return;
-    state->step = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
-    state->step_final = diti_select_row(p->graph, state->final, p->denoise->step, "select_modulation");
+    if (p->step->same_timestep) return;
+    state->step = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
+    state->step_final = diti_select_row(p->graph, state->final, p->step->row, "select_modulation");
 }
 
 static diti_tensor diti_krea2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_krea2_at(p->denoise)->text, &diti_krea2_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_krea2_state_of(p->step)->text, &diti_krea2_of(p->model)->patch, 0);
 }
 
 /* The columns of a layer that this device makes, at out or in a new tensor. */
 static diti_tensor diti_krea2_columns(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                       const diti_column_shard *columns, diti_tensor out, const char *name) {
     diti_linear_desc desc = DITI_ZERO;
-    desc.out = diti_group_count(columns->in) == 1 ? out : 0;
+    desc.out = diti_ranks_count(columns->in) == 1 ? out : 0;
     desc.name = name;
     h = diti_column_shard_begin(p->graph, h, layer, 1, columns, &desc);
     h = diti_linear(p->graph, h, &layer->weight, &desc);
@@ -550,7 +567,7 @@ static diti_tensor diti_krea2_attend(const diti_pass *p, const diti_krea2_block 
     diti_graph *graph = p->graph;
     diti_column_shard q = diti_column_shard_of(p, &w->attention), kv = q;
     uint32_t group = config->heads / config->kv_heads, rows = p->items * (p->text + p->image), i;
-    bool exchanged = p->denoise->kept_kv || (p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1);
+    bool exchanged = p->step->kept_kv || (p->step->axes && diti_ranks_count(&p->step->axes->sequence) > 1);
     diti_attend_desc desc = DITI_ZERO;
     diti_tensor qkv, gate;
     kv.first /= group;
@@ -578,7 +595,7 @@ static diti_tensor diti_krea2_attend(const diti_pass *p, const diti_krea2_block 
     desc.text = true;
     desc.int8 = p->model->int8_attention;
     if (exchanged) qkv = diti_krea2_repeat(p, qkv, desc.heads, kv.count / config->head_dim);
-    return diti_krea2_close(graph, diti_attend(graph, p->denoise, &desc, qkv), gate);
+    return diti_krea2_close(graph, diti_attend(graph, p->step, &desc, qkv), gate);
 }
 
 /* Rows of a modulation, F32 [1, 6D]. */
@@ -594,7 +611,7 @@ enum {
 /* docs/models.md 3.15 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
     const diti_krea2_block *w = &diti_krea2_of(p->model)->blocks[p->index];
-    const diti_krea2_state *state = diti_krea2_at(p->denoise);
+    const diti_krea2_state *state = diti_krea2_state_of(p->step);
     diti_tensor h;
     diti_table_modulate(p, &w->table, state->step, 0);
     p->modulation.chunks = 6;
@@ -610,7 +627,7 @@ static diti_tensor diti_krea2_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_krea2_final(diti_pass *p, diti_tensor x) {
     const diti_krea2 *model = diti_krea2_of(p->model);
-    p->modulation.rows = diti_krea2_at(p->denoise)->step_final;
+    p->modulation.rows = diti_krea2_state_of(p->step)->step_final;
     p->modulation.chunks = 0;
     return diti_output(
         p,
@@ -644,6 +661,7 @@ DIT_INTERNAL const diti_family *diti_krea2_family(void) {
         {16, 1, 0, false},
         NULL,
         {"Qwen3-VL", NULL, NULL},
+        diti_krea2_chats,
         diti_krea2_places,
         sizeof(diti_krea2_state),
         diti_krea2_prepare,

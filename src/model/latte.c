@@ -73,7 +73,7 @@ static dit_result diti_latte_read_shapes(diti_loader *loader, diti_latte_config 
 static dit_result diti_latte_check(const diti_latte_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a Latte transformer with activation_fn %.40s and norm_type %.40s is not known",
@@ -122,7 +122,7 @@ static dit_result diti_latte_read_as(bool plan, diti_component *component, diti_
     diti_latte_config *config = &((diti_latte *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_latte_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->plan = plan;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
@@ -228,13 +228,13 @@ typedef struct diti_latte_state {            /* prepare leaves these for the ste
     diti_tensor row;                         /* F32 [1, 8D]: the step's */
 } diti_latte_state;
 
-static diti_latte_state *diti_latte_at(const diti_denoise *denoise) { return (diti_latte_state *)denoise->family; }
+static diti_latte_state *diti_latte_state_of(const diti_step_desc *step) { return (diti_latte_state *)step->family; }
 
 static void diti_latte_project_text(diti_pass *p, diti_latte_state *state) {
     const diti_latte *model = diti_latte_of(p->model);
     diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     uint32_t i, end;
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+    for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++) {
         const diti_table_block *w = &model->blocks[i].spatial;
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
@@ -245,13 +245,13 @@ static void diti_latte_project_text(diti_pass *p, diti_latte_state *state) {
 static void diti_latte_prepare(diti_pass *p) {
     const diti_latte *model = diti_latte_of(p->model);
     const diti_latte_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
-    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    diti_latte_state *state = diti_latte_at(denoise);
+    const diti_step_desc *step = p->step;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    diti_latte_state *state = diti_latte_state_of(step);
     uint32_t i, rows[2];
-    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, 256, "timesteps");
     state->positions = diti_tensor_input(p->graph, DITI_F32, p->positions, p->width, "positions");
-    if (!denoise->still && (config->plan || grid.frames > 1))
+    if (!step->still && (config->plan || grid.frames > 1))
         state->times = diti_tensor_input(p->graph, DITI_F32, grid.frames, p->width, "times");
     rows[0] = p->positions;
     rows[1] = grid.frames;
@@ -267,11 +267,11 @@ static void diti_latte_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* The first half of a head by the line, the second by the column. */
-static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *plan, const diti_step_desc *step,
                                          const diti_latte_state *state, dit_error *err) {
     const diti_latte_config *config = &model->config;
     const diti_env *env = &plan->device->env;
-    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
     uint32_t quarter = config->head_dim / 4, side = grid.rows > grid.columns ? grid.rows : grid.columns, i;
     size_t count = (size_t)grid.rows * grid.columns * 2 * quarter, own = (size_t)side * quarter;
     float *table = (float *)diti_alloc_array(env, 2 * (count + own), sizeof(float)), *line = table + 2 * count;
@@ -284,45 +284,45 @@ static dit_result diti_latte_write_plane(const diti_latte *model, diti_plan *pla
         memcpy(table + (size_t)i * quarter, line + sines * own + (size_t)place * quarter, quarter * sizeof(float));
     }
     result = diti_plan_write(plan, state->cosines[0], table, count * sizeof(float), err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines[0], table + count, count * sizeof(float), err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines[0], table + count, count * sizeof(float), err);
     diti_free(env, table);
     return result;
 }
 
 static dit_result diti_latte_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_latte *model = diti_latte_of(transformer);
     const diti_latte_config *config = &model->config;
-    const diti_latte_state *state = (const diti_latte_state *)denoise->family;
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    const diti_latte_state *state = (const diti_latte_state *)step->family;
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
     DITI_TRY(
         diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch, config->space, err));
     if (state->times) DITI_TRY(diti_write_times(plan, state->times, config->time, err));
     if (config->rotates) {
-        DITI_TRY(diti_latte_write_plane(model, plan, denoise, state, err));
+        DITI_TRY(diti_latte_write_plane(model, plan, step, state, err));
         DITI_TRY(diti_write_rotation(plan, state->cosines[1], state->sines[1], config->time, true, err));
     }
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_latte_begin(diti_pass *p) {
-    diti_latte_state *state = diti_latte_at(p->denoise);
-    if (!p->denoise->same_timestep)
-        state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+    diti_latte_state *state = diti_latte_state_of(p->step);
+    if (!p->step->same_timestep)
+        state->row = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
 }
 
 /* x F32 [items * F * N, D] is changed in place. docs/models.md 3.7. */
 static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
     const diti_latte_block *w = &diti_latte_of(p->model)->blocks[p->index];
-    const diti_latte_state *state = diti_latte_at(p->denoise);
+    const diti_latte_state *state = diti_latte_state_of(p->step);
     p->cosines = state->cosines[0];
     p->sines = state->sines[0];
     diti_table_modulate(p, &w->spatial.table, state->row, 0);
     diti_table_attend(p, x, &w->spatial.attention);
     diti_table_finish(p, x, &w->spatial, state->text[p->index]);
-    if (p->denoise->still) return x;
+    if (p->step->still) return x;
     if (p->index == 0 && state->times) {
         diti_elementwise_desc desc = DITI_ZERO;
         desc.add = diti_pass_frames_table(p, state->times);
@@ -341,12 +341,13 @@ static diti_tensor diti_latte_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_latte_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_latte_of(p->model)->last;
-    p->modulation.rows = diti_tensor_view(p->graph, diti_latte_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    p->modulation.rows =
+        diti_tensor_view(p->graph, diti_latte_state_of(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 static diti_tensor diti_latte_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_latte_of(p->model)->patch, diti_latte_at(p->denoise)->positions);
+    return diti_patch_embed(p, 0, &diti_latte_of(p->model)->patch, diti_latte_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */
@@ -385,6 +386,7 @@ DIT_INTERNAL const diti_family *diti_latte_plan_family(void) {
         {4, 0.18215f, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_latte_plan_places,
         sizeof(diti_latte_state),
         diti_latte_prepare,
@@ -410,6 +412,7 @@ DIT_INTERNAL const diti_family *diti_latte_family(void) {
         {4, 0.18215f, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_latte_places,
         sizeof(diti_latte_state),
         diti_latte_prepare,

@@ -71,7 +71,7 @@ static const diti_ltx *diti_ltx_of(const diti_transformer *transformer) {
 static dit_result diti_ltx_check(const diti_ltx_config *config, diti_settings *settings, dit_error *err) {
     const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(norm, "rms_norm_across_heads") || !diti_equal(activation, "gelu-approximate")) {
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -207,13 +207,13 @@ typedef struct diti_ltx_state {            /* prepare leaves these for the steps
     diti_tensor here_cosines, here_sines;  /* tables of the rows at hand */
 } diti_ltx_state;
 
-static diti_ltx_state *diti_ltx_at(const diti_denoise *denoise) { return (diti_ltx_state *)denoise->family; }
+static diti_ltx_state *diti_ltx_state_of(const diti_step_desc *step) { return (diti_ltx_state *)step->family; }
 
 /* RMS norm of all heads of q or k together, in place, then rotation where there are tables. Devices that have some of
    the heads each first bring all of them together. */
 static void diti_ltx_norm_heads(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
                                 const diti_weight *norm, bool rotates) {
-    const diti_ltx_state *state = diti_ltx_at(p->denoise);
+    const diti_ltx_state *state = diti_ltx_state_of(p->step);
     diti_tensor own, all = diti_column_shard_gather(p, x, sublayer, &own);
     diti_qkv_desc desc = DITI_ZERO;
     desc.heads = 1;
@@ -244,7 +244,7 @@ static void diti_ltx_project_text(diti_pass *p, diti_ltx_state *state) {
     const diti_ltx *model = diti_ltx_of(p->model);
     diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
     uint32_t i, end;
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+    for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++) {
         const diti_table_block *w = &model->blocks[i].table;
         uint32_t columns = diti_column_shard_of(p, &w->cross).count;
         diti_pass_enter(p, i);
@@ -257,10 +257,10 @@ static void diti_ltx_project_text(diti_pass *p, diti_ltx_state *state) {
 
 static void diti_ltx_prepare(diti_pass *p) {
     const diti_ltx *model = diti_ltx_of(p->model);
-    const diti_denoise *denoise = p->denoise;
-    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    uint32_t tokens = grid.frames * grid.rows * grid.columns, rows = denoise->steps + (denoise->frame_steps ? 1 : 0);
-    diti_ltx_state *state = diti_ltx_at(denoise);
+    const diti_step_desc *step = p->step;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    uint32_t tokens = grid.frames * grid.rows * grid.columns, rows = step->steps + (step->frame_steps ? 1 : 0);
+    diti_ltx_state *state = diti_ltx_state_of(step);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
     state->cosines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "cosines");
     state->sines = diti_tensor_input(p->graph, DITI_F32, tokens, p->width / 2, "sines");
@@ -274,13 +274,13 @@ static void diti_ltx_prepare(diti_pass *p) {
 /* docs/models.md 3.10: a token's places in time, in lines and in columns, each as a part of 20 seconds or of 2048
    pixels and from -1 to 1, times frequencies from pi / 2 on; the three take turns. Products are float32, as the
    original rounds them: angles become 15,700. */
-static void diti_ltx_turn(const diti_ltx *model, const diti_denoise *denoise, float *cosines, float *sines) {
-    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+static void diti_ltx_turn(const diti_ltx *model, const diti_step_desc *step, float *cosines, float *sines) {
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
     uint32_t half = model->config.width / 2, count = model->config.width / 6, rest = half - 3 * count, j, axis, token;
     uint32_t plane = grid.rows * grid.columns, tokens = grid.frames * plane;
-    float scale = (float)(8.0 / (denoise->fps > 0 ? (double)denoise->fps : 25.0)), step = 1.0f / (float)(count - 1);
+    float scale = (float)(8.0 / (step->fps > 0 ? (double)step->fps : 25.0)), pace = 1.0f / (float)(count - 1);
     for (j = 0; j < count; j++) {
-        float exponent = j < count / 2 ? step * (float)j : 1.0f - step * (float)(count - 1 - j); /* torch.linspace */
+        float exponent = j < count / 2 ? pace * (float)j : 1.0f - pace * (float)(count - 1 - j); /* torch.linspace */
         float frequency = (float)pow(10000.0, (double)exponent) * 3.14159265f / 2.0f;
         for (token = 0; token < tokens; token++) {
             float places[3];
@@ -303,29 +303,29 @@ static void diti_ltx_turn(const diti_ltx *model, const diti_denoise *denoise, fl
 }
 
 static dit_result diti_ltx_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                        const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_ltx *model = diti_ltx_of(transformer);
     const diti_env *env = &model->base.component.env;
-    const diti_ltx_state *state = (const diti_ltx_state *)denoise->family;
+    const diti_ltx_state *state = (const diti_ltx_state *)step->family;
     size_t count = (size_t)plan->tensors[state->cosines].rows * plan->tensors[state->cosines].columns;
     float *table = (float *)diti_alloc_array(env, 2 * count, sizeof *table);
     dit_result result;
     if (!table) return diti_fail_memory(err, "the rotation of positions");
-    diti_ltx_turn(model, denoise, table, table + count);
+    diti_ltx_turn(model, step, table, table + count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
-    if (result != DIT_OK) return result;
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    DITI_TRY(result);
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_ltx_begin(diti_pass *p) {
-    diti_ltx_state *state = diti_ltx_at(p->denoise);
+    diti_ltx_state *state = diti_ltx_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    if (!p->denoise->same_timestep)
+    if (!p->step->same_timestep)
         state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
 }
 
@@ -334,7 +334,7 @@ static diti_tensor diti_ltx_embed(diti_pass *p) { return diti_patch_embed(p, 0, 
 /* LTXVideoTransformerBlock.forward, docs/models.md 3.10; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_ltx_run_block(diti_pass *p, diti_tensor x) {
     const diti_table_block *w = &diti_ltx_of(p->model)->blocks[p->index].table;
-    const diti_ltx_state *state = diti_ltx_at(p->denoise);
+    const diti_ltx_state *state = diti_ltx_state_of(p->step);
     diti_table_modulate(p, &w->table, state->rows, 0);
     diti_table_attend(p, x, &w->attention);
     diti_table_finish(p, x, w, state->text[p->index]);
@@ -343,7 +343,7 @@ static diti_tensor diti_ltx_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_ltx_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_ltx_of(p->model)->last;
-    diti_tensor rows = diti_ltx_at(p->denoise)->rows;
+    diti_tensor rows = diti_ltx_state_of(p->step)->rows;
     p->modulation.rows =
         diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
@@ -375,6 +375,7 @@ DIT_INTERNAL const diti_family *diti_ltx_family(void) {
         {128, 1, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_ltx_places,
         sizeof(diti_ltx_state),
         diti_ltx_prepare,

@@ -209,6 +209,27 @@ static void diti_lumina2_load_weights(diti_loader *loader, diti_lumina2 *model) 
     model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_LUMINA2_SUPERIOR                                                                                           \
+    "You are an assistant designed to generate superior images with the superior degree of image-text alignment based " \
+    "on textual prompts or user prompts. <Prompt Start> "
+
+static const diti_chat diti_lumina2_chats[] = {
+    {"Lumina2Pipeline Lumina2Text2ImgPipeline",
+     DITI_LUMINA2_SUPERIOR,
+     "",
+     NULL,
+     "",
+     "",
+     256,
+     false,
+     DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-2}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_lumina2_set_traits(diti_lumina2 *model) {
     const diti_lumina2_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -221,7 +242,7 @@ static void diti_lumina2_set_traits(diti_lumina2 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_LUMINA2);
+    traits->chat = &diti_lumina2_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
@@ -257,8 +278,8 @@ typedef struct diti_lumina2_state {            /* prepare leaves these for the s
     diti_adaln adaln;
 } diti_lumina2_state;
 
-static diti_lumina2_state *diti_lumina2_at(const diti_denoise *denoise) {
-    return (diti_lumina2_state *)denoise->family;
+static diti_lumina2_state *diti_lumina2_state_of(const diti_step_desc *step) {
+    return (diti_lumina2_state *)step->family;
 }
 
 /* Rows of a modulation, F32 [1, 4D]. */
@@ -320,7 +341,7 @@ static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_bl
         desc.head_dim = config->head_dim;
         desc.scale = 1.0f / sqrtf((float)config->head_dim);
         if (keys) desc.items = diti_tensor_view(graph, keys, i * items, items, 0, DITI_ITEM_WORDS);
-        desc.most_keys = rows / items;
+        desc.key_limit = rows / items;
         desc.out = diti_tensor_view(graph, out, i * rows, rows, 0, shard.count);
         desc.name = "attention";
         diti_attention(graph, diti_tensor_view(graph, q, i * rows, rows, 0, shard.count),
@@ -332,7 +353,7 @@ static diti_tensor diti_lumina2_attend(const diti_pass *p, const diti_lumina2_bl
 
 /* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
 static diti_tensor diti_lumina2_text_table(const diti_pass *p, diti_tensor table) {
-    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t prompts = p->step->text_batch, text = p->step->text_tokens, i;
     uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
     diti_tensor all;
     if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
@@ -346,8 +367,8 @@ static diti_tensor diti_lumina2_text_table(const diti_pass *p, diti_tensor table
 /* A pass whose rows are those of the texts alone, one item for each prompt. */
 static diti_pass diti_lumina2_text_pass(const diti_pass *p) {
     diti_pass here = *p;
-    here.items = here.prompts = p->denoise->text_batch;
-    here.text = p->denoise->text_tokens;
+    here.items = here.prompts = p->step->text_batch;
+    here.text = p->step->text_tokens;
     here.image = 0;
     memset(&here.modulation, 0, sizeof here.modulation);
     return here;
@@ -360,7 +381,7 @@ static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w,
     diti_norm_desc norm = DITI_ZERO;
     diti_pass here = diti_lumina2_text_pass(p);
     diti_tensor h = diti_sublayer_norm(&here, x, &norm, &w->attention);
-    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_at(p->denoise)->order.items, cosines, sines);
+    h = diti_lumina2_attend(&here, w, h, 1, diti_lumina2_state_of(p->step)->order.items, cosines, sines);
     diti_norm_behind(p->graph, x, diti_sublayer_out(&here, &w->attention, h), &w->behind[0].weight, config->eps, 0);
     memset(&norm, 0, sizeof norm);
     h = diti_sublayer_norm(&here, x, &norm, &w->feed);
@@ -372,10 +393,10 @@ static void diti_lumina2_refine(const diti_pass *p, const diti_lumina2_block *w,
 static diti_tensor diti_lumina2_text(diti_pass *p) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_config *config = &model->config;
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    const diti_lumina2_state *state = diti_lumina2_state_of(p->step);
     diti_graph *graph = p->graph;
-    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
-    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), cosines, sines;
+    uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), cosines, sines;
     diti_norm_desc norm = DITI_ZERO;
     norm.rms = true;
     norm.weight = &model->text_norm;
@@ -393,20 +414,19 @@ static diti_tensor diti_lumina2_text(diti_pass *p) {
 static void diti_lumina2_prepare(diti_pass *p) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_config *config = &model->config;
-    diti_denoise *denoise = p->denoise;
+    diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t rows = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2), i, end;
-    diti_lumina2_state *state = diti_lumina2_at(denoise);
+    uint32_t rows = step->text_tokens + step->height / 2 * (step->width / 2), i, end;
+    diti_lumina2_state *state = diti_lumina2_state_of(step);
     diti_tensor time;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
     if (!state->order.keys) /* another device may have the longer text */
-        state->order.keys =
-            diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
+        state->order.keys = diti_tensor_input(graph, DITI_U32, step->branches * step->batch, DITI_ITEM_WORDS, "keys");
     time = diti_silu(graph, diti_embed(graph, &model->time, state->sinusoids, 0), "modulation_silu");
-    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    diti_axes_blocks(step->axes, p->model->traits.layers, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_prepare_active(p, &state->adaln, time, 1);
     state->final = diti_layer_f32(graph, time, &model->final_modulation, DITI_ACTIVATION_NONE, 0, "final_modulation");
@@ -416,12 +436,12 @@ static void diti_lumina2_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* A text's tokens stand behind each other from 0 on, the picture at the next place. */
-static void diti_lumina2_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+static void diti_lumina2_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                                float *cosines, float *sines) {
     const diti_lumina2_config *config = &diti_lumina2_of(transformer)->config;
-    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
-    uint32_t rows = texts + denoise->height / 2 * columns;
-    uint32_t length = diti_text_order_length(denoise, prompt, 1);
+    uint32_t half = config->head_dim / 2, texts = step->text_tokens, columns = step->width / 2, row;
+    uint32_t rows = texts + step->height / 2 * columns;
+    uint32_t length = diti_text_order_length(step, prompt, 1);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_LUMINA2_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
@@ -437,19 +457,19 @@ static void diti_lumina2_place(const diti_transformer *transformer, const diti_d
 
 /* The model counts time from noise, 0, to the picture, 1. */
 static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                            const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_lumina2 *model = diti_lumina2_of(transformer);
-    const diti_lumina2_state *state = (const diti_lumina2_state *)denoise->family;
+    const diti_lumina2_state *state = (const diti_lumina2_state *)step->family;
     const diti_env *env = &model->base.component.env;
-    uint32_t image = denoise->height / 2 * (denoise->width / 2), i;
+    uint32_t image = step->height / 2 * (step->width / 2), i;
     float *times;
     dit_result result;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, 1, image, err));
-    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_lumina2_place, err));
-    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, 1, image, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_lumina2_place, err));
+    times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++) times[i] = 1 - timesteps[i] / 1000;
-    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    for (i = 0; i < step->steps; i++) times[i] = 1 - timesteps[i] / 1000;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
     diti_free(env, times);
     return result;
 }
@@ -457,19 +477,19 @@ static dit_result diti_lumina2_write_inputs(const diti_transformer *transformer,
 /* ---- one evaluation ---- */
 
 static void diti_lumina2_begin(diti_pass *p) {
-    diti_lumina2_state *state = diti_lumina2_at(p->denoise);
-    uint32_t stream, items = p->denoise->text_batch > 1 ? p->items : 0;
+    diti_lumina2_state *state = diti_lumina2_state_of(p->step);
+    uint32_t stream, items = p->step->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
         state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, items);
         state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, items);
     }
-    if (p->denoise->same_timestep) return;
+    if (p->step->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
     state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
 }
 
 static diti_tensor diti_lumina2_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_lumina2_at(p->denoise)->text, &diti_lumina2_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_lumina2_state_of(p->step)->text, &diti_lumina2_of(p->model)->patch, 0);
 }
 
 /* Lumina2TransformerBlock.forward, docs/models.md 3.18 step 3; x F32 [items * (text + image), D] is changed in place.
@@ -477,10 +497,10 @@ static diti_tensor diti_lumina2_embed(diti_pass *p) {
 static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
     const diti_lumina2_block *w = &model->blocks[p->index];
-    const diti_lumina2_state *state = diti_lumina2_at(p->denoise);
+    const diti_lumina2_state *state = diti_lumina2_state_of(p->step);
     uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
     diti_tensor gates, h, keys = stream == DITI_JOINT_TEXT ? diti_text_order_keys(p, &state->order) : 0;
-    if (p->image != p->denoise->token_range.all)
+    if (p->image != p->step->token_range.all)
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "Lumina-Image 2 wants all rows on one device: no ulysses, ring or pipefusion");
     p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
@@ -498,7 +518,7 @@ static diti_tensor diti_lumina2_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_lumina2_final(diti_pass *p, diti_tensor x) {
     const diti_lumina2 *model = diti_lumina2_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_at(p->denoise)->final, p->denoise->step, "final_scale");
+    p->modulation.rows = diti_select_row(p->graph, diti_lumina2_state_of(p->step)->final, p->step->row, "final_scale");
     return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 
@@ -528,6 +548,7 @@ DIT_INTERNAL const diti_family *diti_lumina2_family(void) {
         {16, 0.3611f, 0.1159f, false},
         NULL,
         {"Gemma 2", NULL, NULL},
+        diti_lumina2_chats,
         diti_lumina2_places,
         sizeof(diti_lumina2_state),
         diti_lumina2_prepare,

@@ -60,9 +60,8 @@ typedef struct diti_model_traits {
     uint32_t text2_tokens, text2_columns;      /* shape of a second encoder's output; 0: there is none */
     uint32_t pooled_columns;                   /* columns of the encoders' pooled outputs, joined; 0: not used */
     diti_encoder_kind encoders[DITI_ENCODERS]; /* in the order in which diffusers numbers them */
-    const struct diti_chat
-        *chat;            /* how a decoder language model among them is asked (diti_chat_of in text/text.h), where
-                             model_index.json has no class that says otherwise; NULL: what it says is given */
+    const struct diti_chat *chat;              /* how a decoder language model among them is asked (text/text.h), where
+                                                  model_index.json has no class that says otherwise; NULL: what it says is given */
     bool lacks_encoders;  /* the model was trained to do without some encoders: zeros stand for their outputs */
     uint32_t class_count; /* classes in place of a text, without the one that means none; 0: none */
     bool guides_beyond;   /* the originals count guidance from the conditional prediction on: 1 less than dit.h */
@@ -73,32 +72,33 @@ typedef struct diti_model_traits {
     /* The defaults where another expert for low noise stands beside it: guidance of either, and the scheduler. */
     float expert_guidance, expert_low_guidance;
     const char *expert_scheduler;
-    bool uniform_sigmas;    /* steps are equal before the shift, from 1 to 1 / steps */
-    float fixed_shift;      /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
-    bool empirical_shift;   /* a shift that depends on the size depends on the number of steps, too, as in FLUX.2 */
+    bool uniform_sigmas; /* steps are equal before the shift, from 1 to 1 / steps */
+    float fixed_shift;   /* the shift of timesteps, whatever the scheduler's configuration says; 0: what that says */
+    /* The shift, where the scheduler's configuration says that it depends on the size; NULL: by that configuration. */
+    double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
     const char *control_by; /* the tensor by which control nets for the model are told; NULL: it takes none */
     bool spreads_control;   /* blocks of a control net are spread evenly over those of the model, of which the last one
                                gets nothing (SD3); else each serves as many as the quotient, rounded up (FLUX.1) */
     bool unshifted_control; /* a control net's picture has a latent that is scaled alone */
     const char *cache;      /* dit_job_desc.cache "auto"; NULL: as other families */
-    bool caches_references; /* diti_denoise.keeps_references is understood */
+    bool caches_references; /* diti_step_desc.keeps_references is understood */
     bool prefixes; /* keys and values of the text and of references are made once, whatever keeps_references is */
     bool keeps_references;   /* jobs keep references without being asked, since the model's pipeline does */
-    uint32_t references;     /* how many pictures a picture may be made after (diti_denoise.references) */
+    uint32_t references;     /* how many pictures a picture may be made after (diti_step_desc.references) */
     uint32_t reference_area; /* pixels that references are scaled to, with sides that are multiples of 32; 0: they are
                                 cut to whole tokens */
-    uint32_t reference_most, reference_most_alone; /* before that, one of more pixels is scaled down to so many: each
+    uint32_t reference_limit, reference_limit_alone; /* before that, one of more pixels is scaled down to so many: each
                                                       of several, and one by itself; 0: it is not */
     const uint16_t (*reference_sizes)[2]; /* widths and heights, a 0 behind them: each is scaled to the one of the
                                              nearest proportions instead; NULL: it is not */
     uint32_t shown_area; /* pixels of the copies that the language model sees, with such sides; 0: it sees
                             none */
     const struct diti_chat *picture_chat; /* how it is asked about references, where chat shows none */
-    bool wants_guidance;                  /* diti_denoise.guidance is an input (distilled models) */
+    bool wants_guidance;                  /* diti_step_desc.guidance is an input (distilled models) */
     float default_distilled;              /* guidance that distilled models get by default */
     bool attends_padding;    /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                                 [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
-    bool skips_blocks;       /* diti_denoise.skipped is understood */
+    bool skips_blocks;       /* diti_step_desc.skipped is understood */
     bool joint;              /* text and image attend together, in one row of tokens */
     bool channels_last;      /* columns of patches are (dt, dy, dx, c) on the way in, too */
     bool planar;             /* columns of patches are (c, dt, dy, dx) on the way out, too; else (dt, dy, dx, c) */
@@ -116,11 +116,11 @@ typedef struct diti_model_traits {
     uint32_t padding_rows;   /* rows of padding behind each prompt that are part of its text; the encoder makes them
                                 without   attending them, and such prompts are not lower-cased */
     bool crops_text;         /* the unconditional prompt counts as many tokens as the other one, padding among them */
-    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_denoise.still) */
+    bool still_pictures;     /* a clip of one frame goes without attention between frames (diti_step_desc.still) */
     bool divided; /* attention is within frames and within positions by turns (diti_sublayer.axis): devices that divide
                      rows have whole frames, and exchange them for positions */
     uint32_t feeds, texts; /* in a block of a divided model: feed-forwards and attentions to the text */
-    bool frame_steps;      /* diti_denoise.frame_steps is understood */
+    bool frame_steps;      /* diti_step_desc.frame_steps is understood */
     bool whole_rows;       /* devices do not divide rows: no ulysses, ring or pipefusion */
     bool pads_patches;     /* zeros fill the patches in which a latent's lines and columns end */
     /* Other files of a pipeline tell models apart whose tensors are the same; either may be NULL. NULL: none does. */
@@ -134,8 +134,8 @@ typedef struct diti_model_traits {
    `tensor` are a grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in.
  */
 typedef struct diti_axes {
-    diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
-    diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
+    diti_ranks tensor, ulysses, ring, sequence, pipefusion, layers;
+    diti_ranks tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
     bool leads;                       /* blocks here are [first_block, end_block): a control net's, where stages have
                                          those that their blocks of the model need */
     uint32_t first_block, end_block;
@@ -144,15 +144,15 @@ typedef struct diti_axes {
    stand before an image (joint attention) those from first_text on. */
 typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
-    uint32_t patch_first, patch_rows, patch_text; /* shares that the devices of a sequence divide: rows of the image, of
+    uint32_t strip_first, strip_rows, strip_text; /* shares that the devices of a sequence divide: rows of the image, of
                                                      the text all or none */
-    uint32_t patch_lead, patch_token, patch_tokens; /* rows of the image: those in front of tokens, then these */
+    uint32_t strip_lead, strip_token, strip_tokens; /* rows of the image: those in front of tokens, then these */
     uint32_t unit; /* rows that stay together: a frame's, where frames have timesteps of their own, or attention is
                       within frames and within positions by turns; else 1 */
 } diti_token_range;
 /* Rows of the image that member i of a sequence has of `at`, and those before them. */
-DIT_INTERNAL uint32_t diti_token_range_size(const diti_group *sequence, uint32_t i, const diti_token_range *at);
-DIT_INTERNAL uint32_t diti_token_range_before(const diti_group *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_size(const diti_ranks *sequence, uint32_t i, const diti_token_range *at);
+DIT_INTERNAL uint32_t diti_token_range_before(const diti_ranks *sequence, uint32_t i, const diti_token_range *at);
 
 /* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
    here
@@ -164,7 +164,7 @@ typedef struct diti_kept_kv {
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_kept_kv;
-/* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
+/* A strip comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
 typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
@@ -182,16 +182,16 @@ typedef struct diti_reference_kv {
 } diti_reference_kv;
 
 /* The latent of a picture that is referred to, as the sampler has latents. */
-#define DITI_MOST_REFERENCES 10u
+#define DITI_MAX_REFERENCES 10u
 typedef struct diti_reference_latent {
     diti_tensor planes; /* F32 [C, height * width] */
     uint32_t height, width;
 } diti_reference_latent;
 
 /* Control nets that add to the blocks of an evaluation. */
-#define DITI_MOST_CONTROLS 4u
+#define DITI_MAX_CONTROLS 4u
 typedef struct diti_control_use {
-    struct diti_denoise *denoise;         /* the net's own evaluation, in which it is at its block `done` */
+    struct diti_step_desc *step;          /* the net's own evaluation, in which it is at its block `done` */
     const struct diti_transformer *model; /* the net */
     diti_tensor scales;                   /* input F32 [1, D]: the strength, in every column */
     diti_tensor x, added;                 /* the residual stream; what block made - 1 of the net adds */
@@ -200,7 +200,7 @@ typedef struct diti_control_use {
     struct {
         diti_tensor x; /* residual stream of the net, which an earlier stage sends */
         uint32_t exchange;
-    } inboxes[2]; /* inboxes of even and of odd patches */
+    } inboxes[2]; /* inboxes of even and of odd strips */
 } diti_control_use;
 
 /* A range of blocks adds something to the residual stream. It is kept, so that later steps can do without these blocks
@@ -211,24 +211,24 @@ typedef enum diti_reuse_use {
     DITI_REUSE_DECIDES /* the device decides which of both, by how blocks in front of the range have changed; or, where
                           there are none, by how the range's input has (EasyCache) */
 } diti_reuse_use;
-#define DITI_MOST_PATCHES 64u /* patches of PipeFusion */
+#define DITI_MAX_STRIPS 64u /* strips of PipeFusion, which the manual calls patches of the picture */
 typedef struct diti_residual {
     uint32_t first, end; /* range of blocks */
     uint32_t slots;
     diti_reuse_use use;
-    diti_tensor row;                                       /* the step's diti_reuse_row */
-    diti_tensor kept[DITI_MOST_PATCHES][DITI_REUSE_SLOTS]; /* by patch, states F32 [branches * batch * rows at hand, D];
+    diti_tensor row;                                     /* the step's diti_reuse_row */
+    diti_tensor kept[DITI_MAX_STRIPS][DITI_REUSE_SLOTS]; /* by strip, states F32 [branches * batch * rows at hand, D];
                                                               of the picture as a whole, the first */
     diti_tensor changes[2], state, gate; /* see diti_decide; changes where the device has the first blocks */
     diti_tensor next;                    /* state behind the step */
     diti_tensor outputs[2], sums[2];     /* EasyCache: outputs of the range where the device has the last blocks */
     uint32_t first_branch;               /* number of the first branch here among those of guidance */
-    diti_group group;                    /* devices that decide together */
+    diti_ranks group;                    /* devices that decide together */
 } diti_residual;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
-typedef struct diti_denoise {
+typedef struct diti_step_desc {
     uint32_t batch, branches;
     uint32_t height, width;           /* size of the latent, multiples of the patch unless traits.pads_patches */
     uint32_t frames;                  /* frames of the latent; 0 and 1: a picture */
@@ -256,7 +256,7 @@ typedef struct diti_denoise {
     diti_tensor pooled;          /* F32 [text_batch, pooled_columns], or 0 */
     diti_tensor labels;          /* U32 [1, text_batch]: classes, class_count for none; or 0 */
     float guidance;              /* distilled guidance; read by write_inputs */
-    diti_tensor step;            /* U32 [1, 1] state: which row of the tables */
+    diti_tensor row;             /* U32 [1, 1] state: which row of the tables */
     diti_tensor frame_steps; /* U32 [steps, branches * batch * frames of tokens here (diti_axes_frames)]: for every step
                                 the row of the tables that each frame has: the step's, or, of frames that are given,
                                 `steps`: the row of timestep 0; 0: all have the step's */
@@ -264,14 +264,14 @@ typedef struct diti_denoise {
     uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     diti_residual *residual; /* NULL: all blocks are computed, and nothing is kept */
     const diti_axes *axes;   /* NULL: all is computed here */
-    uint32_t patch, patches; /* bands of whole rows of tokens that are evaluated one after the other, the text
-                                with the first of them; patches 0: all at once */
+    uint32_t strip, strips;  /* PipeFusion: bands of whole rows of tokens that are evaluated one after the other, the
+                                text  with the first of them; strips 0: all at once */
     diti_kept_kv *kept_kv;   /* NULL: attention is exact */
-    diti_reference_latent references[DITI_MOST_REFERENCES];
-    uint32_t reference_count;                  /* 0 where traits.references is 0 */
-    uint32_t shown_rows[DITI_MOST_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
+    diti_reference_latent references[DITI_MAX_REFERENCES];
+    uint32_t reference_count;                 /* 0 where traits.references is 0 */
+    uint32_t shown_rows[DITI_MAX_REFERENCES]; /* host, for write_inputs: the row of each text at which the tokens begin
                                                   that a language model has of a reference */
-    bool keeps_references;                     /* traits.caches_references: the family's prepare makes reference_kv */
+    bool keeps_references;                    /* traits.caches_references: the family's prepare makes reference_kv */
     diti_reference_kv *reference_kv; /* every item attends these, too, and has no rows in front; NULL: there are none */
     diti_control_use *controls;
     uint32_t control_count;
@@ -285,10 +285,10 @@ typedef struct diti_denoise {
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* number of the block whose attention is emitted */
-    diti_stage_inbox inboxes[2];  /* inboxes of even and of odd patches */
+    diti_stage_inbox inboxes[2];  /* inboxes of even and of odd strips */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
-} diti_denoise;
+} diti_step_desc;
 
 typedef struct diti_transformer diti_transformer;
 
@@ -315,12 +315,12 @@ typedef struct diti_modulation {
                        * 2 chunks * D], text's chunks before the image's */
     uint32_t chunks;  /* chunks of a stream; 0: the image's stand alone */
     diti_tensor lead; /* F32 [1, chunks * D] of the rows that lead the image's tokens, with DITI_STREAMS_TWO, or, with
-                         DITI_STREAMS_SHARED, of diti_denoise.behind_text; 0: they have the image's, or the text's */
+                         DITI_STREAMS_SHARED, of diti_step_desc.behind_text; 0: they have the image's, or the text's */
 } diti_modulation;
 typedef struct diti_pass {
     const diti_transformer *model;
     diti_graph *graph;
-    diti_denoise *denoise;
+    diti_step_desc *step;
     uint32_t index;             /* number of the block */
     uint32_t width;             /* D */
     uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
@@ -357,6 +357,12 @@ typedef struct diti_place {
     const char *place;
 } diti_place;
 
+/* Qwen-Image and Krea 2 ask with this. */
+#define DITI_CHAT_DESCRIBE                                                                                             \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the image by detailing the color, shape, size, texture, quantity, text, spatial relationships of the "   \
+    "objects and background:<|im_end|>\n" DITI_CHAT_USER
+
 /* An encoder that several families have. */
 #define DITI_T5_PLACE "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
 
@@ -369,18 +375,20 @@ typedef struct diti_family {
     diti_latents latents;
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
     const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
+    const struct diti_chat *chats; /* how decoder language models are asked; the last has no classes. NULL: the family
+                                      has no such encoder */
     const diti_place *places;
-    size_t state_size;             /* bytes that prepare leaves for the steps in denoise->family, zero at first */
+    size_t state_size;             /* bytes that prepare leaves for the steps in step->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
-    /* An evaluation on the rows of denoise->token_range: begin emits what depends on the timestep, embed the residual
+    /* An evaluation on the rows of step->token_range: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
        * p * out_channels]. */
     void (*begin)(diti_pass *p);
     diti_tensor (*embed)(diti_pass *p);
     diti_tensor (*block)(diti_pass *p, diti_tensor x);
     diti_tensor (*final)(diti_pass *p, diti_tensor x);
-    /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
-    dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
+    /* Host inputs that prepare declared; timesteps: one for each of step->steps. */
+    dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_step_desc *step,
                                const float *timesteps, dit_error *err);
 } diti_family;
 struct diti_transformer { /* first member of every family's own struct */
@@ -409,6 +417,8 @@ DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_che
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
 /* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
 DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name);
+/* How a pipeline of that class asks a decoder language model; NULL: no family says. */
+DIT_INTERNAL const struct diti_chat *diti_families_chat(const char *class_name);
 /* Where that part of such a model usually is; NULL: nobody knows. */
 DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role);
 /* Latents of the family whose transformer is in a file of several parts; NULL: there is none. */
@@ -421,36 +431,35 @@ DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint3
 /* Frames whose rows are computed here, where rows are divided by whole frames, and the first of them. */
 DIT_INTERNAL uint32_t diti_axes_frames(const diti_axes *axes, uint32_t frames, uint32_t *first);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
-DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
+DIT_INTERNAL const diti_ranks *diti_axes_stages(const diti_axes *axes);
 /* The grid of tokens. */
 typedef struct diti_token_grid {
     uint32_t frames, rows, columns;
 } diti_token_grid;
-DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise);
-/* A patch's pixels in every plane: their number, and the first. */
-DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
-                                             uint32_t patch, uint32_t patches, uint32_t *first);
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_step_desc *step);
+/* A strip's pixels in every plane: their number, and the first. */
+DIT_INTERNAL uint32_t diti_transformer_strip_pixels(const diti_transformer *transformer, const diti_step_desc *step,
+                                                    uint32_t strip, uint32_t strips, uint32_t *first);
 /* Each family's function of the same name; diti_transformer_prepare makes its state, too. */
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
-                                           diti_denoise *denoise);
+                                           diti_step_desc *step);
 DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise);
+                                                diti_step_desc *step);
 DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise, uint32_t index, diti_tensor x);
+                                                diti_step_desc *step, uint32_t index, diti_tensor x);
 /* Before a net's diti_transformer_prepare: which of its blocks are computed here. */
 DIT_INTERNAL void diti_control_divide(const diti_transformer *transformer, const diti_axes *axes,
                                       diti_control_use *use);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise, diti_tensor x);
-/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band; 0 on
- * stages before the last.
- */
-DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
-                                                diti_denoise *denoise);
+                                                diti_step_desc *step, diti_tensor x);
+/* The prediction of strip step->strip alone, behind those before it: planar, of the strip; 0 on stages before the
+ * last. */
+DIT_INTERNAL diti_tensor diti_transformer_strip(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_step_desc *step);
 /* An evaluation: prediction planar F32 [branches * batch * C, frames * height * width], on every device that computes
    a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
-                                               diti_denoise *denoise);
+                                               diti_step_desc *step);
 
 /* --- for the families --- */
 /* axes[0 .. count): how many channels of a head rotate with each coordinate, as config.json lists them by `key`; where
@@ -511,7 +520,7 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
 DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
                                              uint32_t shift, dit_error *err);
 /* The sinusoids of all steps' timesteps, F32 [steps, columns], and, where the input has one more row, of timestep 0. */
-DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_write_timesteps(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                              const float *timesteps, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
 DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
@@ -531,12 +540,12 @@ DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const 
                                         diti_activation activation, diti_tensor out, const char *name);
 
 /* --- the pass --- */
-DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step);
 /* The ops that follow are of that block. */
 DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
 /* The devices of a tensor split; NULL: there are none. */
-DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p);
-/* A tensor has as many rows for each of denoise->text_batch prompts: those of the prompts that the pass evaluates. */
+DIT_INTERNAL const diti_ranks *diti_pass_tensor(const diti_pass *p);
+/* A tensor has as many rows for each of step->text_batch prompts: those of the prompts that the pass evaluates. */
 DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all);
 /* Every item, a picture of a branch, is a run of rows in every tensor: its text's where text and image attend each
    other (docs/models.md 3.3, 3.4), then its image's. */
@@ -638,7 +647,7 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_output_opposite(const diti_pass *p, di
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
 typedef struct diti_column_shard {
     uint32_t first, count, all;
-    const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
+    const diti_ranks *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_column_shard;
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
 /* x has the columns of the sublayer that this device has: F32 [rows, all] of every device's, and `own` the view of x's
@@ -663,7 +672,7 @@ DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, cons
                                          const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
-DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
+DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_ranks *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
 /* x + add, F32; add's rows are repeated, 0: a copy. */
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
@@ -677,7 +686,7 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
     uint32_t first, count, items, columns; /* first: its number among all layers; columns: of all here together */
-    const diti_group *group;               /* devices that divide the layers; NULL: none */
+    const diti_ranks *group;               /* devices that divide the layers; NULL: none */
     diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
     diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
     diti_tensor row;                       /* row of the step at hand, [items, columns] or [items, D] */
@@ -696,9 +705,9 @@ DIT_INTERNAL diti_tensor diti_adaln_tanh(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_adaln_gates(const diti_pass *p, const diti_adaln *adaln, diti_tensor all);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
-DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_step_desc *step,
                                          const float *timesteps, uint32_t shift, dit_error *err);
-/* The words of denoise->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
+/* The words of step->frame_steps for the step and the items at hand: U32 [1, items * frames]; 0: there are none. */
 DIT_INTERNAL diti_tensor diti_pass_frame_steps(const diti_pass *p);
 /* The rows of the frames at hand in a table [frames, columns]. */
 DIT_INTERNAL diti_tensor diti_pass_frames_table(const diti_pass *p, diti_tensor table);
@@ -718,26 +727,26 @@ typedef struct diti_attend_desc {
     diti_tensor keys; /* diti_pass.keys */
     diti_tensor out;  /* 0: a new tensor */
 } diti_attend_desc;
-DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                      diti_tensor qkv);
 /* Where Ulysses exchanges heads: values, keys and queries (kinds 2, 1, 0), each on its way as soon as qkv has it. */
-DIT_INTERNAL bool diti_attend_flows(const diti_denoise *denoise);
-DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL bool diti_attend_flows(const diti_step_desc *step);
+DIT_INTERNAL void diti_attend_begin(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                     diti_tensor qkv, diti_heads_flow *flow);
-DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL void diti_attend_send(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                    diti_heads_flow *flow, uint32_t kind);
-DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+DIT_INTERNAL diti_tensor diti_attend_end(diti_graph *graph, const diti_step_desc *step, const diti_attend_desc *desc,
                                          diti_heads_flow *flow);
 /* In prepare: x F32 [rows, D], equal shares of so many prompts, goes through the blocks, whose keys and values of it
    are kept from here on; every device makes those of its blocks and heads. The state has what block reads. */
 DIT_INTERNAL DITI_UNUSED void diti_reference_kv_fill(const diti_pass *p, diti_reference_kv *kv, uint32_t prompts,
                                                      diti_tensor x, diti_tensor (*block)(diti_pass *p, diti_tensor x));
 /* Writes kv->items: how many of each prompt's rows its items attend, the first ones. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_denoise *denoise,
+DIT_INTERNAL DITI_UNUSED dit_result diti_reference_kv_write(diti_plan *plan, const diti_step_desc *step,
                                                             const diti_env *env, const uint32_t *counts,
                                                             dit_error *err);
 /* Attention of the rows q [items * image, heads * head_dim here] to the tokens of their prompts: text [rows of
-   denoise->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
+   step->text, 2 * heads * head_dim here], keys and values (diti_sublayer_fused). */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                           diti_tensor text);
 /* A block leaves a copy of the residual stream [items * image, D], which later blocks change, for block layers - 1 -
@@ -747,11 +756,11 @@ DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The row at which an image's own tokens begin, among those that the devices of a sequence divide. */
-DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
-/* How many of an item's text rows at hand are diti_denoise.behind_text's. */
-DIT_INTERNAL uint32_t diti_token_range_behind(const diti_denoise *denoise);
+DIT_INTERNAL uint32_t diti_token_range_first(const diti_step_desc *step, uint32_t image);
+/* How many of an item's text rows at hand are diti_step_desc.behind_text's. */
+DIT_INTERNAL uint32_t diti_token_range_behind(const diti_step_desc *step);
 /* How many of an image's rows at hand stand in front of its tokens. */
-DIT_INTERNAL uint32_t diti_token_range_lead(const diti_denoise *denoise);
+DIT_INTERNAL uint32_t diti_token_range_lead(const diti_step_desc *step);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], or of one frame's tokens for all frames, 0: none), behind their text (F32 [prompts * all text tokens,
    D], 0: none). */
@@ -766,8 +775,8 @@ DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_tokens(const diti_pass *p);
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_reference_rows(const diti_pass *p, const diti_layer *layer);
 DIT_INTERNAL DITI_UNUSED void diti_reference_lead(const diti_pass *p, const diti_layer *layer);
 /* The reference that leading row belongs to, and its place there. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_at(const diti_denoise *denoise, uint32_t patch, uint32_t row,
-                                                    uint32_t *y, uint32_t *x);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_reference_position(const diti_step_desc *step, uint32_t patch, uint32_t row,
+                                                          uint32_t *y, uint32_t *x);
 
 /* --- blocks that modulate by a table of their own plus what the timestep says (tables.c) --- */
 typedef struct diti_table_block {
@@ -830,8 +839,8 @@ typedef diti_tensor diti_joint_make(const diti_pass *p, diti_tensor active, uint
 DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
                                      diti_joint_make *make);
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* begins a step */
-DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
-                                       diti_joint_make *make);
+DIT_INTERNAL diti_tensor diti_joint_modulation_rows(const diti_pass *p, const diti_joint_modulation *state,
+                                                    uint32_t index, diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped, bool bias);
@@ -859,23 +868,23 @@ DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_keys(const diti_pass *p, co
 DIT_INTERNAL DITI_UNUSED diti_tensor diti_text_order_table(const diti_pass *p, diti_tensor table, uint32_t stream,
                                                            uint32_t items);
 /* Rows that a text fills: a multiple of unit. */
-DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_denoise *denoise, uint32_t prompt, uint32_t unit);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_text_order_length(const diti_step_desc *step, uint32_t prompt, uint32_t unit);
 /* image: rows of an item behind its text. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_denoise *denoise,
+DIT_INTERNAL DITI_UNUSED dit_result diti_text_order_write(diti_plan *plan, const diti_step_desc *step,
                                                           const diti_text_order *order, const diti_env *env,
                                                           uint32_t unit, uint32_t image, dit_error *err);
 /* Rotations of FLUX.1's tokens (docs/models.md 3.4), cosines and sines F32 [tokens, half of a head], inputs: text
    stands at the origin, so that nothing rotates, a token of the image at (0, y, x), and one of reference i at (1 + i,
    y, x). axes: channels of a head that rotate with each coordinate. */
-DIT_INTERNAL DITI_UNUSED dit_result diti_write_image_rotations(diti_plan *plan, const diti_denoise *denoise,
+DIT_INTERNAL DITI_UNUSED dit_result diti_write_image_rotations(diti_plan *plan, const diti_step_desc *step,
                                                                const uint32_t axes[3], diti_tensor cosines,
                                                                diti_tensor sines, dit_error *err);
 /* Writes the rows of one prompt in both tables, F32 [prompts * (text_tokens + image rows), head_dim / 2]. */
-typedef void diti_place_rows(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+typedef void diti_place_rows(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                              float *cosines, float *sines);
 /* Writes both tables for all prompts. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_write_places(const diti_transformer *transformer, diti_plan *plan,
-                                                      const diti_denoise *denoise, diti_tensor cosines,
+                                                      const diti_step_desc *step, diti_tensor cosines,
                                                       diti_tensor sines, diti_place_rows *place, dit_error *err);
 /* FLUX's blocks, which HunyuanVideo has, too: with weights of either stream, or with the same for both. */
 typedef struct diti_double_block {

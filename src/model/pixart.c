@@ -130,7 +130,7 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 static dit_result diti_pixart_check(const diti_pixart_config *config, diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
     const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
@@ -164,7 +164,7 @@ static dit_result diti_pixart_read(diti_component *component, diti_loader *loade
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
     double interpolation;
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
     diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
@@ -265,7 +265,7 @@ typedef struct diti_pixart_state { /* prepare leaves these for the steps */
     diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
 
-static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
+static diti_pixart_state *diti_pixart_state_of(const diti_step_desc *step) { return (diti_pixart_state *)step->family; }
 
 /* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
@@ -294,7 +294,7 @@ static diti_tensor diti_pixart_modulation(const diti_pass *p, const diti_pixart_
 static diti_tensor diti_pixart_all_tables(const diti_pass *p, diti_tensor modulation) {
     const diti_pixart *model = diti_pixart_of(p->model);
     diti_graph *graph = p->graph;
-    uint32_t i, steps = p->denoise->steps, width = p->width, blocks = model->config.blocks;
+    uint32_t i, steps = p->step->steps, width = p->width, blocks = model->config.blocks;
     uint64_t bytes = (uint64_t)steps * (6 * blocks + 2) * width * sizeof(float);
     diti_tensor all, shared, own, add;
     if (bytes > DITI_PIXART_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
@@ -317,7 +317,7 @@ static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
     const diti_pixart *model = diti_pixart_of(p->model);
     uint32_t i, end;
     diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+    for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++) {
         const diti_table_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
@@ -327,10 +327,10 @@ static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
 
 static void diti_pixart_prepare(diti_pass *p) {
     const diti_pixart_config *config = &diti_pixart_of(p->model)->config;
-    const diti_denoise *denoise = p->denoise;
-    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
-    diti_pixart_state *state = diti_pixart_at(denoise);
-    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    const diti_step_desc *step = p->step;
+    uint32_t tokens = step->height / config->patch * (step->width / config->patch);
+    diti_pixart_state *state = diti_pixart_state_of(step);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, 256, "timesteps");
     state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
     if (config->sized) state->sizes = diti_tensor_input(p->graph, DITI_F32, 3, 256, "sizes");
     state->modulation = diti_pixart_modulation(p, state);
@@ -339,23 +339,23 @@ static void diti_pixart_prepare(diti_pass *p) {
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                           const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_pixart *model = diti_pixart_of(transformer);
-    const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
-    const uint32_t *pixels = denoise->pixels;
+    const diti_pixart_state *state = (const diti_pixart_state *)step->family;
+    const uint32_t *pixels = step->pixels;
     float sizes[3]; /* height, width, aspect ratio */
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
     dit_result result =
         diti_write_stretched(plan, state->positions, &grid, model->config.sample_size / model->config.patch,
                              model->config.interpolation, err);
-    if (result == DIT_OK) {
-        result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result >= 0) {
+        result = diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
     }
-    if (result != DIT_OK || !state->sizes) return result;
+    if (result < 0 || !state->sizes) return result;
     sizes[0] = (float)pixels[0];
     sizes[1] = (float)pixels[1];
     sizes[2] = (float)pixels[0] / (float)pixels[1];
-    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 3, 0, err);
+    return diti_write_sinusoids(plan, state->sizes, step->micro ? step->micro : sizes, 3, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -364,11 +364,11 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
 static void diti_pixart_begin(diti_pass *p) {
     const diti_pixart *model = diti_pixart_of(p->model);
     diti_graph *graph = p->graph;
-    diti_pixart_state *state = diti_pixart_at(p->denoise);
+    diti_pixart_state *state = diti_pixart_state_of(p->step);
     uint32_t i, width = p->width, rows = 6 * model->config.blocks;
     diti_tensor row, from = state->tables ? state->tables : state->modulation;
-    if (p->denoise->same_timestep) return;
-    row = diti_select_row(graph, from, p->denoise->step, "select_modulation");
+    if (p->step->same_timestep) return;
+    row = diti_select_row(graph, from, p->step->row, "select_modulation");
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
         state->step_tables = diti_tensor_view(graph, row, 0, rows, 0, width);
@@ -389,7 +389,7 @@ static void diti_pixart_begin(diti_pass *p) {
 /* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
     const diti_table_block *w = &diti_pixart_of(p->model)->blocks[p->index];
-    const diti_pixart_state *state = diti_pixart_at(p->denoise);
+    const diti_pixart_state *state = diti_pixart_state_of(p->step);
     diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width);
     p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
     diti_table_attend(p, x, &w->attention);
@@ -399,12 +399,12 @@ static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_pixart_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_pixart_of(p->model)->last;
-    p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_at(p->denoise)->step_final, 1, 2 * p->width);
+    p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_state_of(p->step)->step_final, 1, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 static diti_tensor diti_pixart_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_at(p->denoise)->positions);
+    return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */
@@ -444,6 +444,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},
         diti_pixart_pipelines,
         {"T5", NULL, NULL},
+        NULL,
         diti_pixart_places,
         sizeof(diti_pixart_state),
         diti_pixart_prepare,

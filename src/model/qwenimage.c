@@ -132,6 +132,52 @@ static void diti_qwenimage_settle(diti_model_traits *traits, const diti_json *in
     traits->shown_area = traits->reference_area;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_QWENIMAGE_EDIT                                                                                            \
+    DITI_CHAT_SYSTEM                                                                                                   \
+    "Describe the key features of the input image (color, shape, size, texture, objects, background), then explain "   \
+    "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's "    \
+    "requirements while maintaining consistency with the original input where appropriate.<|im_end|>"                  \
+    "\n" DITI_CHAT_USER
+
+static const diti_chat diti_qwenimage_chats[] = {
+    {"QwenImagePipeline",
+     DITI_CHAT_DESCRIBE,
+     DITI_CHAT_ANSWER,
+     NULL,
+     DITI_CHAT_DESCRIBE,
+     "",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    {"QwenImageEditPipeline",
+     DITI_QWENIMAGE_EDIT,
+     DITI_CHAT_ANSWER,
+     "",
+     DITI_QWENIMAGE_EDIT,
+     "",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    {"QwenImageEditPlusPipeline",
+     DITI_QWENIMAGE_EDIT,
+     DITI_CHAT_ANSWER,
+     "Picture #: ",
+     DITI_QWENIMAGE_EDIT,
+     "",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     const diti_qwenimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -142,7 +188,7 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    traits->chat = &diti_qwenimage_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
@@ -155,10 +201,10 @@ static void diti_qwenimage_set_traits(diti_qwenimage *model) {
     traits->default_guidance = 4;
     traits->norms_tokens = true;
     traits->joint = traits->planar = true;
-    traits->references = DITI_MOST_REFERENCES;
+    traits->references = DITI_MAX_REFERENCES;
     traits->reference_area = 1024 * 1024;
     traits->shown_area = 384 * 384;
-    traits->picture_chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_EDIT_PLUS);
+    traits->picture_chat = &diti_qwenimage_chats[2];
     traits->settle = diti_qwenimage_settle;
 }
 
@@ -185,8 +231,8 @@ typedef struct diti_qwenimage_state {     /* prepare leaves these for the steps 
     diti_tensor clean[DITI_QWENIMAGE_MAX_BLOCKS];
 } diti_qwenimage_state;
 
-static diti_qwenimage_state *diti_qwenimage_at(const diti_denoise *denoise) {
-    return (diti_qwenimage_state *)denoise->family;
+static diti_qwenimage_state *diti_qwenimage_state_of(const diti_step_desc *step) {
+    return (diti_qwenimage_state *)step->family;
 }
 
 /* F32 [rows, 12D], of the last norm [rows, 2D]. */
@@ -202,8 +248,8 @@ static diti_tensor diti_qwenimage_modulation(const diti_pass *p, diti_tensor act
 /* The text's rows in their places, F32 [prompts * text rows, D]. */
 static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    uint32_t rows = diti_tensor_rows(p->graph, p->denoise->text);
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    uint32_t rows = diti_tensor_rows(p->graph, p->step->text);
+    diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, model->config.text);
     diti_norm_desc norm = DITI_ZERO;
     norm.rms = true;
     norm.weight = &model->text_norm;
@@ -211,14 +257,14 @@ static diti_tensor diti_qwenimage_text(const diti_pass *p) {
     norm.name = "text_norm";
     text = diti_norm(p->graph, text, &norm);
     text = diti_layer_f32(p->graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
-    return diti_text_order_rows(p, &diti_qwenimage_at(p->denoise)->order, text);
+    return diti_text_order_rows(p, &diti_qwenimage_state_of(p->step)->order, text);
 }
 
 /* active: of timestep 0, F32 [1, D]. */
 static void diti_qwenimage_modulate_clean(const diti_pass *p, diti_qwenimage_state *state, diti_tensor active) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
     uint32_t i, end;
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++)
+    for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++)
         state->clean[i] = diti_layer_spread(p->graph, diti_pass_tensor(p), active,
                                             &model->blocks[i].modulation.streams[DITI_JOINT_IMAGE].layers[0], 0,
                                             "reference_modulation");
@@ -227,14 +273,13 @@ static void diti_qwenimage_modulate_clean(const diti_pass *p, diti_qwenimage_sta
 static void diti_qwenimage_prepare(diti_pass *p) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
     const diti_qwenimage_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t references = diti_reference_tokens(p), steps = denoise->steps;
-    uint32_t rows =
-        denoise->text_batch * (denoise->text_tokens + references + denoise->height / 2 * (denoise->width / 2));
+    uint32_t references = diti_reference_tokens(p), steps = step->steps;
+    uint32_t rows = step->text_batch * (step->text_tokens + references + step->height / 2 * (step->width / 2));
     bool clean = config->clean && references;
     uint64_t columns = (uint64_t)(12 * config->blocks + 2) * config->width;
-    diti_qwenimage_state *state = diti_qwenimage_at(denoise);
+    diti_qwenimage_state *state = diti_qwenimage_state_of(step);
     diti_tensor time;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps + (clean ? 1 : 0), 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, rows, config->head_dim / 2, "cosines");
@@ -252,8 +297,8 @@ static void diti_qwenimage_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* Rows of an item behind its text. */
-static uint32_t diti_qwenimage_image(const diti_denoise *denoise) {
-    return denoise->lead + denoise->height / 2 * (denoise->width / 2);
+static uint32_t diti_qwenimage_image(const diti_step_desc *step) {
+    return step->lead + step->height / 2 * (step->width / 2);
 }
 
 /* A place in a grid of so many lines or columns, counted from its middle. */
@@ -262,35 +307,35 @@ static int32_t diti_qwenimage_centered(uint32_t at, uint32_t count) {
 }
 
 /* Text goes on where the longest half side of any picture ends. */
-static uint32_t diti_qwenimage_behind(const diti_denoise *denoise) {
-    uint32_t most = denoise->height > denoise->width ? denoise->height / 4 : denoise->width / 4, i;
-    for (i = 0; i < denoise->reference_count; i++) {
-        if (denoise->references[i].height / 4 > most) most = denoise->references[i].height / 4;
-        if (denoise->references[i].width / 4 > most) most = denoise->references[i].width / 4;
+static uint32_t diti_qwenimage_behind(const diti_step_desc *step) {
+    uint32_t most = step->height > step->width ? step->height / 4 : step->width / 4, i;
+    for (i = 0; i < step->reference_count; i++) {
+        if (step->references[i].height / 4 > most) most = step->references[i].height / 4;
+        if (step->references[i].width / 4 > most) most = step->references[i].width / 4;
     }
     return most;
 }
 
 /* Lines and columns are counted from the middle, half of them below 0; reference i is in frame i + 1. */
-static void diti_qwenimage_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+static void diti_qwenimage_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                                  float *cosines, float *sines) {
     const diti_qwenimage_config *config = &diti_qwenimage_of(transformer)->config;
-    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, row, i;
-    uint32_t lines = denoise->height / 2, columns = denoise->width / 2, rows = texts + diti_qwenimage_image(denoise);
-    uint32_t pad = texts - diti_text_order_length(denoise, prompt, 1), behind = diti_qwenimage_behind(denoise);
+    uint32_t half = config->head_dim / 2, texts = step->text_tokens, row, i;
+    uint32_t lines = step->height / 2, columns = step->width / 2, rows = texts + diti_qwenimage_image(step);
+    uint32_t pad = texts - diti_text_order_length(step, prompt, 1), behind = diti_qwenimage_behind(step);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_QWENIMAGE_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
         uint32_t token = row - texts, y, x;
         for (i = 0; i < DITI_QWENIMAGE_AXES && row >= pad && row < texts; i++)
             position[i] = (int32_t)(behind + row - pad);
-        if (row >= texts && token < denoise->lead) {
-            i = diti_reference_at(denoise, 2, token, &y, &x);
+        if (row >= texts && token < step->lead) {
+            i = diti_reference_position(step, 2, token, &y, &x);
             position[0] = (int32_t)(i + 1);
-            position[1] = diti_qwenimage_centered(y, denoise->references[i].height / 2);
-            position[2] = diti_qwenimage_centered(x, denoise->references[i].width / 2);
+            position[1] = diti_qwenimage_centered(y, step->references[i].height / 2);
+            position[2] = diti_qwenimage_centered(x, step->references[i].width / 2);
         } else if (row >= texts) {
-            token -= denoise->lead;
+            token -= step->lead;
             position[1] = diti_qwenimage_centered(token / columns, lines);
             position[2] = diti_qwenimage_centered(token % columns, columns);
         }
@@ -299,33 +344,33 @@ static void diti_qwenimage_place(const diti_transformer *transformer, const diti
 }
 
 static dit_result diti_qwenimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                              const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                              const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_qwenimage *model = diti_qwenimage_of(transformer);
-    const diti_qwenimage_state *state = (const diti_qwenimage_state *)denoise->family;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, &model->base.component.env, 1,
-                                   diti_qwenimage_image(denoise), err));
-    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_qwenimage_place, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    const diti_qwenimage_state *state = (const diti_qwenimage_state *)step->family;
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, &model->base.component.env, 1, diti_qwenimage_image(step),
+                                   err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_qwenimage_place, err));
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_qwenimage_begin(diti_pass *p) {
-    diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
-    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
+    state->table_items = p->step->text_batch > 1 ? p->items : 0;
     state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_TEXT, state->table_items);
     state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_TEXT, state->table_items);
     diti_joint_begin(p, &state->modulation);
 }
 
 static diti_tensor diti_qwenimage_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_qwenimage_at(p->denoise)->text, &diti_qwenimage_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_qwenimage_state_of(p->step)->text, &diti_qwenimage_of(p->model)->patch, 0);
 }
 
 /* x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
-    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_qwenimage_modulation);
+    const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
+    p->modulation.rows = diti_joint_modulation_rows(p, &state->modulation, p->index, diti_qwenimage_modulation);
     p->modulation.lead = state->clean[p->index];
     p->cosines = state->here_cosines;
     p->sines = state->here_sines;
@@ -337,8 +382,9 @@ static diti_tensor diti_qwenimage_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_qwenimage_final(diti_pass *p, diti_tensor x) {
     const diti_qwenimage *model = diti_qwenimage_of(p->model);
-    const diti_qwenimage_state *state = diti_qwenimage_at(p->denoise);
-    p->modulation.rows = diti_joint_at(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
+    const diti_qwenimage_state *state = diti_qwenimage_state_of(p->step);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &state->modulation, model->config.blocks, diti_qwenimage_modulation);
     p->modulation.chunks = 0;
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
@@ -369,6 +415,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage_family(void) {
         {16, 1, 0, false},
         NULL,
         {"Qwen2.5-VL", NULL, NULL},
+        diti_qwenimage_chats,
         diti_qwenimage_places,
         sizeof(diti_qwenimage_state),
         diti_qwenimage_prepare,

@@ -129,6 +129,25 @@ static void diti_qwenimage21_load_weights(diti_loader *loader, diti_qwenimage21 
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_QWENIMAGE21_COMPREHEND DITI_CHAT_SYSTEM "Comprehend and analyze the provided prompt.<|im_end|>\n"
+
+static const diti_chat diti_qwenimage21_chats[] = {
+    {"QwenImage21Pipeline",
+     DITI_QWENIMAGE21_COMPREHEND DITI_CHAT_USER,
+     DITI_CHAT_ANSWER,
+     " <image#>",
+     DITI_QWENIMAGE21_COMPREHEND,
+     " ",
+     1024,
+     false,
+     0,
+     {1, 0, {-1}, true},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     const diti_qwenimage21_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -141,7 +160,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 1;
     traits->default_size = 64;
-    traits->chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE_21);
+    traits->chat = &diti_qwenimage21_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = 1;
@@ -153,7 +172,7 @@ static void diti_qwenimage21_set_traits(diti_qwenimage21 *model) {
     traits->default_steps = 50;
     traits->default_guidance = 1;
     traits->prefixes = traits->caches_references = true;
-    traits->references = DITI_MOST_REFERENCES;
+    traits->references = DITI_MAX_REFERENCES;
     traits->reference_area = traits->shown_area = 1024 * 1024;
 }
 
@@ -179,22 +198,22 @@ typedef struct diti_qwenimage21_state {       /* prepare leaves these for the st
     diti_reference_kv front;
 } diti_qwenimage21_state;
 
-static diti_qwenimage21_state *diti_qwenimage21_at(const diti_denoise *denoise) {
-    return (diti_qwenimage21_state *)denoise->family;
+static diti_qwenimage21_state *diti_qwenimage21_state_of(const diti_step_desc *step) {
+    return (diti_qwenimage21_state *)step->family;
 }
 
 /* Rows that a prompt has in front of the image, and tokens of the language model that stand for pictures among them. */
-static uint32_t diti_qwenimage21_front(const diti_denoise *denoise, uint32_t *slots) {
+static uint32_t diti_qwenimage21_front(const diti_step_desc *step, uint32_t *slots) {
     uint32_t i;
-    for (i = *slots = 0; i < denoise->reference_count; i++)
-        *slots += denoise->references[i].height * denoise->references[i].width / DITI_QWENIMAGE21_SLOT;
-    return denoise->text_tokens + (DITI_QWENIMAGE21_SLOT - 1) * *slots;
+    for (i = *slots = 0; i < step->reference_count; i++)
+        *slots += step->references[i].height * step->references[i].width / DITI_QWENIMAGE21_SLOT;
+    return step->text_tokens + (DITI_QWENIMAGE21_SLOT - 1) * *slots;
 }
 
 static void diti_qwenimage21_modulate(const diti_pass *p, diti_qwenimage21_state *state) {
     const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
     diti_tensor active = diti_silu(p->graph, diti_embed(p->graph, &model->time, state->sinusoids, 0), "time_silu");
-    uint32_t rows = p->denoise->steps + 1, width = p->width, i;
+    uint32_t rows = p->step->steps + 1, width = p->width, i;
     state->final = diti_layer_f32(p->graph, active, &model->final_scale, DITI_ACTIVATION_NONE, 0, "final_scale");
     state->modulation = diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->modulation, 0, "modulation");
     for (i = 1; i < 4; i += 2) {
@@ -206,8 +225,8 @@ static void diti_qwenimage21_modulate(const diti_pass *p, diti_qwenimage21_state
 /* Rows of text, then of pictures: F32 [any, D]. */
 static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
     const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    uint32_t texts = diti_tensor_rows(p->graph, p->denoise->text), lead = p->denoise->lead;
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, texts, 0, model->config.text), all;
+    uint32_t texts = diti_tensor_rows(p->graph, p->step->text), lead = p->step->lead;
+    diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, texts, 0, model->config.text), all;
     diti_norm_desc norm = DITI_ZERO;
     norm.rms = true;
     norm.weight = &model->text_norm;
@@ -219,7 +238,7 @@ static diti_tensor diti_qwenimage21_rows(const diti_pass *p) {
     diti_layer_f32(p->graph, text, &model->text_out, DITI_ACTIVATION_NONE,
                    diti_tensor_view(p->graph, all, 0, texts, 0, p->width), "context");
     if (lead)
-        diti_copy(p->graph, p->denoise->lead_rows, diti_tensor_view(p->graph, all, texts, lead, 0, p->width),
+        diti_copy(p->graph, p->step->lead_rows, diti_tensor_view(p->graph, all, texts, lead, 0, p->width),
                   "references");
     return all;
 }
@@ -228,28 +247,26 @@ static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x);
 
 static void diti_qwenimage21_prepare(diti_pass *p) {
     const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t half = model->config.head_dim / 2, prompts = denoise->text_batch, slots;
-    uint32_t rows = prompts * diti_qwenimage21_front(denoise, &slots), tokens = denoise->height * denoise->width;
-    diti_qwenimage21_state *state = diti_qwenimage21_at(denoise);
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps + 1, 256, "timesteps");
+    uint32_t half = model->config.head_dim / 2, prompts = step->text_batch, slots;
+    uint32_t rows = prompts * diti_qwenimage21_front(step, &slots), tokens = step->height * step->width;
+    diti_qwenimage21_state *state = diti_qwenimage21_state_of(step);
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps + 1, 256, "timesteps");
     state->order = diti_tensor_input(graph, DITI_U32, 1, rows, "rows in front");
     state->front_cosines = diti_tensor_input(graph, DITI_F32, rows, half, "cosines");
     state->front_sines = diti_tensor_input(graph, DITI_F32, rows, half, "sines");
     state->cosines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, prompts * tokens, half, "sines");
-    state->front.items =
-        diti_tensor_input(graph, DITI_U32, denoise->branches * denoise->batch, DITI_ITEM_WORDS, "keys");
-    state->front.segments =
-        diti_tensor_input(graph, DITI_U32, prompts * (denoise->text_tokens - slots + denoise->reference_count),
-                          DITI_ITEM_WORDS, "segments");
+    state->front.items = diti_tensor_input(graph, DITI_U32, step->branches * step->batch, DITI_ITEM_WORDS, "keys");
+    state->front.segments = diti_tensor_input(
+        graph, DITI_U32, prompts * (step->text_tokens - slots + step->reference_count), DITI_ITEM_WORDS, "segments");
     diti_qwenimage21_modulate(p, state);
     diti_reference_lead(p, &model->patch);
     state->here_cosines = state->front_cosines;
     state->here_sines = state->front_sines;
     state->table_items = prompts;
-    state->at = diti_tensor_view(graph, state->modulation, denoise->steps, 1, 0, 4 * p->width);
+    state->at = diti_tensor_view(graph, state->modulation, step->steps, 1, 0, 4 * p->width);
     diti_reference_kv_fill(p, &state->front, prompts,
                            diti_gather_tensor(graph, diti_qwenimage21_rows(p), state->order, "rows in front"),
                            diti_qwenimage21_run_block);
@@ -283,20 +300,19 @@ static void diti_qwenimage21_segment(diti_qwenimage21_tables *out, uint32_t firs
 
 /* Tokens of text go up a diagonal; a picture is a frame of its own, behind which text goes on as far away as its longer
    side is long. The image stands behind the last token that counts. */
-static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const diti_denoise *denoise, uint32_t prompt,
+static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const diti_step_desc *step, uint32_t prompt,
                                    uint32_t text_rows, diti_qwenimage21_tables *out) {
-    uint32_t half = config->head_dim / 2, slots, front = diti_qwenimage21_front(denoise, &slots),
-             first = prompt * front;
-    uint32_t length = diti_text_order_length(denoise, prompt, 1), tokens = denoise->height * denoise->width, i;
-    uint32_t text = denoise->text_firsts ? denoise->text_firsts[prompt] : prompt * denoise->text_tokens;
+    uint32_t half = config->head_dim / 2, slots, front = diti_qwenimage21_front(step, &slots), first = prompt * front;
+    uint32_t length = diti_text_order_length(step, prompt, 1), tokens = step->height * step->width, i;
+    uint32_t text = step->text_firsts ? step->text_firsts[prompt] : prompt * step->text_tokens;
     uint32_t row = 0, token = 0, next = 0, picture = 0, image = 0, seen = 0;
-    while (token < denoise->text_tokens && row < front) {
+    while (token < step->text_tokens && row < front) {
         size_t at = (size_t)(first + row) * half;
-        bool shown = picture < denoise->reference_count && denoise->shown_rows[picture] == token;
-        uint32_t height = shown ? denoise->references[picture].height : 0, width = 0, count = 1;
+        bool shown = picture < step->reference_count && step->shown_rows[picture] == token;
+        uint32_t height = shown ? step->references[picture].height : 0, width = 0, count = 1;
         int32_t diagonal[DITI_QWENIMAGE21_AXES] = {(int32_t)next, (int32_t)next, (int32_t)next};
         if (shown) {
-            width = denoise->references[picture++].width;
+            width = step->references[picture++].width;
             count = height * width;
             token += count / DITI_QWENIMAGE21_SLOT;
         } else {
@@ -316,23 +332,23 @@ static void diti_qwenimage21_place(const diti_qwenimage21_config *config, const 
         if (token <= length) image = next, out->keys[prompt] = row;
     }
     for (i = 0; i < tokens; i++)
-        diti_qwenimage21_turn(config, image, denoise->height, denoise->width, i,
+        diti_qwenimage21_turn(config, image, step->height, step->width, i,
                               out->cosines + ((size_t)prompt * tokens + i) * half,
                               out->sines + ((size_t)prompt * tokens + i) * half);
 }
 
 static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, diti_plan *plan,
-                                                const diti_denoise *denoise, dit_error *err) {
-    const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)denoise->family;
+                                                const diti_step_desc *step, dit_error *err) {
+    const diti_qwenimage21_state *state = (const diti_qwenimage21_state *)step->family;
     const diti_env *env = &model->base.component.env;
-    uint32_t prompts = denoise->text_batch, rows = plan->tensors[state->order].columns, i;
+    uint32_t prompts = step->text_batch, rows = plan->tensors[state->order].columns, i;
     size_t half = model->config.head_dim / 2, front = rows * half, tokens = plan->tensors[state->cosines].rows * half;
     size_t segments = (size_t)plan->tensors[state->front.segments].rows * DITI_ITEM_WORDS;
     float *angles = (float *)diti_alloc_array(env, 2 * (front + tokens), sizeof *angles);
     uint32_t *words = (uint32_t *)diti_alloc_zero(env, (rows + segments + prompts) * sizeof *words);
     dit_result result = angles && words ? DIT_OK : diti_fail_memory(err, "the rotation of positions");
     diti_qwenimage21_tables out;
-    if (result == DIT_OK) {
+    if (result >= 0) {
         out.front_cosines = angles;
         out.front_sines = angles + front;
         out.cosines = angles + 2 * front;
@@ -341,37 +357,34 @@ static dit_result diti_qwenimage21_write_tables(const diti_qwenimage21 *model, d
         out.segments = words + rows;
         out.keys = words + rows + segments;
         for (i = 0; i < prompts; i++)
-            diti_qwenimage21_place(&model->config, denoise, i, plan->tensors[denoise->text].rows, &out);
+            diti_qwenimage21_place(&model->config, step, i, plan->tensors[step->text].rows, &out);
         result = diti_plan_write(plan, state->front_cosines, angles, front * sizeof *angles, err);
     }
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
-    if (result == DIT_OK)
-        result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
-    if (result == DIT_OK) result = diti_reference_kv_write(plan, denoise, env, out.keys, err);
+    if (result >= 0) result = diti_plan_write(plan, state->front_sines, angles + front, front * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->cosines, out.cosines, tokens * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, out.sines, tokens * sizeof *angles, err);
+    if (result >= 0) result = diti_plan_write(plan, state->order, words, rows * sizeof *words, err);
+    if (result >= 0) result = diti_plan_write(plan, state->front.segments, words + rows, segments * sizeof *words, err);
+    if (result >= 0) result = diti_reference_kv_write(plan, step, env, out.keys, err);
     diti_free(env, angles);
     diti_free(env, words);
     return result;
 }
 
 static dit_result diti_qwenimage21_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    DITI_TRY(diti_qwenimage21_write_tables(diti_qwenimage21_of(transformer), plan, denoise, err));
-    return diti_write_timesteps(plan, ((const diti_qwenimage21_state *)denoise->family)->sinusoids, denoise, timesteps,
-                                err);
+                                                const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    DITI_TRY(diti_qwenimage21_write_tables(diti_qwenimage21_of(transformer), plan, step, err));
+    return diti_write_timesteps(plan, ((const diti_qwenimage21_state *)step->family)->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_qwenimage21_begin(diti_pass *p) {
-    diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
-    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
+    state->table_items = p->step->text_batch > 1 ? p->items : 0;
     state->here_cosines = diti_text_order_table(p, state->cosines, DITI_JOINT_IMAGE, state->table_items);
     state->here_sines = diti_text_order_table(p, state->sines, DITI_JOINT_IMAGE, state->table_items);
-    state->at = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+    state->at = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
 }
 
 static diti_tensor diti_qwenimage21_embed(diti_pass *p) {
@@ -384,7 +397,7 @@ enum { DITI_QWENIMAGE21_SCALE_MSA, DITI_QWENIMAGE21_GATE_MSA, DITI_QWENIMAGE21_S
 /* x F32 [items * rows, D] is changed in place: tokens of the image, or, once, the rows in front of it. */
 static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
     const diti_qwenimage21_block *w = &diti_qwenimage21_of(p->model)->blocks[p->index];
-    const diti_qwenimage21_state *state = diti_qwenimage21_at(p->denoise);
+    const diti_qwenimage21_state *state = diti_qwenimage21_state_of(p->step);
     diti_tensor h;
     p->modulation.rows = state->at;
     p->modulation.chunks = 4;
@@ -402,7 +415,7 @@ static diti_tensor diti_qwenimage21_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_qwenimage21_final(diti_pass *p, diti_tensor x) {
     const diti_qwenimage21 *model = diti_qwenimage21_of(p->model);
     p->modulation.rows =
-        diti_select_row(p->graph, diti_qwenimage21_at(p->denoise)->final, p->denoise->step, "final_scale");
+        diti_select_row(p->graph, diti_qwenimage21_state_of(p->step)->final, p->step->row, "final_scale");
     p->modulation.chunks = 1;
     return diti_output(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
@@ -433,6 +446,7 @@ DIT_INTERNAL const diti_family *diti_qwenimage21_family(void) {
         {64, 1, 0, false},
         NULL,
         {"Qwen3-VL", NULL, NULL},
+        diti_qwenimage21_chats,
         diti_qwenimage21_places,
         sizeof(diti_qwenimage21_state),
         diti_qwenimage21_prepare,

@@ -1,5 +1,6 @@
 /* The list of all families, and which of them a file belongs to. */
 #include "model/model.h"
+#include "text/text.h"
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void);
 DIT_INTERNAL const diti_family *diti_dit_family(void);
@@ -250,6 +251,17 @@ DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class
     return NULL;
 }
 
+DIT_INTERNAL const diti_chat *diti_families_chat(const char *class_name) {
+    size_t i;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        const diti_chat *chat = family ? family->chats : NULL;
+        for (; chat && chat->classes; chat++)
+            if (diti_chat_has_class(chat, class_name)) return chat;
+    }
+    return NULL;
+}
+
 DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role) {
     const diti_place *place = family->places;
     for (; place && place->variant; place++)
@@ -309,7 +321,7 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     *out = NULL;
     diti_setting_text(&settings, "_class_name", NULL);
     diti_setting_text(&settings, "norm_type", NULL);
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     from.device = device;
     from.env = env;
     from.config = config;

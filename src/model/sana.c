@@ -146,7 +146,7 @@ static dit_result diti_sana_read(diti_component *component, diti_loader *loader,
     config->guidance_scale = (float)diti_setting_number(&settings, "guidance_embeds_scale", 0.1, 1e-6, 1e6);
     if (norm && !diti_equal(norm, "rms_norm_across_heads"))
         diti_settings_refuse(&settings, DIT_ERROR_UNSUPPORTED_MODEL, "qk_norm", "only rms_norm_across_heads is known");
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     return diti_sana_check(loader, config, err);
 }
 
@@ -234,6 +234,40 @@ static const char diti_sana_scheduler[] =
     "\"flow_shift\":3.0}";
 static const char diti_sana_sprint_scheduler[] = "{\"_class_name\":\"SCMScheduler\"}";
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+#define DITI_SANA_ENHANCE                                                                                               \
+    "Given a user prompt, generate an 'Enhanced prompt' that provides detailed visual descriptions suitable for image " \
+    "generation. Evaluate the level of detail in the user prompt:\n"                                                    \
+    "- If the prompt is simple, focus on adding specifics about colors, shapes, sizes, textures, and spatial "          \
+    "relationships to create vivid and concrete scenes.\n"                                                              \
+    "- If the prompt is already detailed, refine and enhance the existing details slightly without "                    \
+    "overcomplicating.\n"                                                                                               \
+    "Here are examples of how to transform or refine prompts:\n"                                                        \
+    "- User Prompt: A cat sleeping -> Enhanced: A small, fluffy white cat curled up in a round shape, sleeping "        \
+    "peacefully on a warm sunny windowsill, surrounded by pots of blooming red flowers.\n"                              \
+    "- User Prompt: A busy city street -> Enhanced: A bustling city street scene at dusk, featuring glowing street "    \
+    "lamps, a diverse crowd of people in colorful clothing, and a double-decker bus passing by towering glass "         \
+    "skyscrapers.\n"                                                                                                    \
+    "Please generate only the enhanced description for the prompt below and avoid including any additional "            \
+    "commentary or evaluations:\n"                                                                                      \
+    "User Prompt: "
+
+static const diti_chat diti_sana_chats[] = {
+    {"SanaPipeline SanaSprintPipeline",
+     DITI_SANA_ENHANCE,
+     "",
+     NULL,
+     DITI_SANA_ENHANCE,
+     "",
+     300,
+     false,
+     DITI_CHAT_LOWERS | DITI_CHAT_KEEPS_FIRST | DITI_CHAT_PLAIN_GUIDES,
+     {1, 0, {-1}, false},
+     0},
+    DITI_CHATS_END,
+};
+
 static void diti_sana_set_traits(diti_sana *model) {
     const diti_sana_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -246,7 +280,7 @@ static void diti_sana_set_traits(diti_sana *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
-    traits->chat = diti_chat_of(DITI_CHAT_SANA);
+    traits->chat = &diti_sana_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_GEMMA2;
@@ -278,7 +312,7 @@ typedef struct diti_sana_state {            /* prepare leaves these for the step
     diti_tensor row;                        /* modulation of the step at hand: F32 [1, 8D] */
 } diti_sana_state;
 
-static diti_sana_state *diti_sana_at(const diti_denoise *denoise) { return (diti_sana_state *)denoise->family; }
+static diti_sana_state *diti_sana_state_of(const diti_step_desc *step) { return (diti_sana_state *)step->family; }
 
 /* RMS norm of queries or keys over all heads, of which devices that divide them have some each. */
 static void diti_sana_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *weight,
@@ -315,7 +349,7 @@ static void diti_sana_project_text(diti_pass *p, diti_sana_state *state) {
     norm.weight = &model->caption_norm;
     norm.name = "caption_norm";
     state->caption = diti_norm(p->graph, diti_table_text(p, &model->caption_in, &model->caption_out), &norm);
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+    for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++) {
         const diti_sana_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_fused(p, state->caption, &w->text_kv, 2, &w->cross, "text_kv");
@@ -331,11 +365,11 @@ static void diti_sana_project_text(diti_pass *p, diti_sana_state *state) {
 static void diti_sana_prepare(diti_pass *p) {
     const diti_sana *model = diti_sana_of(p->model);
     const diti_sana_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
-    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
-    diti_sana_state *state = diti_sana_at(denoise);
+    const diti_step_desc *step = p->step;
+    uint32_t tokens = step->height / config->patch * (step->width / config->patch);
+    diti_sana_state *state = diti_sana_state_of(step);
     diti_tensor time;
-    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, step->steps, 256, "timesteps");
     if (config->interpolation > 0)
         state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
     time = diti_embed(p->graph, &model->time, state->sinusoids, 0);
@@ -348,24 +382,24 @@ static void diti_sana_prepare(diti_pass *p) {
 }
 
 static dit_result diti_sana_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                         const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_sana *model = diti_sana_of(transformer);
     const diti_sana_config *config = &model->config;
-    const diti_sana_state *state = (const diti_sana_state *)denoise->family;
+    const diti_sana_state *state = (const diti_sana_state *)step->family;
     const diti_env *env = &model->base.component.env;
-    diti_token_grid grid = diti_transformer_grid(transformer, denoise);
-    float guidance = denoise->guidance * config->guidance_scale, *times;
+    diti_token_grid grid = diti_transformer_grid(transformer, step);
+    float guidance = step->guidance * config->guidance_scale, *times;
     uint32_t i;
     dit_result result = DIT_OK;
     if (state->positions)
         result = diti_write_stretched(plan, state->positions, &grid, config->sample_size / config->patch,
                                       config->interpolation, err);
-    if (result == DIT_OK && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
-    if (result != DIT_OK) return result;
-    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    if (result >= 0 && state->guidance) result = diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
+    DITI_TRY(result);
+    times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++) times[i] = timesteps[i] * config->time_scale;
-    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    for (i = 0; i < step->steps; i++) times[i] = timesteps[i] * config->time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
     diti_free(env, times);
     return result;
 }
@@ -373,9 +407,9 @@ static dit_result diti_sana_write_inputs(const diti_transformer *transformer, di
 /* ---- one evaluation ---- */
 
 static void diti_sana_begin(diti_pass *p) {
-    diti_sana_state *state = diti_sana_at(p->denoise);
-    if (p->denoise->same_timestep) return;
-    state->row = diti_select_row(p->graph, state->modulation, p->denoise->step, "select_modulation");
+    diti_sana_state *state = diti_sana_state_of(p->step);
+    if (p->step->same_timestep) return;
+    state->row = diti_select_row(p->graph, state->modulation, p->step->row, "select_modulation");
 }
 
 /* Attention without a softmax, docs/models.md 3.19 step 3: of an item's rows to each other. */
@@ -397,7 +431,7 @@ static diti_tensor diti_sana_attend(const diti_pass *p, const diti_sublayer *att
 
 /* docs/models.md 3.19 step 5: x += gate * out(depth(silu(in(h))) * silu(depth(silu(in'(h))))). */
 static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_block *w) {
-    diti_token_grid grid = diti_transformer_grid(p->model, p->denoise);
+    diti_token_grid grid = diti_transformer_grid(p->model, p->step);
     diti_depthwise_desc depth = DITI_ZERO;
     diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed[0]), passes;
     passes = diti_sublayer_in(p, h, &w->feed[0], 0);
@@ -415,9 +449,9 @@ static void diti_sana_feed(const diti_pass *p, diti_tensor x, const diti_sana_bl
 /* SanaTransformerBlock.forward; x F32 [items * rows, D] is changed in place. */
 static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
     const diti_sana_block *w = &diti_sana_of(p->model)->blocks[p->index];
-    const diti_sana_state *state = diti_sana_at(p->denoise);
+    const diti_sana_state *state = diti_sana_state_of(p->step);
     diti_tensor h;
-    if (p->image != p->denoise->token_range.all)
+    if (p->image != p->step->token_range.all)
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "Sana's convolutions want all rows on one device: no ulysses, ring or pipefusion");
     diti_table_modulate(p, &w->table, state->row, 0);
@@ -432,12 +466,12 @@ static diti_tensor diti_sana_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_sana_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_sana_of(p->model)->last;
-    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_at(p->denoise)->row, 0, 1, 6 * p->width, 2 * p->width);
+    p->modulation.rows = diti_tensor_view(p->graph, diti_sana_state_of(p->step)->row, 0, 1, 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 static diti_tensor diti_sana_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_at(p->denoise)->positions);
+    return diti_patch_embed(p, 0, &diti_sana_of(p->model)->patch, diti_sana_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */
@@ -469,6 +503,7 @@ DIT_INTERNAL const diti_family *diti_sana_family(void) {
         {32, 0.41407f, 0, true},
         NULL,
         {"Gemma 2", NULL, NULL},
+        diti_sana_chats,
         diti_sana_places,
         sizeof(diti_sana_state),
         diti_sana_prepare,

@@ -182,7 +182,7 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
     head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
     if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     if (config->normed && head_dim != config->head_dim) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: attention_head_dim is %u, but the weights have %u",
                          (unsigned)head_dim, (unsigned)config->head_dim);
@@ -345,7 +345,7 @@ typedef struct diti_sd3_state { /* prepare leaves these for the steps */
     diti_joint_modulation modulation;
 } diti_sd3_state;
 
-static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
+static diti_sd3_state *diti_sd3_state_of(const diti_step_desc *step) { return (diti_sd3_state *)step->family; }
 
 static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
     return diti_sd3_is_dual(config, index) ? 9 : 6;
@@ -364,9 +364,9 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
 /* F32 [prompts, D]. */
 static diti_tensor diti_sd3_pooled(const diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
-    diti_tensor pooled = p->denoise->pooled;
+    diti_tensor pooled = p->step->pooled;
     if (model->config.zero_pooled) {
-        pooled = diti_tensor_new(p->graph, DITI_F32, p->denoise->text_batch, model->config.pooled, "no pooled text");
+        pooled = diti_tensor_new(p->graph, DITI_F32, p->step->text_batch, model->config.pooled, "no pooled text");
         diti_fill_zeros(p->graph, pooled);
     }
     return diti_embed(p->graph, &model->pooled, pooled, 0);
@@ -375,10 +375,10 @@ static diti_tensor diti_sd3_pooled(const diti_pass *p) {
 static void diti_sd3_prepare(diti_pass *p) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch, i, chunks = 2;
-    diti_sd3_state *state = diti_sd3_at(denoise);
+    uint32_t rows = step->height / config->patch, columns = step->width / config->patch, i, chunks = 2;
+    diti_sd3_state *state = diti_sd3_state_of(step);
     diti_tensor text, time;
     if (rows > config->table || columns > config->table) {
         diti_graph_fail(
@@ -387,7 +387,7 @@ static void diti_sd3_prepare(diti_pass *p) {
             (unsigned)config->table, (unsigned)config->table, (unsigned)columns, (unsigned)rows);
         return;
     }
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
     if (config->control) {
@@ -396,17 +396,17 @@ static void diti_sd3_prepare(diti_pass *p) {
         state->positions = diti_add_rows(graph, picture, state->positions, 0, "positions");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), denoise->text_batch);
+    state->modulation.active = diti_joint_condition(graph, time, diti_sd3_pooled(p), step->text_batch);
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
-    text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
+    text = diti_tensor_view(graph, step->text, 0, step->text_batch * step->text_tokens, 0, config->text);
     state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
 /* The middle of the position table. */
-static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, const diti_step_desc *step,
                                      diti_tensor ids, dit_error *err) {
-    uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
+    uint32_t rows = step->height / model->config.patch, columns = step->width / model->config.patch;
     uint32_t table = model->config.table, top = (table - rows) / 2, left = (table - columns) / 2, i;
     size_t count = (size_t)rows * columns;
     uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
@@ -419,19 +419,19 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
 }
 
 static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
-    const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
-    dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
-    if (result != DIT_OK) return result;
-    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+                                        const diti_step_desc *step, const float *timesteps, dit_error *err) {
+    const diti_sd3_state *state = (const diti_sd3_state *)step->family;
+    dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, step, state->ids, err);
+    DITI_TRY(result);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, step->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static void diti_sd3_begin(diti_pass *p) { diti_joint_begin(p, &diti_sd3_at(p->denoise)->modulation); }
+static void diti_sd3_begin(diti_pass *p) { diti_joint_begin(p, &diti_sd3_state_of(p->step)->modulation); }
 
 static diti_tensor diti_sd3_embed(diti_pass *p) {
-    const diti_sd3_state *state = diti_sd3_at(p->denoise);
+    const diti_sd3_state *state = diti_sd3_state_of(p->step);
     return diti_patch_embed(p, state->text, &diti_sd3_of(p->model)->patch, state->positions);
 }
 
@@ -442,7 +442,8 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
     const diti_sd3_block *w = &model->blocks[p->index];
     bool dual = diti_sd3_is_dual(&model->config, p->index);
     diti_tensor h, image = 0;
-    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->denoise)->modulation, p->index, diti_sd3_modulation);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &diti_sd3_state_of(p->step)->modulation, p->index, diti_sd3_modulation);
     p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
     if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
     h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
@@ -460,7 +461,8 @@ static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
 static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
     const diti_sd3 *model = diti_sd3_of(p->model);
     uint32_t layers = model->config.blocks;
-    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->denoise)->modulation, layers, diti_sd3_modulation);
+    p->modulation.rows =
+        diti_joint_modulation_rows(p, &diti_sd3_state_of(p->step)->modulation, layers, diti_sd3_modulation);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
@@ -504,6 +506,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
         {16, 1.5305f, 0.0609f, true},
         NULL,
         {"CLIP-L", "CLIP-G", "T5"},
+        NULL,
         diti_sd3_places,
         sizeof(diti_sd3_state),
         diti_sd3_prepare,

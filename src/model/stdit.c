@@ -93,7 +93,7 @@ static dit_result diti_stdit_read_shapes(diti_loader *loader, diti_stdit_config 
 
 static dit_result diti_stdit_check(const diti_stdit_config *config, diti_settings *settings, dit_error *err) {
     uint32_t unit = config->version == DITI_STDIT_2 ? 12u : 4u;
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if ((uint64_t)config->heads * config->head_dim != config->width || config->head_dim > 256 || config->head_dim % 2 ||
         config->width % unit) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -113,7 +113,7 @@ static dit_result diti_stdit_read(diti_component *component, diti_loader *loader
     diti_stdit_config *config = &((diti_stdit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_stdit_read_shapes(loader, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     config->blocks =
         diti_loader_layers(loader, &settings, "depth", config->version == DITI_STDIT_3 ? "spatial_blocks." : "blocks.",
                            ".scale_shift_table");
@@ -272,7 +272,7 @@ typedef struct diti_stdit_state { /* prepare leaves these for the steps */
 } diti_stdit_state;
 enum { DITI_STDIT_FINAL = 6, DITI_STDIT_TIME = 8 }; /* first of these rows in units of D */
 
-static diti_stdit_state *diti_stdit_at(const diti_denoise *denoise) { return (diti_stdit_state *)denoise->family; }
+static diti_stdit_state *diti_stdit_state_of(const diti_step_desc *step) { return (diti_stdit_state *)step->family; }
 
 static uint32_t diti_stdit_columns(const diti_stdit *model) {
     return (model->config.version == DITI_STDIT_2 ? 11u : 8u) * model->config.width;
@@ -331,7 +331,7 @@ static diti_tensor diti_stdit_modulation(const diti_pass *p, const diti_stdit_st
         diti_layer_spread(graph, diti_pass_tensor(p), diti_silu(graph, temporal, "modulation_silu"),
                           &model->time_modulation,
                           diti_tensor_view(graph, all, 0, rows, DITI_STDIT_TIME * width, 3 * width), "modulation");
-    diti_stdit_final_rows(model, graph, time, spatial, all, p->denoise->steps);
+    diti_stdit_final_rows(model, graph, time, spatial, all, p->step->steps);
     return all;
 }
 
@@ -340,7 +340,7 @@ static void diti_stdit_project_text(diti_pass *p, diti_stdit_state *state) {
     const diti_stdit *model = diti_stdit_of(p->model);
     uint32_t i, end, part, parts = model->config.version == DITI_STDIT_3 ? 2 : 1;
     diti_tensor y = diti_table_text(p, &model->caption_in, &model->caption_out);
-    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+    for (diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end); i < end; i++) {
         diti_pass_enter(p, i);
         for (part = 0; part < parts; part++) {
             const diti_table_block *w = &model->blocks[i].parts[part];
@@ -352,10 +352,10 @@ static void diti_stdit_project_text(diti_pass *p, diti_stdit_state *state) {
 
 static void diti_stdit_prepare(diti_pass *p) {
     const diti_stdit_config *config = &diti_stdit_of(p->model)->config;
-    const diti_denoise *denoise = p->denoise;
-    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    diti_stdit_state *state = diti_stdit_at(denoise);
-    uint32_t rows = denoise->steps + (denoise->frame_steps ? 1 : 0);
+    const diti_step_desc *step = p->step;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    diti_stdit_state *state = diti_stdit_state_of(step);
+    uint32_t rows = step->steps + (step->frame_steps ? 1 : 0);
     state->sinusoids = diti_tensor_input(p->graph, DITI_F32, rows, 256, "timesteps");
     state->positions = diti_tensor_input(p->graph, DITI_F32, grid.rows * grid.columns, p->width, "positions");
     if (config->version == DITI_STDIT_1) {
@@ -373,15 +373,14 @@ static void diti_stdit_prepare(diti_pass *p) {
 /* ---- inputs ---- */
 
 /* v1.0: whole numbers. Later: those of a square of as many tokens, scaled from the size that config->square names. */
-static dit_result diti_stdit_write_positions(const diti_stdit *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_stdit_write_positions(const diti_stdit *model, diti_plan *plan, const diti_step_desc *step,
                                              diti_tensor positions, dit_error *err) {
     const diti_stdit_config *config = &model->config;
-    diti_token_grid tokens = diti_transformer_grid(&model->base, denoise);
+    diti_token_grid tokens = diti_transformer_grid(&model->base, step);
     diti_grid grid = {tokens.rows, tokens.columns, 1, 1, config->space_scale};
     if (config->version != DITI_STDIT_1) {
         double base = floor(sqrt((double)tokens.rows * tokens.columns) + 0.5);
-        grid.interpolation =
-            (float)(sqrt((double)denoise->pixels[0] * (double)denoise->pixels[1]) / (double)config->square);
+        grid.interpolation = (float)(sqrt((double)step->pixels[0] * (double)step->pixels[1]) / (double)config->square);
         grid.divide_y = (float)(tokens.rows / base);
         grid.divide_x = (float)(tokens.columns / base);
     }
@@ -389,34 +388,34 @@ static dit_result diti_stdit_write_positions(const diti_stdit *model, diti_plan 
 }
 
 /* A picture counts as 120 a second. */
-static dit_result diti_stdit_write_sizes(diti_plan *plan, const diti_denoise *denoise, diti_tensor sizes,
+static dit_result diti_stdit_write_sizes(diti_plan *plan, const diti_step_desc *step, diti_tensor sizes,
                                          dit_error *err) {
-    uint32_t count = plan->tensors[sizes].rows, frames = denoise->clip_frames ? denoise->clip_frames : denoise->frames;
+    uint32_t count = plan->tensors[sizes].rows, frames = step->clip_frames ? step->clip_frames : step->frames;
     float values[DITI_STDIT_SIZES];
-    values[0] = (float)denoise->pixels[0];
-    values[1] = (float)denoise->pixels[1];
-    values[2] = (float)denoise->pixels[0] / (float)denoise->pixels[1];
+    values[0] = (float)step->pixels[0];
+    values[1] = (float)step->pixels[1];
+    values[2] = (float)step->pixels[0] / (float)step->pixels[1];
     values[3] = frames ? (float)frames : 1;
-    values[4] = denoise->fps > 0 ? denoise->fps : frames > 1 ? 24 : 120;
+    values[4] = step->fps > 0 ? step->fps : frames > 1 ? 24 : 120;
     return diti_write_sinusoids(plan, sizes, values + DITI_STDIT_SIZES - count, count, 0, err);
 }
 
 static dit_result diti_stdit_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                          const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                          const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_stdit *model = diti_stdit_of(transformer);
-    const diti_stdit_state *state = (const diti_stdit_state *)denoise->family;
-    DITI_TRY(diti_stdit_write_positions(model, plan, denoise, state->positions, err));
+    const diti_stdit_state *state = (const diti_stdit_state *)step->family;
+    DITI_TRY(diti_stdit_write_positions(model, plan, step, state->positions, err));
     if (state->times) DITI_TRY(diti_write_times(plan, state->times, model->config.time_scale, err));
     if (state->cosines) DITI_TRY(diti_write_rotation(plan, state->cosines, state->sines, 1, false, err));
-    if (state->sizes) DITI_TRY(diti_stdit_write_sizes(plan, denoise, state->sizes, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    if (state->sizes) DITI_TRY(diti_stdit_write_sizes(plan, step, state->sizes, err));
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_stdit_begin(diti_pass *p) {
-    diti_stdit_state *state = diti_stdit_at(p->denoise);
-    if (p->denoise->same_timestep) return;
+    diti_stdit_state *state = diti_stdit_state_of(p->step);
+    if (p->step->same_timestep) return;
     state->frame_steps = diti_pass_frame_steps(p);
     state->rows = diti_pass_frame_rows(p, state->modulation, state->frame_steps, "select_modulation");
     state->row = state->frame_steps ? diti_pass_frame_rows(p, state->modulation, 0, "select_modulation") : state->rows;
@@ -426,7 +425,7 @@ static void diti_stdit_begin(diti_pass *p) {
    and has the gate of attention within frames, at the step's timestep for all frames. */
 static void diti_stdit_attend_plainly(diti_pass *p, diti_tensor x, const diti_stdit_block *block) {
     const diti_sublayer *attention = &block->parts[DITI_STDIT_TEMPORAL].attention;
-    const diti_stdit_state *state = diti_stdit_at(p->denoise);
+    const diti_stdit_state *state = diti_stdit_state_of(p->step);
     diti_tensor h = x;
     if (p->index == 0) {
         diti_elementwise_desc desc = DITI_ZERO;
@@ -445,7 +444,7 @@ static diti_tensor diti_stdit_run_block(diti_pass *p, diti_tensor x) {
     const diti_stdit *model = diti_stdit_of(p->model);
     const diti_stdit_block *block = &model->blocks[p->index];
     const diti_table_block *spatial = &block->parts[DITI_STDIT_SPATIAL], *temporal = &block->parts[DITI_STDIT_TEMPORAL];
-    const diti_stdit_state *state = diti_stdit_at(p->denoise);
+    const diti_stdit_state *state = diti_stdit_state_of(p->step);
     diti_tensor modulation;
     diti_table_modulate(p, &spatial->table, state->rows, 0);
     modulation = p->modulation.rows;
@@ -487,7 +486,7 @@ static diti_tensor diti_stdit_norm_out(const diti_pass *p, diti_tensor x, diti_t
    original does, and so it was trained. */
 static diti_tensor diti_stdit_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_stdit_of(p->model)->last;
-    const diti_stdit_state *state = diti_stdit_at(p->denoise);
+    const diti_stdit_state *state = diti_stdit_state_of(p->step);
     diti_tensor given;
     if (!state->frame_steps) {
         p->modulation.rows = diti_tensor_view(p->graph, state->row, 0, 1, DITI_STDIT_FINAL * p->width, 2 * p->width);
@@ -495,14 +494,14 @@ static diti_tensor diti_stdit_final(diti_pass *p, diti_tensor x) {
     }
     x = diti_stdit_norm_out(p, x, state->row);
     given = diti_stdit_norm_out(p, x,
-                                diti_tensor_view(p->graph, state->modulation, p->denoise->steps, 1, 0,
+                                diti_tensor_view(p->graph, state->modulation, p->step->steps, 1, 0,
                                                  diti_tensor_columns(p->graph, state->modulation)));
-    diti_copy_chosen(p->graph, given, x, state->frame_steps, p->denoise->steps, "given_frames");
+    diti_copy_chosen(p->graph, given, x, state->frame_steps, p->step->steps, "given_frames");
     return diti_output(p, x, last);
 }
 
 static diti_tensor diti_stdit_embed(diti_pass *p) {
-    return diti_patch_embed(p, 0, &diti_stdit_of(p->model)->patch, diti_stdit_at(p->denoise)->positions);
+    return diti_patch_embed(p, 0, &diti_stdit_of(p->model)->patch, diti_stdit_state_of(p->step)->positions);
 }
 
 /* ---- where parts of such models are ---- */
@@ -535,6 +534,7 @@ DIT_INTERNAL const diti_family *diti_stdit_family(void) {
         {4, 0.18215f, 0, false},
         NULL,
         {"T5", NULL, NULL},
+        NULL,
         diti_stdit_places,
         sizeof(diti_stdit_state),
         diti_stdit_prepare,

@@ -3,35 +3,35 @@
    norm before it may write int8, and which rows it is about. */
 #include "model/model.h"
 
-DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_denoise *denoise) {
+DIT_INTERNAL diti_token_grid diti_transformer_grid(const diti_transformer *transformer, const diti_step_desc *step) {
     const diti_model_traits *traits = &transformer->traits;
     uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, pad = traits->pads_patches ? traits->patch - 1 : 0;
     diti_token_grid grid;
-    grid.frames = (denoise->frames ? denoise->frames : 1) / deep;
-    grid.rows = (denoise->height + pad) / traits->patch;
-    grid.columns = (denoise->width + pad) / traits->patch;
+    grid.frames = (step->frames ? step->frames : 1) / deep;
+    grid.rows = (step->height + pad) / traits->patch;
+    grid.columns = (step->width + pad) / traits->patch;
     return grid;
 }
 
-DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+DIT_INTERNAL diti_pass diti_pass_make(const diti_transformer *transformer, diti_graph *graph, diti_step_desc *step) {
     diti_pass p = DITI_ZERO;
-    uint32_t branches = denoise->branches - denoise->first_branch;
+    uint32_t branches = step->branches - step->first_branch;
     diti_token_grid grid;
     p.model = transformer;
     p.graph = graph;
-    p.denoise = denoise;
+    p.step = step;
     p.width = transformer->traits.width;
-    p.items = branches * denoise->batch;
-    p.prompts = denoise->text_batch / denoise->branches * branches;
-    p.text = denoise->token_range.text;
-    p.image = denoise->token_range.rows;
-    grid = diti_transformer_grid(transformer, denoise);
+    p.items = branches * step->batch;
+    p.prompts = step->text_batch / step->branches * branches;
+    p.text = step->token_range.text;
+    p.image = step->token_range.rows;
+    grid = diti_transformer_grid(transformer, step);
     p.positions = grid.rows * grid.columns;
     return p;
 }
 
-DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p) {
-    return p->denoise->axes ? &p->denoise->axes->tensor : NULL;
+DIT_INTERNAL const diti_ranks *diti_pass_tensor(const diti_pass *p) {
+    return p->step->axes ? &p->step->axes->tensor : NULL;
 }
 
 DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index) {
@@ -45,7 +45,7 @@ DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index) {
 }
 
 DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
-    uint32_t prompts = p->denoise->text_batch, rows, columns;
+    uint32_t prompts = p->step->text_batch, rows, columns;
     if (diti_graph_failed(p->graph) || prompts == p->prompts) return all;
     rows = diti_tensor_get(p->graph, all)->rows / prompts;
     columns = diti_tensor_get(p->graph, all)->columns;
@@ -54,7 +54,7 @@ DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
 
 /* Whether other devices have some of the rows. */
 static bool diti_pass_divides(const diti_pass *p) {
-    return p->denoise->axes && diti_group_count(&p->denoise->axes->sequence) > 1;
+    return p->step->axes && diti_ranks_count(&p->step->axes->sequence) > 1;
 }
 
 /* ---- pairs of layers, fixed when a model is loaded ---- */
@@ -143,7 +143,7 @@ static uint32_t diti_modulation_share(const diti_pass *p) {
 }
 
 /* A stream's, F32 [groups, D]. */
-static diti_tensor diti_modulation_at(const diti_pass *p, uint32_t stream, diti_modulator which) {
+static diti_tensor diti_modulation_rows(const diti_pass *p, uint32_t stream, diti_modulator which) {
     const diti_modulation *m = &p->modulation;
     if (which == DITI_NO_GATE) return 0;
     return diti_tensor_view(p->graph, m->rows, 0, diti_modulation_groups(p),
@@ -193,7 +193,7 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
     const diti_weight *reader = NULL;
     uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL && diti_pass_divides(p)) return NULL; /* rows are exchanged before */
-    if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
+    if (sublayer->columns && p->step->axes && diti_ranks_count(&p->step->axes->tensor_in) > 1) return NULL;
     for (; sublayer; sublayer = sublayer->beside) {
         for (i = 0; i < streams; i++) {
             const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
@@ -211,13 +211,13 @@ static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_su
 static diti_rows diti_modulation_lead(const diti_pass *p, const diti_sublayer *sublayer) {
     diti_rows rows = diti_pass_rows(p, DITI_JOINT_IMAGE);
     rows.count = 0;
-    if (p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO) rows.count = diti_token_range_lead(p->denoise);
+    if (p->modulation.lead && sublayer->streams == DITI_STREAMS_TWO) rows.count = diti_token_range_lead(p->step);
     if (p->modulation.lead && sublayer->streams == DITI_STREAMS_SHARED)
-        rows.first -= rows.count = diti_token_range_behind(p->denoise);
+        rows.first -= rows.count = diti_token_range_behind(p->step);
     return rows;
 }
 
-static diti_tensor diti_modulation_lead_at(const diti_pass *p, diti_modulator which) {
+static diti_tensor diti_modulation_lead_rows(const diti_pass *p, diti_modulator which) {
     return diti_tensor_view(p->graph, p->modulation.lead, 0, 1, (uint32_t)which * p->width, p->width);
 }
 
@@ -240,8 +240,8 @@ static void diti_modulate_lead(const diti_pass *p, diti_tensor x, diti_modulator
     for (i = 0; i < p->items && lead.count && !diti_graph_failed(p->graph); i++) {
         uint32_t row = i * lead.of + lead.first;
         diti_norm_desc desc = DITI_ZERO;
-        desc.shift = diti_modulation_lead_at(p, shift);
-        desc.scale = diti_modulation_lead_at(p, scale);
+        desc.shift = diti_modulation_lead_rows(p, shift);
+        desc.scale = diti_modulation_lead_rows(p, scale);
         desc.out = diti_tensor_view(p->graph, h, row, lead.count, 0, p->width);
         diti_sublayer_norm(p, diti_tensor_view(p->graph, x, row, lead.count, 0, p->width), &desc, sublayer);
     }
@@ -275,8 +275,8 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
         desc.item_rows = p->text + p->image;
         desc.text_rows = p->text;
     } else {
-        desc.shift = diti_modulation_at(p, 0, shift);
-        desc.scale = diti_modulation_at(p, 0, scale);
+        desc.shift = diti_modulation_rows(p, 0, shift);
+        desc.scale = diti_modulation_rows(p, 0, scale);
         desc.rows_per_group = diti_modulation_share(p);
     }
     all = diti_sublayer_norm(p, x, &desc, sublayer);
@@ -315,7 +315,7 @@ static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const 
                                        uint32_t stream, diti_tensor multiply, diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     const diti_layer *layer = multiply ? &sublayer->gate[stream] : &sublayer->in[stream];
-    bool whole = diti_group_count(column_shard.in) == 1;
+    bool whole = diti_ranks_count(column_shard.in) == 1;
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.activation = multiply ? sublayer->activation : DITI_ACTIVATION_NONE;
@@ -332,7 +332,7 @@ static diti_tensor diti_sublayer_gated(const diti_pass *p, diti_tensor h, const 
 static diti_tensor diti_sublayer_in_gated(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
-    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_group_count(column_shard.in) == 1;
+    bool two = sublayer->streams == DITI_STREAMS_TWO, whole = diti_ranks_count(column_shard.in) == 1;
     diti_element format = whole ? p->graph->activation : DITI_F32;
     uint32_t rows = diti_tensor_rows(p->graph, h), i, end = two ? (uint32_t)DITI_JOINT_STREAMS : 1;
     diti_tensor up = diti_tensor_new(p->graph, format, rows, column_shard.count, sublayer->in_name), gate = out;
@@ -352,7 +352,7 @@ static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const
     if (sublayer->qkv) return diti_sublayer_fused(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
     desc.bias = &sublayer->in->bias;
     desc.activation = sublayer->activation;
-    desc.out = diti_group_count(column_shard.in) == 1 ? out : 0;
+    desc.out = diti_ranks_count(column_shard.in) == 1 ? out : 0;
     desc.name = sublayer->in_name;
     h = diti_column_shard_begin(p->graph, h, sublayer->in, 1, &column_shard, &desc);
     h = diti_linear(p->graph, h, &sublayer->in->weight, &desc);
@@ -364,7 +364,7 @@ static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const
                                         diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_element format =
-        diti_group_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
+        diti_ranks_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
     uint32_t i, columns = sublayer->qkv ? 3 * column_shard.count : column_shard.count;
     diti_tensor all = out ? out : diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
@@ -474,7 +474,7 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
     diti_heads_flow flow;
     if (reader && !diti_graph_failed(p->graph) && diti_tensor_get(p->graph, h)->format != DITI_I8)
         h = diti_quantize(p->graph, h, diti_type_is_rotated(reader->type), "quantize"); /* once for all */
-    diti_attend_begin(p->graph, p->denoise, desc, qkv, &flow);
+    diti_attend_begin(p->graph, p->step, desc, qkv, &flow);
     for (kind = 3; kind-- > 0 && !diti_graph_failed(p->graph);) {
         diti_tensor part = diti_sublayer_kinds(p, qkv, sublayer, kind, 1);
         if (sublayer->streams == DITI_STREAMS_TWO)
@@ -483,18 +483,18 @@ static diti_tensor diti_sublayer_flow(const diti_pass *p, diti_tensor h, const d
             diti_sublayer_kind(p, h, sublayer, kind + 1, part);
         if (kind < 2 && sublayer->heads) sublayer->heads(p, part, kind);
         if (kind < 2 && !sublayer->heads) diti_sublayer_post(p, part, kind + 1, sublayer);
-        diti_attend_send(p->graph, p->denoise, desc, &flow, kind);
+        diti_attend_send(p->graph, p->step, desc, &flow, kind);
     }
-    return diti_attend_end(p->graph, p->denoise, desc, &flow);
+    return diti_attend_end(p->graph, p->step, desc, &flow);
 }
 
 /* [items * rows of each member, columns] seen with all positions of a frame in one row, whose rows the members have and
    whose columns they exchange as Ulysses does heads. */
 static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *frames, diti_exchange_heads *turn) {
-    const diti_group *sequence = &p->denoise->axes->sequence;
+    const diti_ranks *sequence = &p->step->axes->sequence;
     uint32_t i;
     for (i = 0; i < sequence->count; i++)
-        frames[i] = diti_token_range_size(sequence, i, &p->denoise->token_range) / p->positions;
+        frames[i] = diti_token_range_size(sequence, i, &p->step->token_range) / p->positions;
     turn->group = sequence;
     turn->rows = frames;
     turn->items = p->items;
@@ -506,27 +506,27 @@ static void diti_sublayer_turn(const diti_pass *p, uint32_t columns, uint32_t *f
    Within positions every device gets some positions of all frames before it, and gives their results back behind it. */
 static diti_tensor diti_sublayer_attend_divided(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                                 diti_tensor out) {
-    const diti_group *sequence = &p->denoise->axes->sequence;
+    const diti_ranks *sequence = &p->step->axes->sequence;
     diti_graph *graph = p->graph;
-    uint32_t frames[DITI_MAX_DEVICES], width, all = p->denoise->token_range.all / p->positions, own = p->image;
-    diti_axes axes = *p->denoise->axes;
-    diti_denoise denoise = *p->denoise;
+    uint32_t frames[DITI_MAX_DEVICES], width, all = p->step->token_range.all / p->positions, own = p->image;
+    diti_axes axes = *p->step->axes;
+    diti_step_desc step = *p->step;
     diti_pass here = *p;
     diti_exchange_heads turn;
     diti_tensor o;
     memset(&axes.sequence, 0, sizeof axes.sequence);
     axes.ulysses = axes.ring = axes.sequence;
-    denoise.axes = &axes;
-    here.denoise = &denoise;
+    step.axes = &axes;
+    here.step = &step;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
-        here.positions = diti_group_size(sequence, sequence->index, p->positions);
+        here.positions = diti_ranks_size(sequence, sequence->index, p->positions);
         here.image = all * here.positions;
         width = diti_tensor_columns(graph, h);
         diti_sublayer_turn(p, width, frames, &turn);
         h = diti_tensor_reshape(graph, h, p->items * own / p->positions, p->positions * width);
         h = diti_tensor_reshape(graph, diti_gather_heads(graph, &turn, h, 1), p->items * here.image, width);
     }
-    denoise.token_range.all = here.image;
+    step.token_range.all = here.image;
     o = diti_sublayer_attend(&here, h, sublayer, sublayer->axis == DITI_ATTEND_TEMPORAL ? 0 : out);
     if (sublayer->axis != DITI_ATTEND_TEMPORAL || diti_graph_failed(graph)) return o;
     width = diti_tensor_columns(graph, o);
@@ -613,12 +613,12 @@ static diti_tensor diti_sublayer_attend_rows(const diti_pass *p, diti_tensor h, 
     bool items = sublayer->axis == DITI_ATTEND_ALL;
     if (!out) out = diti_tensor_new(p->graph, p->graph->activation, rows, width, "attention");
     for (first = 0; first < rows && !diti_graph_failed(p->graph); first += count) {
-        diti_denoise denoise = *p->denoise;
+        diti_step_desc step = *p->step;
         diti_pass here = *p;
         count = rows - first < band ? rows - first : band;
         here.items = items ? count / (p->text + p->image) : 1;
-        if (!items) here.image = denoise.token_range.all = count;
-        here.denoise = &denoise;
+        if (!items) here.image = step.token_range.all = count;
+        here.step = &step;
         if (p->keys)
             here.keys = diti_tensor_view(p->graph, p->keys, first / (p->text + p->image), here.items, 0,
                                          diti_tensor_columns(p->graph, p->keys));
@@ -638,15 +638,15 @@ static diti_tensor diti_sublayer_attend_places(const diti_pass *p, diti_tensor h
     diti_tensor from = diti_tensor_reshape(graph, h, frames, p->positions * own),
                 to = diti_tensor_reshape(graph, out, frames, p->positions * width);
     for (first = 0; first < p->positions && !diti_graph_failed(graph); first += count) {
-        diti_denoise denoise = *p->denoise;
+        diti_step_desc step = *p->step;
         diti_pass here = *p;
         diti_tensor part, o;
         count = p->positions - first < band ? p->positions - first : band;
         part = diti_tensor_new(graph, diti_tensor_get(graph, h)->format, frames, count * own, "some positions");
         diti_copy(graph, diti_tensor_view(graph, from, 0, frames, first * own, count * own), part, "some positions");
         here.positions = count;
-        here.image = denoise.token_range.all = p->image / p->positions * count;
-        here.denoise = &denoise;
+        here.image = step.token_range.all = p->image / p->positions * count;
+        here.step = &step;
         o = diti_sublayer_attend(&here, diti_tensor_reshape(graph, part, frames * count, own), sublayer, 0);
         diti_copy(graph, diti_tensor_reshape(graph, o, frames, count * width),
                   diti_tensor_view(graph, to, 0, frames, first * width, count * width), "some positions");
@@ -659,8 +659,8 @@ static diti_tensor diti_sublayer_attend_places(const diti_pass *p, diti_tensor h
 static bool diti_sublayer_attends_in_bands(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                            diti_tensor *out) {
     uint32_t rows = diti_pass_all(p), band, unit = p->text + p->image;
-    if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->denoise->kept_kv ||
-        (p->denoise->reference_kv && p->denoise->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
+    if (diti_graph_failed(p->graph) || diti_pass_divides(p) || p->step->kept_kv ||
+        (p->step->reference_kv && p->step->reference_kv->fills) || sublayer->streams == DITI_STREAMS_IMAGE)
         return false;
     if (sublayer->axis == DITI_ATTEND_SPATIAL) unit = p->positions;
     if (sublayer->axis == DITI_ATTEND_TEMPORAL) {
@@ -680,12 +680,12 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     diti_tensor qkv;
     uint32_t kind;
     if (diti_sublayer_attends_in_bands(p, h, sublayer, &out)) return out;
-    if (sublayer->axis != DITI_ATTEND_ALL && diti_pass_divides(p) && p->denoise->token_range.unit == p->positions)
+    if (sublayer->axis != DITI_ATTEND_ALL && diti_pass_divides(p) && p->step->token_range.unit == p->positions)
         return diti_sublayer_attend_divided(p, h, sublayer, out);
-    if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+    if (sublayer->axis != DITI_ATTEND_ALL && (p->image != p->step->token_range.all || p->step->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention within frames and within positions by turns goes without pipefusion");
-    if (p->keys && (p->image != p->denoise->token_range.all || p->denoise->kept_kv))
+    if (p->keys && (p->image != p->step->token_range.all || p->step->kept_kv))
         return diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                                "attention that leaves padding of the text out wants all rows on one device: no "
                                "ulysses, ring or pipefusion");
@@ -698,28 +698,28 @@ DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor h,
     desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
     desc.int8 = p->model->int8_attention;
     desc.out = out;
-    if (diti_attend_flows(p->denoise)) return diti_sublayer_flow(p, h, sublayer, &desc);
+    if (diti_attend_flows(p->step)) return diti_sublayer_flow(p, h, sublayer, &desc);
     qkv = diti_sublayer_in(p, h, sublayer, 0);
     if (sublayer->two_axes && sublayer->head_dim % 8) /* the kernel rotates such heads in F32 alone */
         qkv = diti_add_rows(p->graph, qkv, 0, 0, "qkv_f32");
     for (kind = 0; kind < 2 && sublayer->heads; kind++)
         sublayer->heads(p, diti_sublayer_kinds(p, qkv, sublayer, kind, 1), kind);
     if (!sublayer->heads) diti_sublayer_post(p, diti_sublayer_kinds(p, qkv, sublayer, 0, 2), 0, sublayer);
-    return diti_attend(p->graph, p->denoise, &desc, qkv);
+    return diti_attend(p->graph, p->step, &desc, qkv);
 }
 
 /* Pictures that share a prompt are queries of one attention. */
 DIT_INTERNAL diti_tensor diti_attend_text(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                           diti_tensor text) {
-    const diti_denoise *denoise = p->denoise;
+    const diti_step_desc *step = p->step;
     uint32_t rows = diti_tensor_rows(p->graph, text), width = diti_column_shard_of(p, cross).count;
     diti_attention_desc desc = DITI_ZERO;
     desc.batch = p->prompts;
     desc.heads = width / cross->head_dim;
     desc.head_dim = cross->head_dim;
     desc.scale = 1.0f / sqrtf((float)cross->head_dim);
-    desc.items = diti_pass_last(p, denoise->text_items);
-    desc.most_keys = denoise->text_tokens;
+    desc.items = diti_pass_last(p, step->text_items);
+    desc.key_limit = step->text_tokens;
     desc.name = "text_attention";
     return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
                           diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
@@ -742,7 +742,7 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
 static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     diti_linear_desc desc = DITI_ZERO;
-    desc.gate = diti_modulation_at(p, 0, gate);
+    desc.gate = diti_modulation_rows(p, 0, gate);
     desc.rows_per_gate = desc.gate ? diti_modulation_share(p) : 0;
     desc.out = x;
     desc.name = sublayer->out_name;
@@ -755,7 +755,7 @@ static void diti_sublayer_add_lead(const diti_pass *p, diti_tensor x, diti_modul
                                    const diti_sublayer *sublayer, diti_tensor h, const diti_layer *out,
                                    diti_rows lead) {
     diti_linear_desc desc = DITI_ZERO;
-    desc.gate = diti_modulation_lead_at(p, gate);
+    desc.gate = diti_modulation_lead_rows(p, gate);
     desc.rows = lead;
     desc.out = x;
     desc.name = sublayer->out_name;
@@ -774,7 +774,7 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         const diti_layer *out = sublayer->streams == DITI_STREAMS_SHARED ? sublayer->out : &sublayer->out[i];
         diti_linear_desc desc = DITI_ZERO;
         if (!out->weight.part_count) continue;
-        desc.gate = diti_modulation_at(p, i, gate);
+        desc.gate = diti_modulation_rows(p, i, gate);
         desc.rows_per_gate = diti_modulation_share(p);
         desc.rows = diti_pass_rows(p, i);
         if (lead.first >= desc.rows.first && lead.first < desc.rows.first + desc.rows.count) {

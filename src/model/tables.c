@@ -51,7 +51,7 @@ DIT_INTERNAL diti_tensor diti_table_rows(const diti_pass *p, diti_tensor time, c
 }
 
 DIT_INTERNAL diti_tensor diti_table_text(const diti_pass *p, const diti_layer *in, const diti_layer *out) {
-    diti_tensor y = diti_layer_run(p->graph, p->denoise->text, in, DITI_ACTIVATION_GELU_TANH, "caption_in");
+    diti_tensor y = diti_layer_run(p->graph, p->step->text, in, DITI_ACTIVATION_GELU_TANH, "caption_in");
     return diti_layer_run(p->graph, y, out, DITI_ACTIVATION_NONE, "caption_out");
 }
 

@@ -14,12 +14,12 @@
    s) + (A - 1) s), s = n / A, and then go to the B - 1 that lack them, 4 (B - 1) n D / B. */
 #include "model/model.h"
 
-static const diti_group *diti_tensor_group(const diti_pass *p) {
-    return p->denoise->axes ? &p->denoise->axes->tensor_out : NULL;
+static const diti_ranks *diti_tensor_group(const diti_pass *p) {
+    return p->step->axes ? &p->step->axes->tensor_out : NULL;
 }
 
-static const diti_group *diti_tensor_inputs(const diti_pass *p) {
-    return p->denoise->axes ? &p->denoise->axes->tensor_in : NULL;
+static const diti_ranks *diti_tensor_inputs(const diti_pass *p) {
+    return p->step->axes ? &p->step->axes->tensor_in : NULL;
 }
 
 static uint32_t diti_column_shard_common(uint32_t a, uint32_t b) { /* least common multiple */
@@ -40,26 +40,26 @@ static uint32_t diti_column_shard_step(const diti_sublayer *sublayer, uint32_t m
 
 /* Columns at which devices may part those of the sublayer. */
 static uint32_t diti_column_shard_unit(const diti_pass *p, const diti_sublayer *sublayer) {
-    uint32_t i, unit = diti_column_shard_step(sublayer, diti_group_count(diti_tensor_group(p)));
+    uint32_t i, unit = diti_column_shard_step(sublayer, diti_ranks_count(diti_tensor_group(p)));
     for (i = 0; i < sublayer->reader_count; i++)
         if (sublayer->readers[i]->part_count)
             unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
     return unit;
 }
 
-static uint32_t diti_column_shard_first(const diti_group *group, uint32_t index, uint32_t all, uint32_t unit) {
-    return index == diti_group_count(group) ? all : unit * diti_group_first(group, index, all / unit);
+static uint32_t diti_column_shard_first(const diti_ranks *group, uint32_t index, uint32_t all, uint32_t unit) {
+    return index == diti_ranks_count(group) ? all : unit * diti_ranks_first(group, index, all / unit);
 }
 
 DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer) {
-    const diti_group *group = diti_tensor_group(p);
+    const diti_ranks *group = diti_tensor_group(p);
     const diti_weight *first = sublayer->readers[0];
-    uint32_t count = diti_group_count(group), unit, all = sublayer->columns;
+    uint32_t count = diti_ranks_count(group), unit, all = sublayer->columns;
     diti_column_shard column_shard;
     column_shard.first = 0;
     column_shard.count = column_shard.all = all;
     column_shard.in = diti_tensor_inputs(p);
-    if (first->rows / 4 < diti_group_count(column_shard.in))
+    if (first->rows / 4 < diti_ranks_count(column_shard.in))
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%ux%u: %.100s has %u rows, too few to divide", count, column_shard.in->count,
                         first->name ? first->name : "a matrix", first->rows);
@@ -79,11 +79,11 @@ DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const di
 
 DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer,
                                                   diti_tensor *own) {
-    const diti_group *group = diti_tensor_group(p);
+    const diti_ranks *group = diti_tensor_group(p);
     uint32_t i, rows = diti_tensor_rows(p->graph, x), all = sublayer->columns, unit, first[DITI_MAX_DEVICES + 1];
     diti_tensor whole;
     *own = 0;
-    if (diti_graph_failed(p->graph) || diti_group_count(group) == 1) return x;
+    if (diti_graph_failed(p->graph) || diti_ranks_count(group) == 1) return x;
     unit = diti_column_shard_unit(p, sublayer);
     for (i = 0; i <= group->count; i++) first[i] = diti_column_shard_first(group, i, all, unit);
     i = group->index;
@@ -96,7 +96,7 @@ DIT_INTERNAL diti_tensor diti_column_shard_gather(const diti_pass *p, diti_tenso
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
 static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                           const diti_group *in, diti_linear_desc *desc) {
+                                           const diti_ranks *in, diti_linear_desc *desc) {
     const diti_weight *weight = &layers->weight;
     uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
     for (i = 0; i < count; i++) {
@@ -113,8 +113,8 @@ static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, con
                                "which is not enough for %u devices",
                                weight->name ? weight->name : "a matrix", all, unit, diti_type_name(weight->type),
                                in->count);
-    first = unit * diti_group_first(in, in->index, all / unit);
-    end = in->index + 1 == in->count ? all : unit * diti_group_first(in, in->index + 1, all / unit);
+    first = unit * diti_ranks_first(in, in->index, all / unit);
+    end = in->index + 1 == in->count ? all : unit * diti_ranks_first(in, in->index + 1, all / unit);
     desc->cut.columns[0].first = first;
     desc->cut.columns[0].count = end - first;
     if (diti_type_is_i8(weight->type))
@@ -129,7 +129,7 @@ DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor 
         desc->cut.row = column_shard->first;
         desc->cut.rows = column_shard->count;
     }
-    if (diti_graph_failed(graph) || diti_group_count(column_shard->in) == 1) return x;
+    if (diti_graph_failed(graph) || diti_ranks_count(column_shard->in) == 1) return x;
     desc->unbiased = column_shard->in->index > 0; /* one of them adds it */
     desc->activation = DITI_ACTIVATION_NONE;
     desc->out_f32 = true;
@@ -139,7 +139,7 @@ DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor 
 DIT_INTERNAL diti_tensor diti_column_shard_end(diti_graph *graph, const diti_column_shard *column_shard, diti_tensor x,
                                                diti_activation activation, diti_tensor out, const char *name) {
     diti_elementwise_desc desc = DITI_ZERO;
-    if (diti_graph_failed(graph) || diti_group_count(column_shard->in) == 1) return x;
+    if (diti_graph_failed(graph) || diti_ranks_count(column_shard->in) == 1) return x;
     diti_all_reduce(graph, column_shard->in, x, name);
     desc.activation = activation;
     desc.out = out;
@@ -157,41 +157,41 @@ DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
 static diti_tensor diti_column_shard_made(const diti_pass *p, diti_tensor x) {
-    const diti_group *in = diti_tensor_inputs(p);
+    const diti_ranks *in = diti_tensor_inputs(p);
     diti_tensor_info info;
     uint32_t first, end;
-    if (!x || diti_graph_failed(p->graph) || diti_group_count(in) == 1) return x;
+    if (!x || diti_graph_failed(p->graph) || diti_ranks_count(in) == 1) return x;
     info = *diti_tensor_get(p->graph, x);
-    first = diti_group_column(in, in->index, info.columns);
-    end = diti_group_column(in, in->index + 1, info.columns);
+    first = diti_ranks_column(in, in->index, info.columns);
+    end = diti_ranks_column(in, in->index + 1, info.columns);
     return diti_tensor_view(p->graph, x, 0, info.rows, first, end - first);
 }
 
 /* Rows of weight that make them. */
 static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
-    const diti_group *in = diti_tensor_inputs(p);
-    if (diti_group_count(in) == 1) return;
-    cut->row = diti_group_column(in, in->index, weight->rows);
-    cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
+    const diti_ranks *in = diti_tensor_inputs(p);
+    if (diti_ranks_count(in) == 1) return;
+    cut->row = diti_ranks_column(in, in->index, weight->rows);
+    cut->rows = diti_ranks_column(in, in->index + 1, weight->rows) - cut->row;
 }
 
 DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                         const diti_sublayer *sublayer, diti_linear_desc *desc) {
-    const diti_group *group = diti_tensor_group(p);
-    if (diti_group_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
+    const diti_ranks *group = diti_tensor_group(p);
+    if (diti_ranks_count(group) == 1 || group->index == 0) desc->residual = diti_column_shard_made(p, desc->out);
     diti_column_shard_make(p, h, layer, sublayer, desc);
 }
 
 DIT_INTERNAL void diti_column_shard_make(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                          const diti_sublayer *sublayer, diti_linear_desc *desc) {
-    const diti_group *group = diti_tensor_group(p);
+    const diti_ranks *group = diti_tensor_group(p);
     uint32_t i, column = 0;
-    bool leads = diti_group_count(group) == 1 || group->index == 0;
+    bool leads = diti_ranks_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
     desc->out = diti_column_shard_made(p, desc->out);
     desc->gate = diti_column_shard_made(p, desc->gate);
     diti_column_shard_makes(p, &layer->weight, &desc->cut);
-    for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
+    for (i = 0; sublayer && diti_ranks_count(group) > 1; sublayer = sublayer->beside, i++) {
         diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
         desc->cut.columns[i].first = column + column_shard.first;
         desc->cut.columns[i].count = column_shard.count;
@@ -205,15 +205,15 @@ DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x) {
     diti_gather_columns(p->graph, diti_tensor_inputs(p), x);
 }
 
-DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
+DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_ranks *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name) {
     uint32_t columns = layer->weight.rows, first, end;
     diti_linear_desc desc = DITI_ZERO;
-    if (diti_graph_failed(graph) || diti_group_count(group) == 1 || columns / 4 < group->count)
+    if (diti_graph_failed(graph) || diti_ranks_count(group) == 1 || columns / 4 < group->count)
         return diti_layer_f32(graph, x, layer, DITI_ACTIVATION_NONE, out, name);
     if (!out) out = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, x)->rows, columns, name);
-    first = diti_group_column(group, group->index, columns);
-    end = diti_group_column(group, group->index + 1, columns);
+    first = diti_ranks_column(group, group->index, columns);
+    end = diti_ranks_column(group, group->index + 1, columns);
     desc.bias = &layer->bias;
     desc.cut.row = first;
     desc.cut.rows = end - first;

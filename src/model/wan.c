@@ -137,7 +137,7 @@ static dit_result diti_wan_check_patch(diti_settings *settings, dit_error *err) 
         wanted = i ? DITI_WAN_PATCH : 1;
         if (!diti_json_u64(item, &found) || found != wanted) break;
     }
-    if (settings->result != DIT_OK || !size || (i == 3 && !item)) return settings->result;
+    if (settings->result < 0 || !size || (i == 3 && !item)) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "config.json: a Wan transformer whose patch_size is not 1, %u, %u is not known", DITI_WAN_PATCH,
                      DITI_WAN_PATCH);
@@ -147,7 +147,7 @@ static dit_result diti_wan_check(const diti_wan_config *config, diti_settings *s
     const char *norm = diti_setting_text(settings, "qk_norm", "rms_norm_across_heads");
     bool normed = diti_setting_bool(settings, "cross_attn_norm", true);
     DITI_TRY(diti_wan_check_patch(settings, err));
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(norm, "rms_norm_across_heads") || !normed) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a Wan transformer with qk_norm %.40s, cross_attn_norm %s is not known", norm,
@@ -322,7 +322,7 @@ typedef struct diti_wan_state {           /* prepare leaves these for the steps 
     diti_tensor text[DITI_WAN_MAX_BLOCKS], image[DITI_WAN_MAX_BLOCKS];
 } diti_wan_state;
 
-static diti_wan_state *diti_wan_at(const diti_denoise *denoise) { return (diti_wan_state *)denoise->family; }
+static diti_wan_state *diti_wan_state_of(const diti_step_desc *step) { return (diti_wan_state *)step->family; }
 
 /* RMS norm of q or k over all heads, in place: devices that have some heads each bring all of them together. */
 static void diti_wan_norm(const diti_pass *p, diti_tensor x, const diti_sublayer *sublayer, const diti_weight *norm,
@@ -353,8 +353,8 @@ static diti_tensor diti_wan_text_kv(const diti_pass *p, diti_tensor y, const dit
 /* The text as blocks read it, F32 [prompts * text tokens, D]: rows behind a prompt's are zeros, and are attended. */
 static diti_tensor diti_wan_text(const diti_pass *p, diti_tensor text_rows) {
     const diti_wan *model = diti_wan_of(p->model);
-    uint32_t rows = p->denoise->text_batch * p->denoise->text_tokens;
-    diti_tensor text = diti_tensor_view(p->graph, p->denoise->text, 0, rows, 0, model->config.text);
+    uint32_t rows = p->step->text_batch * p->step->text_tokens;
+    diti_tensor text = diti_tensor_view(p->graph, p->step->text, 0, rows, 0, model->config.text);
     text = diti_gather_tensor(p->graph, diti_add_rows(p->graph, text, 0, 0, "text"), text_rows, "text");
     text = diti_layer_run(p->graph, text, &model->text.in, DITI_ACTIVATION_GELU_TANH, "caption_in");
     return diti_layer_run(p->graph, text, &model->text.out, DITI_ACTIVATION_NONE, "caption_out");
@@ -363,8 +363,8 @@ static diti_tensor diti_wan_text(const diti_pass *p, diti_tensor text_rows) {
 /* The picture's tokens as blocks read them, between two LayerNorms with affine: [prompts * image tokens, D]. */
 static diti_tensor diti_wan_image(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    uint32_t rows = p->denoise->text_batch * DITI_WAN_IMAGE_TOKENS;
-    diti_tensor x = diti_tensor_view(p->graph, p->denoise->text2, 0, rows, 0, model->config.image);
+    uint32_t rows = p->step->text_batch * DITI_WAN_IMAGE_TOKENS;
+    diti_tensor x = diti_tensor_view(p->graph, p->step->text2, 0, rows, 0, model->config.image);
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = 1e-5f; /* PyTorch's default, which the configuration does not change */
     desc.weight = &model->image_norms[0].weight;
@@ -382,7 +382,7 @@ static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
     const diti_wan *model = diti_wan_of(p->model);
     diti_tensor y = diti_wan_text(p, state->text_rows), image = model->config.image ? diti_wan_image(p) : 0;
     uint32_t i, end;
-    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    diti_axes_blocks(p->step->axes, model->config.blocks, &i, &end);
     for (; i < end && !diti_graph_failed(p->graph); i++) {
         const diti_wan_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
@@ -395,7 +395,7 @@ static void diti_wan_project_text(diti_pass *p, diti_wan_state *state) {
 /* A picture's tokens come from outside. */
 static bool diti_wan_can(const diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
-    if (model->config.image && !p->denoise->text2)
+    if (model->config.image && !p->step->text2)
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "Wan %s reads a picture's %u tokens of %u columns besides its latent, and has none",
                         model->base.traits.variant, DITI_WAN_IMAGE_TOKENS, (unsigned)model->config.image);
@@ -405,16 +405,16 @@ static bool diti_wan_can(const diti_pass *p) {
 static void diti_wan_prepare(diti_pass *p) {
     const diti_wan *model = diti_wan_of(p->model);
     const diti_wan_config *config = &model->config;
-    const diti_denoise *denoise = p->denoise;
-    diti_token_grid grid = diti_transformer_grid(p->model, denoise);
-    diti_wan_state *state = diti_wan_at(denoise);
+    const diti_step_desc *step = p->step;
+    diti_token_grid grid = diti_transformer_grid(p->model, step);
+    diti_wan_state *state = diti_wan_state_of(step);
     diti_graph *graph = p->graph;
-    uint32_t tokens = grid.frames * p->positions, steps = denoise->steps + (denoise->frame_steps ? 1 : 0);
+    uint32_t tokens = grid.frames * p->positions, steps = step->steps + (step->frame_steps ? 1 : 0);
     if (!diti_wan_can(p)) return;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, steps, config->frequencies, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
-    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch * denoise->text_tokens, "text_rows");
+    state->text_rows = diti_tensor_input(graph, DITI_U32, 1, step->text_batch * step->text_tokens, "text_rows");
     state->modulation = diti_table_rows(p, diti_embed(graph, &model->time, state->sinusoids, 0), &model->modulation,
                                         &model->final_table);
     diti_wan_project_text(p, state);
@@ -446,10 +446,10 @@ static void diti_wan_turn(const diti_wan_config *config, const diti_token_grid *
     }
 }
 
-static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, const diti_step_desc *step,
                                       const diti_wan_state *state, dit_error *err) {
     const diti_env *env = &model->base.component.env;
-    diti_token_grid grid = diti_transformer_grid(&model->base, denoise);
+    diti_token_grid grid = diti_transformer_grid(&model->base, step);
     uint32_t half = plan->tensors[state->cosines].columns;
     size_t count = (size_t)plan->tensors[state->cosines].rows * half;
     size_t longest = grid.frames > grid.rows ? grid.frames : grid.rows;
@@ -460,21 +460,21 @@ static dit_result diti_wan_write_turn(const diti_wan *model, diti_plan *plan, co
     if (!table) return diti_fail_memory(err, "the rotation of positions");
     diti_wan_turn(&model->config, &grid, table, table + count, table + 2 * count);
     result = diti_plan_write(plan, state->cosines, table, count * sizeof *table, err);
-    if (result == DIT_OK) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
+    if (result >= 0) result = diti_plan_write(plan, state->sines, table + count, count * sizeof *table, err);
     diti_free(env, table);
     return result;
 }
 
 /* Rows of tokens that a prompt has; behind them a number that no row has, which gives zeros. */
-static dit_result diti_wan_write_text_rows(const diti_wan *model, diti_plan *plan, const diti_denoise *denoise,
+static dit_result diti_wan_write_text_rows(const diti_wan *model, diti_plan *plan, const diti_step_desc *step,
                                            diti_tensor text_rows, dit_error *err) {
     const diti_env *env = &model->base.component.env;
-    uint32_t tokens = denoise->text_tokens, count = denoise->text_batch * tokens, i;
+    uint32_t tokens = step->text_tokens, count = step->text_batch * tokens, i;
     uint32_t *rows = (uint32_t *)diti_alloc_array(env, count, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail_memory(err, "the text's rows");
     for (i = 0; i < count; i++) {
-        uint32_t length = denoise->text_lengths ? denoise->text_lengths[i / tokens] : tokens;
+        uint32_t length = step->text_lengths ? step->text_lengths[i / tokens] : tokens;
         rows[i] = i % tokens < length ? i : count;
     }
     result = diti_plan_write(plan, text_rows, rows, count * sizeof *rows, err);
@@ -483,21 +483,21 @@ static dit_result diti_wan_write_text_rows(const diti_wan *model, diti_plan *pla
 }
 
 static dit_result diti_wan_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                        const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                        const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_wan *model = diti_wan_of(transformer);
-    const diti_wan_state *state = (const diti_wan_state *)denoise->family;
-    DITI_TRY(diti_wan_write_turn(model, plan, denoise, state, err));
-    DITI_TRY(diti_wan_write_text_rows(model, plan, denoise, state->text_rows, err));
-    return diti_write_timesteps(plan, state->sinusoids, denoise, timesteps, err);
+    const diti_wan_state *state = (const diti_wan_state *)step->family;
+    DITI_TRY(diti_wan_write_turn(model, plan, step, state, err));
+    DITI_TRY(diti_wan_write_text_rows(model, plan, step, state->text_rows, err));
+    return diti_write_timesteps(plan, state->sinusoids, step, timesteps, err);
 }
 
 /* ---- one evaluation ---- */
 
 static void diti_wan_begin(diti_pass *p) {
-    diti_wan_state *state = diti_wan_at(p->denoise);
+    diti_wan_state *state = diti_wan_state_of(p->step);
     state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
     state->here_sines = diti_token_range_table(p, state->sines, "sines");
-    if (!p->denoise->same_timestep)
+    if (!p->step->same_timestep)
         state->rows = diti_pass_frame_rows(p, state->modulation, diti_pass_frame_steps(p), "select_modulation");
 }
 
@@ -507,7 +507,7 @@ static diti_tensor diti_wan_embed(diti_pass *p) { return diti_patch_embed(p, 0, 
 static void diti_wan_heads(const diti_pass *p, diti_tensor x, uint32_t kind) {
     const diti_wan *model = diti_wan_of(p->model);
     const diti_wan_block *w = &model->blocks[p->index];
-    const diti_wan_state *state = diti_wan_at(p->denoise);
+    const diti_wan_state *state = diti_wan_state_of(p->step);
     diti_qkv_desc desc = DITI_ZERO;
     diti_wan_norm(p, x, &w->base.attention, kind ? &w->norm_k : &w->norm_q, kind ? "k_norm" : "q_norm");
     desc.head_dim = model->config.head_dim;
@@ -540,7 +540,7 @@ static diti_tensor diti_wan_attend(const diti_pass *p, const diti_sublayer *cros
 /* x += to_out(attention of LN(x) to the text + attention of it to the picture's tokens). */
 static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_wan_block *w) {
     const diti_sublayer *cross = &w->base.cross;
-    const diti_wan_state *state = diti_wan_at(p->denoise);
+    const diti_wan_state *state = diti_wan_state_of(p->step);
     diti_norm_desc norm = DITI_ZERO;
     diti_tensor q = diti_sublayer_in(p, diti_sublayer_norm(p, x, &norm, cross), cross, 0), h, image;
     diti_wan_norm(p, q, cross, &w->text_norm_q, "text_q_norm");
@@ -557,7 +557,7 @@ static void diti_wan_attend_text(const diti_pass *p, diti_tensor x, const diti_w
 /* WanTransformerBlock.forward, docs/models.md 3.9 step 4; x F32 [items * tokens, D] is changed in place. */
 static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
     const diti_wan_block *w = &diti_wan_of(p->model)->blocks[p->index];
-    diti_table_modulate(p, &w->base.table, diti_wan_at(p->denoise)->rows, 0);
+    diti_table_modulate(p, &w->base.table, diti_wan_state_of(p->step)->rows, 0);
     diti_table_attend(p, x, &w->base.attention);
     diti_wan_attend_text(p, x, w);
     diti_sublayer_feed(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, DITI_GATE_MLP, &w->base.feed);
@@ -566,7 +566,7 @@ static diti_tensor diti_wan_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_wan_final(diti_pass *p, diti_tensor x) {
     const diti_sublayer *last = &diti_wan_of(p->model)->last;
-    diti_tensor rows = diti_wan_at(p->denoise)->rows;
+    diti_tensor rows = diti_wan_state_of(p->step)->rows;
     p->modulation.rows =
         diti_tensor_view(p->graph, rows, 0, diti_tensor_rows(p->graph, rows), 6 * p->width, 2 * p->width);
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
@@ -607,6 +607,7 @@ DIT_INTERNAL const diti_family *diti_wan_family(void) {
         {16, 1, 0, false},
         NULL,
         {"umT5", NULL, NULL},
+        NULL,
         diti_wan_places,
         sizeof(diti_wan_state),
         diti_wan_prepare,

@@ -203,6 +203,13 @@ static void diti_zimage_settle(diti_model_traits *traits, const diti_json *index
     traits->default_guidance = 6;
 }
 
+/* ---- how its language model is asked (docs/models.md 5.5) ---- */
+
+static const diti_chat diti_zimage_chats[] = {
+    {"ZImagePipeline", DITI_CHAT_USER, DITI_CHAT_ANSWER, NULL, "", "", 512, false, 0, {1, 0, {-2}, false}, 0},
+    DITI_CHATS_END,
+};
+
 static void diti_zimage_set_traits(diti_zimage *model) {
     const diti_zimage_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
@@ -215,7 +222,7 @@ static void diti_zimage_set_traits(diti_zimage *model) {
     traits->latent_channels = traits->out_channels = config->channels;
     traits->patch = 2;
     traits->default_size = 128;
-    traits->chat = diti_chat_of(DITI_CHAT_ZIMAGE);
+    traits->chat = &diti_zimage_chats[0];
     traits->text_tokens = traits->chat->tokens;
     traits->text_columns = config->text;
     traits->text_unit = DITI_ZIMAGE_UNIT;
@@ -252,7 +259,7 @@ typedef struct diti_zimage_state {             /* prepare leaves these for the s
     diti_adaln adaln;
 } diti_zimage_state;
 
-static diti_zimage_state *diti_zimage_at(const diti_denoise *denoise) { return (diti_zimage_state *)denoise->family; }
+static diti_zimage_state *diti_zimage_state_of(const diti_step_desc *step) { return (diti_zimage_state *)step->family; }
 
 /* Rows of a modulation, F32 [1, 4D]. */
 enum { DITI_ZIMAGE_SCALE_MSA, DITI_ZIMAGE_GATE_MSA, DITI_ZIMAGE_SCALE_MLP, DITI_ZIMAGE_GATE_MLP };
@@ -270,7 +277,7 @@ static diti_tensor diti_zimage_rms(diti_graph *graph, diti_tensor x, const diti_
 
 /* Angles of the text's rows of all prompts, one prompt behind the other: F32 [prompts * text rows, head_dim / 2]. */
 static diti_tensor diti_zimage_text_table(const diti_pass *p, diti_tensor table) {
-    uint32_t prompts = p->denoise->text_batch, text = p->denoise->text_tokens, i;
+    uint32_t prompts = p->step->text_batch, text = p->step->text_tokens, i;
     uint32_t columns = diti_tensor_columns(p->graph, table), rows = diti_tensor_rows(p->graph, table) / prompts;
     diti_tensor all;
     if (prompts == 1) return diti_tensor_view(p->graph, table, 0, text, 0, columns);
@@ -305,12 +312,12 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
     post.tokens = rows;
     post.name = "refiner_heads";
     diti_qk_norm_rope(graph, diti_tensor_view(graph, h, 0, rows, 0, 2 * width), &post);
-    attention.batch = p->denoise->text_batch;
+    attention.batch = p->step->text_batch;
     attention.heads = config->heads;
     attention.head_dim = config->head_dim;
     attention.scale = 1.0f / sqrtf((float)config->head_dim);
-    attention.items = diti_zimage_at(p->denoise)->order.items;
-    attention.most_keys = p->denoise->text_tokens;
+    attention.items = diti_zimage_state_of(p->step)->order.items;
+    attention.key_limit = p->step->text_tokens;
     attention.name = "refiner_attention";
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, width),
                        diti_tensor_view(graph, h, 0, rows, width, width),
@@ -332,10 +339,10 @@ static void diti_zimage_refine(const diti_pass *p, const diti_zimage_block *w, d
 static diti_tensor diti_zimage_text(diti_pass *p) {
     const diti_zimage *model = diti_zimage_of(p->model);
     const diti_zimage_config *config = &model->config;
-    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    const diti_zimage_state *state = diti_zimage_state_of(p->step);
     diti_graph *graph = p->graph;
-    uint32_t rows = diti_tensor_rows(graph, p->denoise->text), i;
-    diti_tensor text = diti_tensor_view(graph, p->denoise->text, 0, rows, 0, config->text), all, cosines, sines;
+    uint32_t rows = diti_tensor_rows(graph, p->step->text), i;
+    diti_tensor text = diti_tensor_view(graph, p->step->text, 0, rows, 0, config->text), all, cosines, sines;
     all = diti_tensor_new(graph, DITI_F32, rows + 1, p->width, "context");
     text = diti_zimage_rms(graph, text, &model->text_norm, config->eps, NULL);
     diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, diti_tensor_view(graph, all, 0, rows, 0, p->width),
@@ -361,42 +368,42 @@ static diti_tensor diti_zimage_filler(const diti_pass *p, uint32_t lead) {
 static void diti_zimage_prepare(diti_pass *p) {
     const diti_zimage *model = diti_zimage_of(p->model);
     const diti_zimage_config *config = &model->config;
-    diti_denoise *denoise = p->denoise;
+    diti_step_desc *step = p->step;
     diti_graph *graph = p->graph;
-    uint32_t tokens = denoise->height / 2 * (denoise->width / 2), rows, i, end;
-    diti_zimage_state *state = diti_zimage_at(denoise);
+    uint32_t tokens = step->height / 2 * (step->width / 2), rows, i, end;
+    diti_zimage_state *state = diti_zimage_state_of(step);
     diti_tensor time;
-    denoise->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
-    rows = denoise->text_tokens + denoise->lead + tokens;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->cosines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "cosines");
-    state->sines = diti_tensor_input(graph, DITI_F32, denoise->text_batch * rows, config->head_dim / 2, "sines");
+    step->lead = (DITI_ZIMAGE_UNIT - tokens % DITI_ZIMAGE_UNIT) % DITI_ZIMAGE_UNIT;
+    rows = step->text_tokens + step->lead + tokens;
+    state->sinusoids = diti_tensor_input(graph, DITI_F32, step->steps, 256, "timesteps");
+    state->cosines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "cosines");
+    state->sines = diti_tensor_input(graph, DITI_F32, step->text_batch * rows, config->head_dim / 2, "sines");
     diti_text_order_prepare(p, &state->order);
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    diti_axes_blocks(denoise->axes, p->model->traits.layers, &i, &end);
+    diti_axes_blocks(step->axes, p->model->traits.layers, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_prepare_active(p, &state->adaln, time, 1);
     state->final = diti_layer_f32(graph, diti_silu(graph, time, "final_silu"), &model->final_modulation,
                                   DITI_ACTIVATION_NONE, 0, "final_modulation");
     state->text = diti_zimage_text(p);
-    if (denoise->lead) denoise->lead_rows = diti_zimage_filler(p, denoise->lead);
+    if (step->lead) step->lead_rows = diti_zimage_filler(p, step->lead);
 }
 
 /* ---- inputs ---- */
 
 /* A text's tokens stand behind each other from 1 on, the picture at the next place, what fills it at the origin. */
-static void diti_zimage_place(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t prompt,
+static void diti_zimage_place(const diti_transformer *transformer, const diti_step_desc *step, uint32_t prompt,
                               float *cosines, float *sines) {
     const diti_zimage_config *config = &diti_zimage_of(transformer)->config;
-    uint32_t half = config->head_dim / 2, texts = denoise->text_tokens, columns = denoise->width / 2, row;
-    uint32_t rows = texts + denoise->lead + denoise->height / 2 * columns;
-    uint32_t length = diti_text_order_length(denoise, prompt, DITI_ZIMAGE_UNIT);
+    uint32_t half = config->head_dim / 2, texts = step->text_tokens, columns = step->width / 2, row;
+    uint32_t rows = texts + step->lead + step->height / 2 * columns;
+    uint32_t length = diti_text_order_length(step, prompt, DITI_ZIMAGE_UNIT);
     for (row = 0; row < rows; row++) {
         int32_t position[DITI_ZIMAGE_AXES] = {0, 0, 0};
         size_t at = ((size_t)prompt * rows + row) * half;
         if (row < texts && row >= texts - length) position[0] = (int32_t)(1 + row - (texts - length));
-        if (row >= texts + denoise->lead) {
-            uint32_t token = row - texts - denoise->lead;
+        if (row >= texts + step->lead) {
+            uint32_t token = row - texts - step->lead;
             position[0] = (int32_t)(length + 1);
             position[1] = (int32_t)(token / columns);
             position[2] = (int32_t)(token % columns);
@@ -407,19 +414,19 @@ static void diti_zimage_place(const diti_transformer *transformer, const diti_de
 
 /* The model counts time from noise, 0, to the picture, 1. */
 static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, diti_plan *plan,
-                                           const diti_denoise *denoise, const float *timesteps, dit_error *err) {
+                                           const diti_step_desc *step, const float *timesteps, dit_error *err) {
     const diti_zimage *model = diti_zimage_of(transformer);
-    const diti_zimage_state *state = (const diti_zimage_state *)denoise->family;
+    const diti_zimage_state *state = (const diti_zimage_state *)step->family;
     const diti_env *env = &model->base.component.env;
     float *times;
-    uint32_t image = denoise->lead + denoise->height / 2 * (denoise->width / 2), i;
+    uint32_t image = step->lead + step->height / 2 * (step->width / 2), i;
     dit_result result;
-    DITI_TRY(diti_text_order_write(plan, denoise, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
-    DITI_TRY(diti_write_places(transformer, plan, denoise, state->cosines, state->sines, diti_zimage_place, err));
-    times = (float *)diti_alloc_array(env, denoise->steps, sizeof *times);
+    DITI_TRY(diti_text_order_write(plan, step, &state->order, env, DITI_ZIMAGE_UNIT, image, err));
+    DITI_TRY(diti_write_places(transformer, plan, step, state->cosines, state->sines, diti_zimage_place, err));
+    times = (float *)diti_alloc_array(env, step->steps, sizeof *times);
     if (!times) return diti_fail_memory(err, "the timesteps");
-    for (i = 0; i < denoise->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
-    result = diti_write_sinusoids(plan, state->sinusoids, times, denoise->steps, 0, err);
+    for (i = 0; i < step->steps; i++) times[i] = (1000.0f - timesteps[i]) / 1000.0f * model->config.time_scale;
+    result = diti_write_sinusoids(plan, state->sinusoids, times, step->steps, 0, err);
     diti_free(env, times);
     return result;
 }
@@ -427,27 +434,27 @@ static dit_result diti_zimage_write_inputs(const diti_transformer *transformer, 
 /* ---- one evaluation ---- */
 
 static void diti_zimage_begin(diti_pass *p) {
-    diti_zimage_state *state = diti_zimage_at(p->denoise);
+    diti_zimage_state *state = diti_zimage_state_of(p->step);
     uint32_t stream;
-    state->table_items = p->denoise->text_batch > 1 ? p->items : 0;
+    state->table_items = p->step->text_batch > 1 ? p->items : 0;
     for (stream = 0; stream < DITI_JOINT_STREAMS; stream++) {
         state->tables[0][stream] = diti_text_order_table(p, state->cosines, stream, state->table_items);
         state->tables[1][stream] = diti_text_order_table(p, state->sines, stream, state->table_items);
     }
-    if (p->denoise->same_timestep) return;
+    if (p->step->same_timestep) return;
     diti_adaln_select(p, &state->adaln);
     state->gates = state->adaln.table ? diti_adaln_tanh(p->graph, state->adaln.row) : 0;
 }
 
 static diti_tensor diti_zimage_embed(diti_pass *p) {
-    return diti_patch_embed(p, diti_zimage_at(p->denoise)->text, &diti_zimage_of(p->model)->patch, 0);
+    return diti_patch_embed(p, diti_zimage_state_of(p->step)->text, &diti_zimage_of(p->model)->patch, 0);
 }
 
 /* ZImageTransformerBlock.forward, docs/models.md 3.12 step 3; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
     const diti_zimage_block *w = &model->blocks[p->index];
-    const diti_zimage_state *state = diti_zimage_at(p->denoise);
+    const diti_zimage_state *state = diti_zimage_state_of(p->step);
     uint32_t stream = p->index < model->config.refiners ? (uint32_t)DITI_JOINT_IMAGE : (uint32_t)DITI_JOINT_TEXT;
     diti_tensor gates, h;
     p->modulation.rows = diti_adaln_get(p->graph, &state->adaln, p->index);
@@ -469,7 +476,7 @@ static diti_tensor diti_zimage_run_block(diti_pass *p, diti_tensor x) {
 
 static diti_tensor diti_zimage_final(diti_pass *p, diti_tensor x) {
     const diti_zimage *model = diti_zimage_of(p->model);
-    p->modulation.rows = diti_select_row(p->graph, diti_zimage_at(p->denoise)->final, p->denoise->step, "final_scale");
+    p->modulation.rows = diti_select_row(p->graph, diti_zimage_state_of(p->step)->final, p->step->row, "final_scale");
     return diti_output_opposite(p, diti_modulate(p, x, DITI_NO_GATE, (diti_modulator)0, &model->last), &model->last);
 }
 
@@ -499,6 +506,7 @@ DIT_INTERNAL const diti_family *diti_zimage_family(void) {
         {16, 0.3611f, 0.1159f, false},
         NULL,
         {"Qwen3", NULL, NULL},
+        diti_zimage_chats,
         diti_zimage_places,
         sizeof(diti_zimage_state),
         diti_zimage_prepare,

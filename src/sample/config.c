@@ -34,7 +34,8 @@ static const diti_sampler_entry diti_samplers[] = {
     {"scm", " scm scmscheduler ", DITI_SOLVER_SCM, 1, true},
 };
 
-/* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. */
+/* Classes of configs that mean a sampler and more, and what stands for keys that they leave out. They are known here
+   because a scheduler is more than one family's: a config may stand beside any transformer. */
 typedef struct diti_class_entry {
     const char *name; /* as diti_plain_name has it */
     const char *sampler;
@@ -427,15 +428,6 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
-/* FLUX.2's mu: two measured lines, of 200 steps and of 10, and between them by the number of steps; long sequences have
-   one line alone (docs/models.md 7.7). */
-static double diti_config_empirical_shift(uint32_t image_tokens, uint32_t steps) {
-    const double few[2] = {8.73809524e-05, 1.89833333}, many[2] = {0.00016927, 0.45666666};
-    double at200 = many[0] * image_tokens + many[1], at10 = few[0] * image_tokens + few[1];
-    double slope = (at10 - at200) / (10 - 200.0);
-    return exp(image_tokens > 4300 ? at200 : slope * steps + at200 - 200 * slope);
-}
-
 /* Larger and longer clips need more noise (docs/models.md 7.8). */
 static double diti_config_transform(diti_settings *settings, const diti_schedule_request *request) {
     double frames = request->frames > 1 ? request->frames / 17 * 5 : 1;
@@ -456,8 +448,8 @@ static void diti_config_read_flow(diti_settings *settings, const diti_schedule_r
     out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
-    else if (out->dynamic_shift && request->empirical)
-        out->shift = diti_config_empirical_shift(request->image_tokens, request->steps);
+    else if (out->dynamic_shift && request->measured_shift)
+        out->shift = request->measured_shift(request->image_tokens, request->steps);
     else if (out->dynamic_shift)
         out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     else if (own && own->opensora && diti_setting_bool(settings, "use_timestep_transform", false))
@@ -619,10 +611,10 @@ DIT_INTERNAL bool diti_sampling_differential(const diti_sampling *sampling) {
 static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) {
     bool shapes = diti_sampling_multistep(out) || diti_sampling_differential(out);
     if ((out->solver == DITI_SOLVER_SCM) != (out->prediction == DITI_PREDICT_TRIGFLOW))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s",
-                         out->sampler,
-                         out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
-                                                                  : "any other, since scm is for Sana-Sprint alone");
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT, "sampler %s does not go with this model: use %s", out->sampler,
+            out->prediction == DITI_PREDICT_TRIGFLOW ? "scm, which it is distilled for"
+                                                     : "any other, since scm needs a model that is distilled for it");
     if (out->solver == DITI_SOLVER_PNDM && (out->flow || out->zero_snr))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "sampler pndm needs some signal from the first step on, which %s: use ipndm",
@@ -702,9 +694,8 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     const diti_sampler_entry *own;
     char plain[64];
     memset(out, 0, sizeof *out);
-    if (settings.result == DIT_OK)
-        settings.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
-    if (settings.result < 0) return settings.result;
+    if (settings.result >= 0) settings.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
+    DITI_TRY(settings.result);
     if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
     out->steps = request->steps;
     out->begin = diti_sampling_begin(request);
@@ -715,13 +706,13 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     out->train_steps = (uint32_t)diti_setting_number(&settings, "num_train_timesteps", 1000, 1, 100000);
     diti_config_must_be_off(&settings, "thresholding");
     diti_config_read_prediction(&settings, class_name, out);
-    if (settings.result == DIT_OK) settings.result = diti_sampling_check_request(request, out, err);
+    if (settings.result >= 0) settings.result = diti_sampling_check_request(request, out, err);
     diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
     own = config ? diti_class_sampler(plain) : NULL;
     diti_sampling_read(&settings, request, config ? diti_class_find(plain) : NULL, own && own->solver == out->solver,
                        out);
     diti_sampling_apply_name(chosen, request, out);
-    if (settings.result == DIT_OK) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    if (settings.result >= 0) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
     diti_sampling_count(out);
     return settings.result < 0 ? settings.result : diti_sampling_check(out, err);
 }

@@ -68,9 +68,10 @@ typedef struct diti_schedule_request {
     bool use_clipped_model_output; /* DDIM: noise prediction recomputed from the clipped x0 */
     uint32_t image_tokens;         /* sequence length, for dynamic shifting (flow_flux_dev_*) */
     uint32_t width, height,
-        frames;     /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
-    bool empirical; /* dynamic shifting by FLUX.2's measured lines (docs/models.md 7.7) */
-    bool uniform;   /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
+        frames; /* size of the clip in pixels and frames, for Open-Sora's transform of the timesteps */
+    /* A model's own dynamic shifting (docs/models.md 7.7); NULL: the config's. */
+    double (*measured_shift)(uint32_t image_tokens, uint32_t steps);
+    bool uniform; /* flows: from 1 in equal steps to 1 / steps before the shift, as FLUX's pipelines ask for */
     const float *sigmas;
     uint32_t sigma_count; /* explicit flow sigmas as pipelines pass them (FLUX), before the shift; NULL: none */
 } diti_schedule_request;

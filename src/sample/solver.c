@@ -608,13 +608,13 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
     diti_interval *intervals;
     dit_result result = diti_sampling_resolve(config, request, &sampling, err);
     memset(out, 0, sizeof *out);
-    if (result < 0) return result;
+    DITI_TRY(result);
     intervals = (diti_interval *)diti_alloc_array(env, sampling.calls, sizeof *intervals);
     out->steps = (diti_step *)diti_alloc_array(env, sampling.calls, sizeof *out->steps);
     if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.calls);
-    if (result == DIT_OK) memset(intervals, 0, sampling.calls * sizeof *intervals);
-    if (result == DIT_OK) result = diti_sampling_intervals(env, &sampling, intervals, err);
-    if (result == DIT_OK) result = diti_schedule_fill(&sampling, intervals, out, err);
+    if (result >= 0) memset(intervals, 0, sampling.calls * sizeof *intervals);
+    if (result >= 0) result = diti_sampling_intervals(env, &sampling, intervals, err);
+    if (result >= 0) result = diti_schedule_fill(&sampling, intervals, out, err);
     diti_free(env, intervals);
     if (result < 0) diti_schedule_free(env, out);
     return result;

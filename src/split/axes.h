@@ -50,8 +50,8 @@ typedef struct diti_split_method {
     double (*bytes)(const diti_cost *c, double element);
     /* The part of a device's bytes that goes to a peer; NULL: all of them to the next device of a ring. */
     double (*peer)(uint32_t degree, uint32_t place, uint32_t peer);
-    /* Seconds that copies add to a layer, which is computed in so many patches; layer_seconds: of its arithmetic. */
-    double (*layer)(const diti_cost *c, double patches, double layer_seconds, double *hidden);
+    /* Seconds that copies add to a layer, which is computed in so many strips; layer_seconds: of its arithmetic. */
+    double (*layer)(const diti_cost *c, double strips, double layer_seconds, double *hidden);
     /* Seconds that copies add to a step, whatever its layers do. */
     double (*once)(const diti_cost *c);
     /* A step behind the warm-up, where the method overlaps the stages of layers. */
@@ -100,7 +100,7 @@ DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis);
 /* Seconds of arithmetic of so many layers. */
 DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers);
 /* Seconds that copies along all axes add to a layer. */
-DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden);
+DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double strips, double layer_seconds, double *hidden);
 /* The share of attention in a layer's operations. */
 DIT_INTERNAL double diti_cost_attention(const diti_cost *c);
 #endif

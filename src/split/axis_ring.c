@@ -7,9 +7,9 @@ static double diti_ring_bytes(const diti_cost *c, double element) {
 }
 
 /* r - 1 copies: max(bytes / bw - overlap * attention (r - 1) / r, a tenth), and merges of two partial results. */
-static double diti_ring_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+static double diti_ring_layer(const diti_cost *c, double strips, double layer_seconds, double *hidden) {
     double copies = diti_cost_send(c, DITI_SPLIT_RING, false, diti_cost_bytes(c, DITI_SPLIT_RING)) +
-                    (c->r - 1) * c->q->box.latency * patches;
+                    (c->r - 1) * c->q->box.latency * strips;
     double open = copies - c->q->system.overlap * diti_cost_attention(c) * layer_seconds * (c->r - 1) / c->r;
     double values = c->b * c->n * c->d / (c->u * c->r * c->k), stream = c->q->box.devices[0].stream;
     uint32_t rank;

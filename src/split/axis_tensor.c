@@ -33,11 +33,11 @@ static double diti_tensor_axis_bytes(const diti_cost *c, double element) {
            (sums * (2 * (c->o - 1) + c->o * (c->i - 1)) + sums * firsts * (c->i - 1));
 }
 
-static double diti_tensor_axis_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+static double diti_tensor_axis_layer(const diti_cost *c, double strips, double layer_seconds, double *hidden) {
     double turns = c->i > 1 ? 6 : 2; /* a grid sums firsts, too, and gathers */
     (void)layer_seconds, (void)hidden;
     return diti_cost_send(c, DITI_SPLIT_TENSOR, false, diti_cost_bytes(c, DITI_SPLIT_TENSOR)) +
-           turns * c->q->box.latency * patches;
+           turns * c->q->box.latency * strips;
 }
 
 DIT_INTERNAL void diti_axis_tensor(diti_split_method *out) {

@@ -13,17 +13,17 @@ static double diti_ulysses_peer(uint32_t degree, uint32_t place, uint32_t peer) 
 /* Four copies alike. Where each begins as soon as there is something to send, v travels while k and q are projected,
  * and k behind it while q is: of the two, what is left when q is there is waited for, and q and o are. A projection: 2
  * n d^2 operations of a layer. By turns, both copies are waited for. */
-static double diti_ulysses_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+static double diti_ulysses_layer(const diti_cost *c, double strips, double layer_seconds, double *hidden) {
     double all = diti_cost_send(c, DITI_SPLIT_ULYSSES, false, diti_cost_bytes(c, DITI_SPLIT_ULYSSES)), copy = all / 4,
            open = 2;
     double projection = layer_seconds * c->layers * 2 * c->n * c->d * c->d / diti_split_flops(c->shape);
-    if (c->shape->frames) return all + 2 * c->q->box.latency * patches;
+    if (c->shape->frames) return all + 2 * c->q->box.latency * strips;
     if (c->q->system.heads_flow && copy > 0) {
         open = ((copy > projection ? copy : projection) + copy - 2 * projection) / copy;
         if (open < 0) open = 0;
         *hidden += (2 - open) * copy;
     }
-    return (2 + open) * copy + 2 * c->q->box.latency * patches;
+    return (2 + open) * copy + 2 * c->q->box.latency * strips;
 }
 
 DIT_INTERNAL void diti_axis_ulysses(diti_split_method *out) {

@@ -1,7 +1,7 @@
 /* The costs of a split. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
  * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; k =
  * o i where tensor is a grid of o parts of the outputs of a matrix and i of its inputs; b
- * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
+ * the branches of guidance that a device computes, m the strips of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
  * PipeFusion as xDiT's documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and
  * what stands at each method. */
 #include "split/axes.h"
@@ -26,18 +26,18 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
     diti_cost_split(&c, split);
     c.e = q->system.element;
     c.b = q->shape.guided && c.c < 2 ? 2 : 1;
-    c.m = q->system.patches ? q->system.patches : c.p;
+    c.m = q->system.strips ? q->system.strips : c.p;
     c.skips = diti_cost_skip_bytes(&c);
     return c;
 }
 
-DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
+DIT_INTERNAL void diti_split_usual_system(diti_split_system *out) {
     memset(out, 0, sizeof *out);
     out->element = 2;
     out->heads_flow = true;
     out->overlap = 0.8;
     out->merge = 12;
-    out->patch_rows = 115;
+    out->strip_rows = 115;
     out->warmup = 1;
 }
 

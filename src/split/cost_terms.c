@@ -127,12 +127,12 @@ DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
            diti_cost_texts(c);
 }
 
-DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double strips, double layer_seconds, double *hidden) {
     double seconds = 0;
     uint32_t axis;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         if (c->split->degree[axis] > 1 && c->methods[axis].layer)
-            seconds += c->methods[axis].layer(c, patches, layer_seconds, hidden);
+            seconds += c->methods[axis].layer(c, strips, layer_seconds, hidden);
     }
     return seconds;
 }

@@ -24,7 +24,7 @@ DIT_INTERNAL void diti_lane_fit(diti_lane_desc *desc, uint64_t room) {
         while (desc->slots > 1 && room / desc->slots < desc->slot_bytes) desc->slots--;
         return;
     }
-    if (bytes < DITI_STAGING_LEAST) bytes = DITI_STAGING_LEAST;
+    if (bytes < DITI_STAGING_MIN) bytes = DITI_STAGING_MIN;
     if (bytes < desc->slot_bytes) desc->slot_bytes = bytes;
 }
 
@@ -374,7 +374,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
         slot->whole = copy->row_bytes * copy->rows;
         slot->scope = diti_trace_open(lane->trace, DITI_TRACK_PEER, NULL);
         if (diti_lane_gave_away(lane, slot)) result = diti_lane_make_slot(lane, slot, err);
-        if (result < 0) return result;
+        DITI_TRY(result);
     } else if (slot->whole != copy->row_bytes * copy->rows) {
         return diti_lane_mismatch(lane, slot, copy, err);
     }

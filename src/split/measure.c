@@ -212,7 +212,7 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
     result = diti_measure_all(m, &links, err);
     diti_measure_drop(m);
     diti_free(&peers->env, m);
-    if (result < 0) return result;
+    DITI_TRY(result);
     peers->links = links;
     diti_log(&peers->env, DITI_LOG_INFO,
              "%u devices exchange %.2f GB/s each in pairs, %.2f round, %.2f all to all; a copy takes %.0f us",

@@ -448,7 +448,7 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     }
 }
 
-DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) {
+DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh) {
     size_t i;
     for (i = 0; i < mesh->lane_count; i++) {
         diti_lane *lane = mesh->lanes[i];

@@ -101,7 +101,7 @@ typedef struct diti_lane {
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t base;                    /* chunks of earlier runs */
     uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
-    uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_tell) */
+    uint64_t told_us, told_bytes;     /* time and bytes that the log knows of (diti_mesh_log) */
     uint32_t runs;                    /* runs that ended */
     diti_trace *trace;
 } diti_lane;
@@ -286,7 +286,7 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
 DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
 /* Logs what went over each link since the last time, how, and how fast. */
-DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh);
+DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh);
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
 #endif

@@ -37,7 +37,7 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
 static void diti_split_fill(diti_split_plan *plan) {
     uint32_t axis;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) plan->split.degree[axis] += plan->split.degree[axis] == 0;
-    if (!plan->patches) plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION];
+    if (!plan->strips) plan->strips = plan->split.degree[DITI_SPLIT_PIPEFUSION];
 }
 
 DIT_INTERNAL dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err) {

@@ -82,7 +82,7 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
     uint32_t axis;
     memset(out, 0, sizeof *out);
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out->split.degree[axis] = 1;
-    out->patches = out->warmup = 1;
+    out->strips = out->warmup = 1;
     if (diti_equal(text, "cfg1") || diti_equal(text, "auto")) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "dit_job_desc: split %.100s: this build was made without splits (DIT_NO_SPLIT)", text);
@@ -90,4 +90,4 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
 
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) { (void)mesh, (void)how; }
 
-DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) { (void)mesh; }
+DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh) { (void)mesh; }

@@ -193,7 +193,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     dit_result result = diti_peers_check(application, count, err);
     uint32_t i;
     *out = NULL;
-    if (result < 0) return result;
+    DITI_TRY(result);
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
     if (!peers) return diti_fail_memory(err, "a set of devices");
     peers->env = *env;

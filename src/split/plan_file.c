@@ -17,7 +17,7 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
                 "{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
                 "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
                 "  \"shares\": [",
-                plan->note, diti_split_print(&split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
+                plan->note, diti_split_print(&split, name), (unsigned)plan->strips, (unsigned)plan->warmup,
                 plan->feedback ? "i8e"
                 : plan->int8   ? "i8"
                                : "f16",
@@ -51,7 +51,7 @@ static const char *diti_split_read_values(const diti_json *root, diti_settings *
     if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is none of f16, i8 and i8e";
     plan->kept_int8 = diti_equal(kept, "i8");
     if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
-    if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
+    if (!diti_split_read_number(root, "patches", &plan->strips) || plan->strips < 1)
         return "patches must be a whole number from 1 to 65536";
     if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
     if (strpbrk(note, "\"\\\n") || !diti_format(plan->note, sizeof plan->note, "%s", note))
@@ -88,7 +88,7 @@ DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, s
     diti_settings settings;
     const char *wrong, *split;
     memset(out, 0, sizeof *out);
-    if (result < 0) return result;
+    DITI_TRY(result);
     foreign = !diti_equal(diti_json_string(root, "format", ""), "dit-split-plan");
     settings = diti_settings_of(foreign ? NULL : root, what, err);
     split = diti_setting_text(&settings, "split", "");

@@ -4,7 +4,7 @@
 #define DITI_SPLIT_H
 #include "base/base.h"
 
-enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128, DITI_SPLIT_LARGEST = 65536 /* patches and steps */ };
+enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128, DITI_SPLIT_LARGEST = 65536 /* strips and steps */ };
 
 /* The axes of the mesh, the innermost first: ranks that differ in tensor alone are neighbours, as they exchange most.
  */
@@ -12,7 +12,7 @@ typedef enum diti_split_axis {
     DITI_SPLIT_TENSOR,     /* columns, then rows of each pair of matrices; two all-reduces per block */
     DITI_SPLIT_ULYSSES,    /* rows everywhere, heads in attention: all-to-all before and after it */
     DITI_SPLIT_RING,       /* rows everywhere; keys and values go round */
-    DITI_SPLIT_PIPEFUSION, /* layers, with patches of rows in flight; other rows' keys and values one step old */
+    DITI_SPLIT_PIPEFUSION, /* layers, with strips of rows in flight; other rows' keys and values one step old */
     DITI_SPLIT_LAYERS,     /* layers, one device after the other: for memory alone */
     DITI_SPLIT_CFG,        /* the branches of guidance */
     DITI_SPLIT_AXES
@@ -62,14 +62,14 @@ typedef struct diti_split_system { /* how the methods are carried out */
     double element;      /* bytes of a value that is sent: 2, or 1 for int8 (its row scales are not counted) */
     double overlap;      /* fraction of Ring's attention that hides its copies, 0..1 */
     double merge;        /* bytes of memory traffic per value to merge two partial attentions */
-    double patch_rows;   /* rows at which a patch runs at half the speed of a whole picture */
+    double strip_rows;   /* rows at which a strip runs at half the speed of a whole picture */
     double launch;       /* host seconds to submit a layer; 0: recorded once, replayed */
-    bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
+    bool text_per_strip; /* PipeFusion computes the text's rows again for each strip, not once per step */
     bool text_whole;     /* a text whose rows a sequence's devices cannot divide evenly is computed by each of them */
     bool heads_flow;     /* Ulysses sends values and keys while queries are projected; false: all behind that */
     bool skips_wait;     /* skips to the mirrored stage are waited for; false: they arrive behind arithmetic */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
-    uint32_t patches;    /* patches of PipeFusion; 0: as many as stages */
+    uint32_t strips;     /* strips of PipeFusion; 0: as many as stages */
     uint32_t steps;      /* steps of the sampler */
     double serial;       /* seconds of a picture that are not split: text encoders, autoencoder */
     uint32_t skip_first, skip_blocks, skip_from, skip_interval; /* cache: skip_blocks layers from skip_first are left
@@ -99,10 +99,10 @@ typedef struct diti_split_cost {
 typedef struct diti_split_plan {
     char note[128]; /* for the reader; no quotes, backslashes, line breaks */
     diti_split split;
-    uint32_t patches, warmup;          /* patches and first whole steps of PipeFusion */
+    uint32_t strips, warmup;           /* strips and first whole steps of PipeFusion */
     bool int8;                         /* devices send values as int8 */
     bool feedback;                     /* devices add the error of int8 values in the next step */
-    bool kept_int8;                    /* PipeFusion keeps keys and values of other patches as int8 */
+    bool kept_int8;                    /* PipeFusion keeps keys and values of other strips as int8 */
     bool any;                          /* auto may choose methods that make a slightly other picture, too */
     double shares[DITI_SPLIT_DEVICES]; /* part of each rank in the work of its branch of guidance, where they sum to 1;
                                           all 0: as the devices' rates */
@@ -110,7 +110,7 @@ typedef struct diti_split_plan {
 
 /* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named
  * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
- * of them, ":m8w2k8", behind int8 ":e" (its error is fed back into the next step); else there are as many patches as
+ * of them, ":m8w2k8", behind int8 ":e" (its error is fed back into the next step); else there are as many strips as
  * stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 /* Whether the picture stays that of one device, but for rounding. */
@@ -133,7 +133,7 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan 
 /* --- arithmetic --- */
 /* How dit.h carries methods out: text once per step, skips sent ahead of their use, heads as soon as they are there,
  * recorded commands, merges in one pass (two fp32 reads, one write); sends fp16. */
-DIT_INTERNAL DITI_UNUSED void diti_split_own_system(diti_split_system *out);
+DIT_INTERNAL DITI_UNUSED void diti_split_usual_system(diti_split_system *out);
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
 /* Bytes of weights that a device sends in a step where they are sharded, else 0. */

@@ -35,7 +35,7 @@ static const diti_key_table diti_bert_prefixed[DITI_KEY_TABLES] = {
 static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "hidden_act", "gelu");
     const char *positions = diti_setting_text(settings, "position_embedding_type", "absolute");
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     if (!diti_equal(activation, "gelu"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
@@ -84,7 +84,7 @@ static dit_result diti_bert_read(diti_component *component, diti_loader *loader,
                                  dit_error *err) {
     diti_bert_config *config = &((diti_bert *)(void *)component)->config;
     dit_result result = diti_bert_read_config(loader, json, config, err);
-    return result == DIT_OK ? diti_bert_check(loader, config, err) : result;
+    return result >= 0 ? diti_bert_check(loader, config, err) : result;
 }
 
 /* ---- loading ---- */

@@ -179,7 +179,7 @@ static dit_result diti_bpe_read_split(diti_tokenizer *tokenizer, const diti_json
     bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
     const diti_json *member;
     dit_result result = settings.result;
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (diti_equal(type, "Split")) return diti_bpe_read_pattern(tokenizer, regex, err);
     if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
     if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(tokenizer->name, "pre_tokenizer", type, err);

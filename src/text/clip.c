@@ -51,7 +51,7 @@ DIT_INTERNAL dit_result diti_clip_read_layers(diti_settings *settings, diti_clip
     uint32_t heads = config->columns < 64 ? 1 : config->columns / 64;
     config->heads = diti_setting_size(settings, "num_attention_heads", heads, 1024);
     config->eps = (float)diti_setting_number(settings, "layer_norm_eps", 1e-5, 1e-30, 1);
-    if (settings->result != DIT_OK) return settings->result;
+    DITI_TRY(settings->result);
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
@@ -103,7 +103,7 @@ static dit_result diti_clip_read(diti_component *component, diti_loader *loader,
                                  dit_error *err) {
     diti_clip_config *config = &((diti_clip *)(void *)component)->config;
     dit_result result = diti_clip_read_config(loader, json, config, err);
-    return result == DIT_OK ? diti_clip_check(loader, config, err) : result;
+    return result >= 0 ? diti_clip_check(loader, config, err) : result;
 }
 
 /* ---- loading ---- */
@@ -346,7 +346,7 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
     diti_free(&clip->base.env, rows);
-    return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
+    return result >= 0 ? diti_clip_write_mask(clip, plan, use, err) : result;
 }
 
 /* ---- the same for those who do not ask which encoder it is ---- */

@@ -44,7 +44,7 @@ static dit_result diti_conditioner_read(diti_component *component, diti_loader *
     diti_settings settings = diti_settings_of(json, "the text conditioner's config.json", err);
     diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".mlp.0.weight");
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     if (config->blocks && config->width && config->columns && config->source && config->hidden && config->head_dim &&
         config->width % config->head_dim == 0 && config->head_dim % 4 == 0 && config->head_dim <= 256)
         return DIT_OK;
@@ -155,7 +155,7 @@ static void diti_conditioner_attend(const diti_conditioner *conditioner, diti_gr
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
     desc.items = items;
-    desc.most_keys = tokens;
+    desc.key_limit = tokens;
     desc.name = "conditioner_attention";
     diti_conditioner_linear(graph, diti_attention(graph, q, k, v, &desc), &w->out, DITI_ACTIVATION_NONE, x,
                             "conditioner_out");

@@ -620,7 +620,7 @@ static diti_tensor diti_decoder_attention(const diti_decoder *decoder, diti_grap
     desc.cap = config->cap;
     desc.items = use->items;
     desc.packed = true;
-    desc.most_keys = use->tokens;
+    desc.key_limit = use->tokens;
     desc.bias = use->inputs[diti_decoder_windowed(config, use, index) ? DITI_DECODER_WINDOW : DITI_DECODER_MASK];
     desc.name = "decoder_attention";
     return diti_attention(graph, q, k, diti_tensor_view(graph, kv, 0, use->rows, config->kv_rows, config->kv_rows),

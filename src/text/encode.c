@@ -161,7 +161,7 @@ DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, c
     if (!text) text = "";
     if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
     result = diti_tokenizer_encode_prompt(tokenizer, text, &sink, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
     if (ends) out->ids[out->count++] = tokenizer->end;
     for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;

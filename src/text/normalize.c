@@ -110,8 +110,8 @@ static dit_result diti_normalize_append_escaped(diti_normalize_run *run, const c
         dit_result result;
         if (i < length && text[i] != ' ') continue;
         result = diti_normalize_append(run, text + start, i - start, err);
-        if (result == DIT_OK && i < length) result = diti_normalize_append(run, "\xe2\x96\x81", 3, err);
-        if (result < 0) return result;
+        if (result >= 0 && i < length) result = diti_normalize_append(run, "\xe2\x96\x81", 3, err);
+        DITI_TRY(result);
         start = i + 1;
     }
     return DIT_OK;
@@ -168,8 +168,8 @@ static dit_result diti_normalize_all(diti_normalize_run *run, const diti_normali
         if (piece_length == 0) continue;
         if (!begun && normalizer->add_prefix) result = diti_normalize_append_escaped(run, " ", 1, err);
         begun = true;
-        if (result == DIT_OK) result = diti_normalize_append_escaped(run, piece, piece_length, err);
-        if (result < 0) return result;
+        if (result >= 0) result = diti_normalize_append_escaped(run, piece, piece_length, err);
+        DITI_TRY(result);
         after_space = normalizer->collapse_spaces && piece[piece_length - 1] == ' ';
     }
     if (normalizer->collapse_spaces) diti_normalize_trim_end(run);

@@ -120,7 +120,7 @@ static dit_result diti_prompt_read(diti_prompt_run *run, const char *text, size_
     dit_result result = DIT_OK;
     for (; position < length && result >= 0; position += used)
         result = diti_prompt_sign(run, text + position, length - position, &used);
-    if (result < 0) return result;
+    DITI_TRY(result);
     for (i = 0; i < run->round.count; i++) diti_prompt_multiply(run->prompt, run->round.parts[i], DITI_PROMPT_ROUND);
     for (i = 0; i < run->square.count; i++) diti_prompt_multiply(run->prompt, run->square.parts[i], DITI_PROMPT_SQUARE);
     diti_prompt_merge(run->prompt);

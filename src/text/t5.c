@@ -78,7 +78,7 @@ static float diti_t5_eps(diti_settings *settings, const diti_checkpoint *checkpo
 
 static dit_result diti_t5_check_activation(diti_settings *settings, dit_error *err) {
     const char *name = diti_setting_text(settings, "feed_forward_proj", "gated-gelu");
-    if (settings->result != DIT_OK || diti_equal(name, "gated-gelu")) return settings->result;
+    if (settings->result < 0 || diti_equal(name, "gated-gelu")) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
 }
@@ -128,7 +128,7 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
 static dit_result diti_t5_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_t5_config *config = &((diti_t5 *)(void *)component)->config;
     dit_result result = diti_t5_read_config(loader, json, config, err);
-    return result == DIT_OK ? diti_t5_check(loader, config, err) : result;
+    return result >= 0 ? diti_t5_check(loader, config, err) : result;
 }
 
 /* ---- loading ---- */
@@ -232,7 +232,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     dit_result result = DIT_OK;
     uint32_t i;
     if (!table) return diti_fail_memory(err, "the text encoder");
-    for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
+    for (i = 0; i < t5->config.blocks && result >= 0; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
         result = diti_plan_write(plan, use->inputs[i], table, count * sizeof(float), err);
@@ -279,7 +279,7 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
     desc.scale = 1.0f;
     desc.items = use->items;
     desc.packed = true;
-    desc.most_keys = use->tokens;
+    desc.key_limit = use->tokens;
     desc.bias = bias;
     desc.name = "t5_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, inner),

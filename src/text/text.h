@@ -43,27 +43,14 @@ typedef struct diti_chat {
     uint32_t
         unit; /* not 0: padding up to a multiple of so many tokens is part of the text, too, and stands at place 1 */
 } diti_chat;
-typedef enum diti_chat_model {
-    DITI_CHAT_PLAIN, /* the prompt alone, the last state */
-    DITI_CHAT_ZIMAGE,
-    DITI_CHAT_FLUX2_KLEIN,
-    DITI_CHAT_FLUX2_DEV,
-    DITI_CHAT_FLUX3,
-    DITI_CHAT_QWEN_IMAGE,
-    DITI_CHAT_QWEN_IMAGE_EDIT, /* the first one; those that follow take several pictures */
-    DITI_CHAT_QWEN_IMAGE_EDIT_PLUS,
-    DITI_CHAT_QWEN_IMAGE_21,
-    DITI_CHAT_KREA2,
-    DITI_CHAT_ANIMA,
-    DITI_CHAT_HUNYUANVIDEO,
-    DITI_CHAT_LUMINA2,
-    DITI_CHAT_SANA,
-    DITI_CHATS
-} diti_chat_model;
-/* A family's traits name one: diti_model_traits.chat. */
-DIT_INTERNAL DITI_UNUSED const diti_chat *diti_chat_of(diti_chat_model model);
-/* The one of a pipeline's class; NULL: none is known for it. */
-DIT_INTERNAL const diti_chat *diti_chat_of_class(const char *class_name);
+#define DITI_CHATS_END                                                                                                 \
+    { NULL, "", "", NULL, "", "", 0, false, 0, {0, 0, {0}, false}, 0 } /* behind a family's last */
+DIT_INTERNAL const diti_chat *diti_chat_plain(void);                   /* the prompt alone, the last state */
+DIT_INTERNAL bool diti_chat_has_class(const diti_chat *chat, const char *class_name);
+/* ChatML, in which Qwen's language models are asked. */
+#define DITI_CHAT_SYSTEM "<|im_start|>system\n"
+#define DITI_CHAT_USER "<|im_start|>user\n"
+#define DITI_CHAT_ANSWER "<|im_end|>\n<|im_start|>assistant\n"
 /* The states of `own` layers that taps name, in order: numbers from 0 to own. false: one of them is not there. */
 DIT_INTERNAL bool diti_taps_resolve(const diti_taps *taps, uint32_t own, uint32_t out[DITI_TAPS], uint32_t *count);
 
@@ -90,7 +77,7 @@ enum {
     DITI_DECODER_DEEP           /* U32 [1, rows]: rows of use->deep that are added to those of the text; others none */
 };
 #define DITI_VISION_DEEP 4u
-#define DITI_MOST_PICTURES 10u
+#define DITI_MAX_PICTURES 10u
 typedef struct diti_vision_grid { /* tokens that a picture is to a language model */
     uint32_t rows, columns;
 } diti_vision_grid;
@@ -102,9 +89,9 @@ typedef struct diti_encoder_use {
     diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
     diti_tensor weights; /* table of diti_weigh_rows for states; 0: all tokens count alike */
     uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states;                              /* CLIP: states pass the final norm (not in SD3) */
-    bool unprojected;                              /* CLIP: pooled without the projection (FLUX) */
-    diti_vision_grid pictures[DITI_MOST_PICTURES]; /* stand in every prompt, in this order */
+    bool norm_states;                             /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                             /* CLIP: pooled without the projection (FLUX) */
+    diti_vision_grid pictures[DITI_MAX_PICTURES]; /* stand in every prompt, in this order */
     uint32_t picture_count;
     uint32_t padding; /* decoders: the place at which all padding stands; 0: it goes on where the text ends */
     diti_tensor deep[DITI_VISION_DEEP];      /* set by encoding: what is added to pictures' rows behind layer k */

@@ -9,7 +9,7 @@ static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data
     diti_settings model;
     const char *type;
     dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     model = diti_settings_of(diti_json_get(root, "model"), name, err);
     type = diti_setting_text(&model, "type", "Unigram");
     if (model.result < 0)
@@ -111,7 +111,7 @@ static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, co
     } else {
         text = diti_setting_text(&settings, "pad_token", "");
     }
-    if (settings.result < 0) return settings.result;
+    DITI_TRY(settings.result);
     if (!*text || tokenizer->kind == DITI_TOKENIZER_UNIGRAM) return DIT_OK;
     return diti_tokenizer_special(tokenizer, text, &tokenizer->padding, err);
 }

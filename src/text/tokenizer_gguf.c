@@ -38,7 +38,7 @@ static dit_result diti_ggml_add_pieces(const diti_checkpoint *checkpoint, const 
                                        diti_tokenizer *tokenizer, dit_error *err) {
     dit_result result = DIT_OK;
     uint64_t i;
-    for (i = 0; i < vocabulary->count && result == DIT_OK; i++) {
+    for (i = 0; i < vocabulary->count && result >= 0; i++) {
         size_t length = 0;
         const char *text = diti_checkpoint_array_text(checkpoint, "tokenizer.ggml.tokens", i, &length);
         float score = 0.0f;
@@ -91,14 +91,13 @@ static dit_result diti_ggml_read_normalizer(const diti_checkpoint *checkpoint, d
 static dit_result diti_ggml_fill(const diti_checkpoint *checkpoint, const diti_ggml_vocabulary *vocabulary,
                                  diti_tokenizer *tokenizer, dit_error *err) {
     dit_result result = diti_ggml_add_pieces(checkpoint, vocabulary, tokenizer, err);
-    if (result == DIT_OK)
-        result = diti_ggml_id(checkpoint, "tokenizer.ggml.eos_token_id", tokenizer, &tokenizer->end, err);
-    if (result == DIT_OK)
+    if (result >= 0) result = diti_ggml_id(checkpoint, "tokenizer.ggml.eos_token_id", tokenizer, &tokenizer->end, err);
+    if (result >= 0)
         result = diti_ggml_id(checkpoint, "tokenizer.ggml.padding_token_id", tokenizer, &tokenizer->padding, err);
-    if (result == DIT_OK)
+    if (result >= 0)
         result = diti_ggml_id(checkpoint, "tokenizer.ggml.unknown_token_id", tokenizer, &tokenizer->unknown, err);
-    if (result == DIT_OK) result = diti_ggml_read_normalizer(checkpoint, tokenizer, err);
-    return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
+    if (result >= 0) result = diti_ggml_read_normalizer(checkpoint, tokenizer, err);
+    return result >= 0 ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
 /* --- byte-level BPE: the words that a text is split into have a name --- */
@@ -164,7 +163,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
     if (result == DIT_OK)
         result = diti_tokenizer_create(env, bytes_bpe ? DITI_TOKENIZER_BYTES : DITI_TOKENIZER_UNIGRAM, "GGUF tokenizer",
                                        vocabulary.count, bytes, &tokenizer, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     result = bytes_bpe ? diti_ggml_fill_bytes(checkpoint, &vocabulary, tokenizer, err)
                        : diti_ggml_fill(checkpoint, &vocabulary, tokenizer, err);
     if (result == DIT_OK)

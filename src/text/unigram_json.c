@@ -66,7 +66,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
     diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
     const char *type = diti_setting_text(&settings, "type", "");
     const diti_json *member;
-    if (settings.result < 0) return settings.result;
+    DITI_TRY(settings.result);
     if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
         return DIT_OK; /* collapse_spaces strips */
     if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
@@ -84,7 +84,7 @@ static dit_result diti_unigram_read_metaspace(diti_tokenizer *tokenizer, const d
     const char *scheme = diti_setting_text(&settings, "prepend_scheme", "always");
     const char *replacement = diti_setting_text(&settings, "replacement", "\xe2\x96\x81");
     bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
-    if (settings.result < 0) return settings.result;
+    DITI_TRY(settings.result);
     if (!diti_equal(replacement, "\xe2\x96\x81"))
         return diti_unigram_unsupported(tokenizer, "Metaspace replacement", replacement, err);
     tokenizer->normalizer.add_prefix = prefix && !diti_equal(scheme, "never");
@@ -96,7 +96,7 @@ static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, con
     diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
     const char *type = diti_setting_text(&settings, "type", "");
     const diti_json *member;
-    if (settings.result < 0) return settings.result;
+    DITI_TRY(settings.result);
     if (diti_equal(type, "WhitespaceSplit")) {
         tokenizer->normalizer.unicode_spaces = true; /* no piece spans two words, so splitting adds nothing else */
         return DIT_OK;
@@ -125,7 +125,7 @@ static dit_result diti_unigram_read_model(const diti_json *root, const char *nam
     source->vocab = diti_json_get(model, "vocab");
     source->added = diti_json_get(root, "added_tokens");
     source->byte_fallback = diti_setting_bool(&settings, "byte_fallback", false);
-    if (settings.result < 0) return settings.result;
+    DITI_TRY(settings.result);
     if (!source->vocab || source->vocab->kind != DITI_JSON_ARRAY)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.vocab is no array of pieces", name);
     if (!diti_json_u64(unknown, &source->unknown) || source->unknown >= source->vocab->count)
@@ -177,12 +177,12 @@ static dit_result diti_unigram_add_pieces(diti_tokenizer *tokenizer, const diti_
     dit_result result = DIT_OK;
     uint32_t id = 0;
     uint64_t added_id;
-    for (item = source->vocab->first; item && result == DIT_OK; item = item->next, id++) {
+    for (item = source->vocab->first; item && result >= 0; item = item->next, id++) {
         const diti_json *text = item->first;
         result = diti_tokenizer_add(tokenizer, text->text, text->text_length, (int32_t)id, (float)text->next->number,
                                     diti_unigram_type(source, id, text), err);
     }
-    for (item = source->added ? source->added->first : NULL; item && result == DIT_OK; item = item->next) {
+    for (item = source->added ? source->added->first : NULL; item && result >= 0; item = item->next) {
         if (!diti_unigram_added(item, &content, &added_id)) continue;
         result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)added_id, 0.0f,
                                     DITI_PIECE_CONTROL, err);
@@ -193,10 +193,9 @@ static dit_result diti_unigram_add_pieces(diti_tokenizer *tokenizer, const diti_
 static dit_result diti_unigram_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_unigram_source *source,
                                     dit_error *err) {
     dit_result result = diti_unigram_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err);
-    if (result == DIT_OK)
-        result = diti_unigram_read_pre_tokenizer(tokenizer, diti_json_get(root, "pre_tokenizer"), err);
-    if (result == DIT_OK) result = diti_unigram_add_pieces(tokenizer, source, err);
-    return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
+    if (result >= 0) result = diti_unigram_read_pre_tokenizer(tokenizer, diti_json_get(root, "pre_tokenizer"), err);
+    if (result >= 0) result = diti_unigram_add_pieces(tokenizer, source, err);
+    return result >= 0 ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
 static dit_result diti_unigram_build(const diti_env *env, const diti_json *root, const char *name,
@@ -204,10 +203,9 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
     uint64_t count = 0, bytes = 0;
     diti_tokenizer *tokenizer = NULL;
     dit_result result = diti_unigram_measure(name, source, &count, &bytes, err);
-    if (result == DIT_OK)
-        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, name, count, bytes, &tokenizer, err);
-    if (result == DIT_OK) result = diti_unigram_fill(tokenizer, root, source, err);
-    if (result == DIT_OK)
+    if (result >= 0) result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, name, count, bytes, &tokenizer, err);
+    if (result >= 0) result = diti_unigram_fill(tokenizer, root, source, err);
+    if (result >= 0)
         *out = tokenizer;
     else
         diti_tokenizer_free(tokenizer);

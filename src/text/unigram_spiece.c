@@ -165,13 +165,13 @@ static dit_result diti_spiece_fill(diti_tokenizer *tokenizer, const void *data, 
     diti_protobuf message = diti_protobuf_open(data, size);
     diti_protobuf_field field;
     dit_result result = DIT_OK;
-    while (result == DIT_OK && diti_protobuf_next(&message, &field) > 0) {
+    while (result >= 0 && diti_protobuf_next(&message, &field) > 0) {
         if (!field.data) continue;
         if (field.number == 1) result = diti_spiece_add(tokenizer, &field, err);
         if (field.number == 2) result = diti_spiece_check_trainer(tokenizer, &field, err);
         if (field.number == 3) result = diti_spiece_read_normalizer(tokenizer, &field, err);
     }
-    return result == DIT_OK ? diti_tokenizer_finish(tokenizer, err) : result;
+    return result >= 0 ? diti_tokenizer_finish(tokenizer, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const void *data, size_t size, const char *name,
@@ -179,11 +179,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
     uint64_t count = 0, bytes = 0;
     diti_tokenizer *tokenizer;
     dit_result result = diti_spiece_measure(data, size, name, &count, &bytes, err);
-    if (result == DIT_OK)
-        result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, name, count, bytes, &tokenizer, err);
-    if (result < 0) return result;
+    if (result >= 0) result = diti_tokenizer_create(env, DITI_TOKENIZER_UNIGRAM, name, count, bytes, &tokenizer, err);
+    DITI_TRY(result);
     result = diti_spiece_fill(tokenizer, data, size, err);
-    if (result == DIT_OK)
+    if (result >= 0)
         *out = tokenizer;
     else
         diti_tokenizer_free(tokenizer);

@@ -296,7 +296,7 @@ static diti_tensor diti_vision_attend(const diti_vision *vision, diti_graph *gra
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
     desc.items = use->inputs[whole ? DITI_DECODER_VISION_PICTURES : DITI_DECODER_VISION_WINDOWS];
     desc.packed = true;
-    desc.most_keys = DITI_VISION_MERGE * DITI_VISION_MERGE * most;
+    desc.key_limit = DITI_VISION_MERGE * DITI_VISION_MERGE * most;
     desc.name = "vision_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),

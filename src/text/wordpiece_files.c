@@ -47,9 +47,9 @@ static dit_result diti_wordpiece_check_json(const diti_json *root, const char *n
     const char *normalizer = diti_setting_text(&normal, "type", ""), *splitter = diti_setting_text(&split, "type", "");
     const char *prefix = diti_setting_text(&model, "continuing_subword_prefix", "##");
     double limit = diti_setting_number(&model, "max_input_chars_per_word", DITI_WORD_LIMIT, 1, 1e9);
-    if (model.result < 0) return model.result;
-    if (normal.result < 0) return normal.result;
-    if (split.result < 0) return split.result;
+    DITI_TRY(model.result);
+    DITI_TRY(normal.result);
+    DITI_TRY(split.result);
     if (!diti_equal(normalizer, "BertNormalizer"))
         return diti_wordpiece_unsupported(name, "normalizer", normalizer, err);
     if (!diti_equal(splitter, "BertPreTokenizer"))

@@ -21,13 +21,13 @@ DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) 
     return row_band;
 }
 
-DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first) {
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_ranks *group, uint32_t height, uint32_t width, uint32_t *first) {
     diti_row_band row_band = diti_row_band_whole(height, width);
     *first = 0;
-    if (diti_group_count(group) == 1) return row_band;
-    *first = diti_group_first(group, group->index, height);
+    if (diti_ranks_count(group) == 1) return row_band;
+    *first = diti_ranks_first(group, group->index, height);
     row_band.group = group;
-    row_band.height = diti_group_size(group, group->index, height);
+    row_band.height = diti_ranks_size(group, group->index, height);
     row_band.above = group->index > 0;
     row_band.below = group->index + 1 < group->count;
     return row_band;
@@ -39,7 +39,7 @@ static diti_tensor diti_row_band_lines(diti_graph *graph, const diti_row_band *r
     return diti_tensor_view(graph, x, first * row_band->width, count * row_band->width, 0, columns);
 }
 
-DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
+DIT_INTERNAL diti_tensor diti_row_band_local(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
     return row_band->above + row_band->below
                ? diti_row_band_lines(graph, row_band, x, row_band->above, row_band->height)
                : x;
@@ -84,7 +84,7 @@ DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_ba
     to.width <<= desc->upsample;
     rows = (to.above + to.height + to.below) * to.width;
     out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
-    desc->out = diti_row_band_own(graph, &to, out);
+    desc->out = diti_row_band_local(graph, &to, out);
     diti_conv(graph, x, &layer->weight, desc);
     return out;
 }
@@ -97,11 +97,11 @@ DIT_INTERNAL diti_tensor diti_row_band_norm(diti_graph *graph, const diti_row_ba
     desc->bias = &layer->bias;
     desc->parts = row_band->lines; /* pictures must not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, desc);
-    desc->parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    desc->parts = diti_ranks_size(row_band->group, row_band->group->index, row_band->lines);
     if (roomy) edges = diti_row_band_begin(graph, row_band, x);
-    desc->moments = diti_all_gather(graph, row_band->group,
-                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, desc),
-                                    1, row_band->lines, "moments of all lines");
+    desc->moments = diti_all_gather(
+        graph, row_band->group, diti_group_moments(graph, roomy ? diti_row_band_local(graph, row_band, x) : x, desc), 1,
+        row_band->lines, "moments of all lines");
     if (roomy) diti_row_band_end(graph, row_band, edges);
     return diti_group_norm(graph, x, desc);
 }

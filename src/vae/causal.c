@@ -329,8 +329,16 @@ static diti_tensor diti_causal_run(diti_vae_clip *clip, const diti_vae_chunk *ch
 }
 
 DIT_INTERNAL const diti_video_kind *diti_causal_kind(void) {
-    static const diti_video_kind kind = {"CausalVAEModel",  diti_causal_is,    diti_causal_read,
-                                         diti_causal_load,  diti_causal_check, diti_causal_latent_frames,
-                                         diti_causal_chunk, diti_causal_run,   diti_causal_whole};
+    static const diti_video_kind kind = {"CausalVAEModel",
+                                         diti_causal_is,
+                                         diti_causal_read,
+                                         diti_causal_load,
+                                         diti_causal_check,
+                                         diti_causal_latent_frames,
+                                         diti_causal_chunk,
+                                         diti_causal_run,
+                                         diti_causal_whole,
+                                         NULL,
+                                         false};
     return &kind;
 }

@@ -310,9 +310,16 @@ static diti_tensor diti_cogvideox_vae_run(diti_vae_clip *clip, const diti_vae_ch
 }
 
 DIT_INTERNAL const diti_video_kind *diti_cogvideox_vae_kind(void) {
-    static const diti_video_kind kind = {
-        "AutoencoderKLCogVideoX", diti_cogvideox_vae_is,     diti_cogvideox_vae_read,
-        diti_cogvideox_vae_load,  diti_cogvideox_vae_finish, diti_cogvideox_vae_latent_frames,
-        diti_cogvideox_vae_chunk, diti_cogvideox_vae_run,    NULL};
+    static const diti_video_kind kind = {"AutoencoderKLCogVideoX",
+                                         diti_cogvideox_vae_is,
+                                         diti_cogvideox_vae_read,
+                                         diti_cogvideox_vae_load,
+                                         diti_cogvideox_vae_finish,
+                                         diti_cogvideox_vae_latent_frames,
+                                         diti_cogvideox_vae_chunk,
+                                         diti_cogvideox_vae_run,
+                                         NULL,
+                                         NULL,
+                                         false};
     return &kind;
 }

@@ -78,7 +78,7 @@ DIT_INTERNAL dit_result diti_dc_read(diti_vae *vae, diti_loader *loader, const d
     vae->dc->decoder.shortcut = diti_setting_bool(&settings, "decoder_in_shortcut", true);
     vae->traits.latent_channels = diti_setting_size(&settings, "latent_channels", latent, DITI_VAE_MAX_CHANNELS);
     vae->traits.exact = true;
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     if (latent && latent == vae->traits.latent_channels && vae->dc->head_dim % 4 == 0) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: an AutoencoderDC with %u channels of latents and heads of %u is out of range",

@@ -280,9 +280,16 @@ static diti_tensor diti_hunyuanvideo_vae_run(diti_vae_clip *clip, const diti_vae
 }
 
 DIT_INTERNAL const diti_video_kind *diti_hunyuanvideo_vae_kind(void) {
-    static const diti_video_kind kind = {
-        "AutoencoderKLHunyuanVideo", diti_hunyuanvideo_vae_is,     diti_hunyuanvideo_vae_read,
-        diti_hunyuanvideo_vae_load,  diti_hunyuanvideo_vae_finish, diti_hunyuanvideo_vae_latent_frames,
-        diti_hunyuanvideo_vae_chunk, diti_hunyuanvideo_vae_run,    diti_hunyuanvideo_vae_whole};
+    static const diti_video_kind kind = {"AutoencoderKLHunyuanVideo",
+                                         diti_hunyuanvideo_vae_is,
+                                         diti_hunyuanvideo_vae_read,
+                                         diti_hunyuanvideo_vae_load,
+                                         diti_hunyuanvideo_vae_finish,
+                                         diti_hunyuanvideo_vae_latent_frames,
+                                         diti_hunyuanvideo_vae_chunk,
+                                         diti_hunyuanvideo_vae_run,
+                                         diti_hunyuanvideo_vae_whole,
+                                         NULL,
+                                         false};
     return &kind;
 }

@@ -213,7 +213,7 @@ DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const d
     diti_kl_choose_names(vae, loader);
     latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     if ((!diti_equal(name, "AutoencoderKL") && !diti_equal(name, "AutoencoderKLFlux2")) || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
@@ -282,10 +282,10 @@ DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
 
 DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
     dit_result result = diti_kl_check_levels(vae, config, err);
-    if (result != DIT_OK) return result;
+    DITI_TRY(result);
     vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder) * (vae->packs ? 2 : 1);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
-    return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
+    return result >= 0 ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
 
 /* ---- computing ---- */
@@ -350,7 +350,7 @@ static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, di
 /* x with room, and the result. */
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
                                       const diti_kl_resnet *resnet, const diti_row_band *row_band) {
-    diti_tensor shortcut = diti_row_band_own(graph, row_band, x);
+    diti_tensor shortcut = diti_row_band_local(graph, row_band, x);
     diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, row_band, true, true, "vae_norm1");
     h = diti_kl_conv(graph, h, &resnet->conv1, row_band, 0, true, vae->wide, "vae_conv1");
     h = diti_kl_norm(graph, vae, h, &resnet->norm2, row_band, true, true, "vae_norm2");
@@ -380,7 +380,7 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
-    x = diti_row_band_own(graph, row_band, x);
+    x = diti_row_band_local(graph, row_band, x);
     h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
     fused.name = "vae_qkv";
     h = diti_linear_fused(graph, h, &attention->qkv, &fused);

@@ -431,7 +431,7 @@ static diti_tensor diti_ltx_vae_inject(diti_vae_clip *clip, const diti_video *si
                                        const diti_weight *scale) {
     diti_graph *graph = clip->graph;
     uint32_t area = size->height * size->width, scale_lines = size->height / clip->latent.height;
-    uint32_t line = scale_lines * diti_group_first(&clip->group, clip->group.index, clip->lines);
+    uint32_t line = scale_lines * diti_ranks_first(&clip->group, clip->group.index, clip->lines);
     diti_linear_desc linear = DITI_ZERO;
     diti_elementwise_desc add = DITI_ZERO;
     if (!scale->part_count || diti_graph_failed(graph)) return x;
@@ -603,8 +603,16 @@ static diti_tensor diti_ltx_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
 }
 
 DIT_INTERNAL const diti_video_kind *diti_ltx_vae_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLLTXVideo", diti_ltx_vae_is,     diti_ltx_vae_read,
-                                         diti_ltx_vae_load,       diti_ltx_vae_finish, diti_ltx_vae_latent_frames,
-                                         diti_ltx_vae_chunk,      diti_ltx_vae_run,    NULL};
+    static const diti_video_kind kind = {"AutoencoderKLLTXVideo",
+                                         diti_ltx_vae_is,
+                                         diti_ltx_vae_read,
+                                         diti_ltx_vae_load,
+                                         diti_ltx_vae_finish,
+                                         diti_ltx_vae_latent_frames,
+                                         diti_ltx_vae_chunk,
+                                         diti_ltx_vae_run,
+                                         NULL,
+                                         diti_ltx_vae_noise_plane,
+                                         false};
     return &kind;
 }

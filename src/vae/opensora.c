@@ -252,13 +252,13 @@ static diti_tensor diti_opensora_encode(diti_vae_clip *clip, const diti_vae_chun
     uint32_t frames = diti_vae_clip_portion(clip, chunk, clip->group.index, false).frames;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, (before + chunk->frames) * area, columns, "latents of frames");
     diti_tensor latents = diti_tensor_view(graph, all, before * area, chunk->frames * area, 0, columns), pictures;
-    bool divided = diti_group_count(&clip->group) > 1;
+    bool divided = diti_ranks_count(&clip->group) > 1;
     if (before) diti_fill_zeros(graph, diti_tensor_view(graph, all, 0, before * area, 0, columns));
     pictures = !divided ? latents
                : frames ? diti_tensor_new(graph, DITI_F32, frames * clip->lines * size.width, columns, "pictures")
                         : 0;
     diti_opensora_encode_pictures(clip, chunk, x, pictures);
-    if (divided) diti_video_own_lines(clip, chunk, pictures, latents);
+    if (divided) diti_video_local_lines(clip, chunk, pictures, latents);
     size.frames += before;
     x = diti_opensora_half(clip, all, &own->encoder, false, &size);
     return diti_video_conv(clip, &size, diti_video_plain(clip, &size, x, NULL), &own->quant, NULL, "vae_quant");
@@ -273,8 +273,16 @@ static dit_result diti_opensora_check(diti_vae *vae, const diti_json *config, di
 }
 
 DIT_INTERNAL const diti_video_kind *diti_opensora_kind(void) {
-    static const diti_video_kind kind = {"VideoAutoencoderPipeline", diti_opensora_is,    diti_opensora_read,
-                                         diti_opensora_load,         diti_opensora_check, diti_opensora_latent_frames,
-                                         diti_opensora_chunk,        diti_opensora_run,   NULL};
+    static const diti_video_kind kind = {"VideoAutoencoderPipeline",
+                                         diti_opensora_is,
+                                         diti_opensora_read,
+                                         diti_opensora_load,
+                                         diti_opensora_check,
+                                         diti_opensora_latent_frames,
+                                         diti_opensora_chunk,
+                                         diti_opensora_run,
+                                         NULL,
+                                         NULL,
+                                         true};
     return &kind;
 }

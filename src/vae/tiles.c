@@ -99,7 +99,7 @@ static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, di
 }
 
 /* The tile that a member runs comes to the first one, which puts all together in their order. */
-static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group, uint32_t member,
+static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_ranks *group, uint32_t member,
                                uint32_t number) {
     uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns,
              self = group ? group->index : 0;
@@ -117,7 +117,7 @@ static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, c
 
 /* Each member runs some tiles after the other, and all but the first send 16 bytes for each pixel of theirs, overlaps
    too. group NULL: all are run here. */
-static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
+static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_ranks *group) {
     const diti_vae_traits *traits = &tiles->vae->traits;
     uint32_t channels = tiles->decode ? 3 : traits->exact ? traits->latent_channels : 2 * traits->latent_channels;
     uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
@@ -126,9 +126,9 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
                                      diti_vae_scaled(tiles, tiles->cuts[0].length) *
                                          diti_vae_scaled(tiles, tiles->cuts[1].length),
                                      channels, "tiles");
-    for (member = 0; member < diti_group_count(group); member++) {
-        end = diti_group_first(group, member + 1, count);
-        for (i = diti_group_first(group, member, count); i < end && !diti_graph_failed(graph); i++)
+    for (member = 0; member < diti_ranks_count(group); member++) {
+        end = diti_ranks_first(group, member + 1, count);
+        for (i = diti_ranks_first(group, member, count); i < end && !diti_graph_failed(graph); i++)
             diti_vae_pass_tile(tiles, graph, group, member, i);
     }
     return tiles->out;
@@ -147,35 +147,35 @@ DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *gra
 
 /* The members that have lines of the latent: all, or as many as there are lines; the first alone where frames remember
    each other. */
-static diti_group diti_vae_members(const diti_vae *vae, const diti_group *group, uint32_t height) {
-    diti_group members = DITI_ZERO;
+static diti_ranks diti_vae_members(const diti_vae *vae, const diti_ranks *group, uint32_t height) {
+    diti_ranks members = DITI_ZERO;
     if (group) members = *group;
     if (members.count > height) members.count = height;
     if (members.count > 1 && diti_vae_remembers(vae)) members.count = 1;
     return members;
 }
 
-DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_ranks *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
-    diti_group members = diti_vae_members(vae, group, height);
+    diti_ranks members = diti_vae_members(vae, group, height);
     uint32_t factor = vae->traits.factor;
     *first = 0;
     if (diti_vae_count_tiles(&tiles) > 1 || vae->traits.video || vae->dc) return member ? 0 : factor * height;
-    if (member >= diti_group_count(&members)) return 0;
-    *first = factor * diti_group_first(&members, member, height);
-    return factor * diti_group_size(&members, member, height);
+    if (member >= diti_ranks_count(&members)) return 0;
+    *first = factor * diti_ranks_first(&members, member, height);
+    return factor * diti_ranks_size(&members, member, height);
 }
 
 /* The lines of x that this member has of a latent, with room. */
 static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                      uint32_t width, const diti_group *group) {
-    diti_group members = diti_vae_members(vae, group, height);
+                                      uint32_t width, const diti_ranks *group) {
+    diti_ranks members = diti_vae_members(vae, group, height);
     uint32_t first, columns = vae->traits.latent_channels;
     diti_row_band row_band;
     if (vae->dc) /* attention at several sizes reads all lines: the first device alone computes */
         return group && group->index ? 0 : diti_vae_run(vae, graph, x, true, diti_row_band_whole(height, width));
-    if (group && group->index >= diti_group_count(&members)) return 0;
+    if (group && group->index >= diti_ranks_count(&members)) return 0;
     row_band = diti_row_band_of(&members, height, width, &first);
     if (row_band.group)
         x = diti_tensor_view(graph, x, (first - row_band.above) * width,
@@ -185,7 +185,7 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
 
 DIT_INTERNAL diti_tensor diti_vae_decode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor latent,
                                                  uint32_t height, uint32_t width, uint32_t tile,
-                                                 const diti_group *group) {
+                                                 const diti_ranks *group) {
     diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
     latent = diti_vae_unscale(vae, graph, latent);
     tiles.x = latent;

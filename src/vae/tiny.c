@@ -221,7 +221,7 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
 /* x plus what GroupNorm and ReLU between two products make of it; x and the result with room. */
 static diti_tensor diti_tiny_run_pool(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
                                       const diti_row_band *row_band) {
-    diti_tensor own = diti_row_band_own(graph, row_band, x), h;
+    diti_tensor own = diti_row_band_local(graph, row_band, x), h;
     diti_conv_desc in = DITI_ZERO, out = DITI_ZERO;
     diti_group_norm_desc norm = DITI_ZERO;
     diti_elementwise_desc relu = DITI_ZERO;
@@ -255,7 +255,7 @@ static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const d
     diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
     diti_tensor sum;
     if (layer->pool_in.weight.part_count) x = diti_tiny_run_pool(graph, x, layer, row_band);
-    sum = diti_row_band_own(graph, row_band, x);
+    sum = diti_row_band_local(graph, row_band, x);
     if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, row_band, &plain, false, false);
     if (layer->remembers) x = diti_tiny_remember(graph, x, row_band);
     x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, true, true);

@@ -58,7 +58,7 @@ static dit_result diti_vae_read(diti_component *component, diti_loader *loader, 
     diti_vae *vae = (diti_vae *)(void *)component;
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
-    if (settings.result != DIT_OK) return settings.result;
+    DITI_TRY(settings.result);
     diti_vae_choose_prefix(loader);
     vae->traits.colors = 3;
     vae->kind = diti_vae_find_kind(loader, config);
@@ -88,7 +88,7 @@ static dit_result diti_vae_check(diti_component *component, const diti_json *con
                         : vae->traits.tiny ? diti_tiny_check(vae, err)
                                            : diti_kl_check(vae, config, err);
     if (vae->traits.by_channel) vae->traits.scale = 1;
-    return result == DIT_OK && !vae->traits.by_channel ? diti_vae_read_scale(vae, config, err) : result;
+    return result >= 0 && !vae->traits.by_channel ? diti_vae_read_scale(vae, config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -117,7 +117,7 @@ DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { r
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
 DIT_INTERNAL uint32_t diti_vae_noise_plane(const diti_vae *vae, const diti_video *latent, uint32_t index) {
-    return vae->ltx ? diti_ltx_vae_noise_plane(vae, latent, index) : 0;
+    return vae->kind && vae->kind->noise_plane ? vae->kind->noise_plane(vae, latent, index) : 0;
 }
 
 /* A picture is a clip of one frame to an autoencoder of clips; the first device alone computes it. height, width: of
@@ -134,9 +134,9 @@ static diti_tensor diti_vae_frame(const diti_vae *vae, diti_graph *graph, diti_t
 }
 
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile, const diti_group *group) {
+                                         uint32_t width, uint32_t tile, const diti_ranks *group) {
     const diti_vae_traits *traits = &vae->traits;
-    if (diti_group_count(group) == 1) group = NULL;
+    if (diti_ranks_count(group) == 1) group = NULL;
     if (!traits->has_decoder)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
     if (traits->video) return group && group->index ? 0 : diti_vae_frame(vae, graph, latent, true, height, width, tile);

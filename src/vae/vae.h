@@ -53,10 +53,10 @@ DIT_INTERNAL bool diti_colors_find(uint32_t channels, float scale, bool clips, d
    lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile, const diti_group *group);
+                                         uint32_t width, uint32_t tile, const diti_ranks *group);
 /* How many lines of a decoded picture a member of the group comes to have, from *first on: a band each, where
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
-DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_ranks *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, colors] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32:
    mean, then log-variance (to be clamped to [-30, 20] by who draws from it); of an exact one [h * w, C], the latent
@@ -96,7 +96,7 @@ typedef struct diti_vae_clip {
     diti_tensor caches[DITI_VAE_CACHES];
     uint32_t cache_next; /* cache of the next convolution of the chunk */
     bool first, last;    /* the chunk at hand has none before it; has none behind it */
-    diti_group group;    /* devices that compute it together (diti_vae_clip_divide) */
+    diti_ranks group;    /* devices that compute it together (diti_vae_clip_divide) */
     bool tiled;          /* these have tiles of each chunk: the first has all frames, and puts them together */
     bool of_tile;        /* caches live as long as the ops of a tile */
     uint32_t lines;      /* lines of the latent of which norms add the sums in order; 0: as suits the device */
@@ -121,7 +121,7 @@ DIT_INTERNAL bool diti_vae_clip_chunk(const diti_vae_clip *clip, uint32_t index,
 /* A clip that has begun is decoded or encoded by a group of devices together, by the bytes of one alone: those that
    have no part in it are told by false. clip->latent and clip->pixels become what this device has of each frame. Chunks
    are asked for behind it. */
-DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group);
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_ranks *group);
 /* Which part of some frames a member of the group has: of a chunk's latent, and of what it makes of that. */
 typedef struct diti_vae_portion {
     uint32_t first, frames; /* frames among the chunk's; frames 0: none */
@@ -215,6 +215,11 @@ typedef struct diti_video_kind {
     diti_tensor (*run)(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x);
     /* A tile of a chunk that run cuts into tiles; size becomes that of the result. NULL: run cuts none. */
     diti_tensor (*whole)(diti_vae_clip *clip, diti_video *size, diti_tensor x);
+    /* Values of the noise that a decoder adds in its plane of that number; 0: there is no such plane. NULL: it adds
+       none. */
+    uint32_t (*noise_plane)(const diti_vae *vae, const diti_video *latent, uint32_t index);
+    bool of_two; /* an autoencoder of frames behind one of pictures: an encoder draws noise between them, every chunk
+                    stands alone, and devices divide the pictures of bands */
 } diti_video_kind;
 
 struct diti_vae {
@@ -248,7 +253,7 @@ struct diti_vae {
    3x3 convolution reads have room for the lines next to the band, which are other devices' and come when they
    are needed. ---- */
 typedef struct diti_row_band {
-    const diti_group *group; /* NULL: all of it is here */
+    const diti_ranks *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
     uint32_t lines;          /* lines of the latent, of all bands together; 0: an encoder's, which has no bands */
@@ -256,9 +261,9 @@ typedef struct diti_row_band {
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
 /* This member's band of a latent with height lines in all. *first: its first line. */
-DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_ranks *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
-DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_row_band_local(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
 /* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
 typedef struct diti_row_band_edges {
     diti_trade above, below;
@@ -325,8 +330,8 @@ DIT_INTERNAL diti_video_input diti_video_norm(diti_vae_clip *clip, const diti_vi
 DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name);
 /* Where devices have whole frames of what an encoder reads: x, rows of those that are this one's (0: none are), becomes
    out, its lines of all frames of the chunk. */
-DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
-                                       diti_tensor out);
+DIT_INTERNAL void diti_video_local_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                         diti_tensor out);
 /* Keys and values of all lines, of qkv [pixels, 3 * channels] those behind the queries. */
 DIT_INTERNAL diti_tensor diti_video_keys(diti_vae_clip *clip, const diti_video *size, diti_tensor qkv,
                                          uint32_t channels);
@@ -354,7 +359,7 @@ DIT_INTERNAL diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, di
 /* diti_vae_decode and diti_vae_encode of autoencoders of pictures. */
 DIT_INTERNAL diti_tensor diti_vae_decode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor latent,
                                                  uint32_t height, uint32_t width, uint32_t tile,
-                                                 const diti_group *group);
+                                                 const diti_ranks *group);
 DIT_INTERNAL diti_tensor diti_vae_encode_picture(const diti_vae *vae, diti_graph *graph, diti_tensor image,
                                                  uint32_t height, uint32_t width, uint32_t tile);
 DIT_INTERNAL diti_tensor diti_vae_run_tiled(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,

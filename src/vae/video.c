@@ -17,7 +17,7 @@
 /* ---- pictures ---- */
 
 static bool diti_pictures_chunk(const diti_vae_clip *clip, uint32_t index, diti_vae_chunk *out) {
-    uint32_t most = clip->tile ? diti_group_count(&clip->group) : DITI_VAE_PICTURES, first = index * most;
+    uint32_t most = clip->tile ? diti_ranks_count(&clip->group) : DITI_VAE_PICTURES, first = index * most;
     if (index > clip->pixels.frames / most || first >= clip->pixels.frames) return false;
     out->first = out->out_first = first;
     out->frames = out->out_frames = clip->pixels.frames - first < most ? clip->pixels.frames - first : most;
@@ -52,11 +52,11 @@ DIT_INTERNAL uint32_t diti_vae_frame_factor(const diti_vae *vae) { return vae->k
 
 DIT_INTERNAL bool diti_vae_is_of_pictures(const diti_vae *vae) { return !vae->kind; }
 
-DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae) { return vae->opensora != NULL; }
+DIT_INTERNAL bool diti_vae_draws_inside(const diti_vae *vae) { return vae->kind && vae->kind->of_two; }
 
 DIT_INTERNAL uint32_t diti_vae_independent_frames(const diti_vae *vae) {
     if (!vae->kind) return 1;
-    return vae->opensora ? (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor : 0;
+    return vae->kind->of_two ? (vae->chunk_frames + vae->frame_factor - 1) / vae->frame_factor : 0;
 }
 
 DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, diti_graph *graph, bool encode,
@@ -98,16 +98,16 @@ DIT_INTERNAL bool diti_vae_clip_begin(diti_vae_clip *clip, const diti_vae *vae, 
 /* Devices have whole frames where an autoencoder takes them one by one, tiles where it has them, and else a band of
    lines of every frame. */
 DIT_INTERNAL bool diti_vae_clip_has_bands(const diti_vae_clip *clip) {
-    return clip->vae->kind && diti_group_count(&clip->group) > 1 && !clip->tiled;
+    return clip->vae->kind && diti_ranks_count(&clip->group) > 1 && !clip->tiled;
 }
 
-DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_group *group) {
+DIT_INTERNAL bool diti_vae_clip_divide(diti_vae_clip *clip, const diti_ranks *group) {
     uint32_t index = group->index, height = clip->latent.height, factor = clip->vae->traits.factor;
     clip->group = *group;
     if (!clip->vae->kind || clip->tiled) return true;
     if (clip->group.count > height) clip->group.count = height;
-    if (index >= diti_group_count(&clip->group)) return false;
-    clip->latent.height = diti_group_size(&clip->group, index, height);
+    if (index >= diti_ranks_count(&clip->group)) return false;
+    clip->latent.height = diti_ranks_size(&clip->group, index, height);
     clip->pixels.height = factor * clip->latent.height;
     return true;
 }
@@ -116,8 +116,8 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
                                                     uint32_t member, bool made) {
     uint32_t frames = made ? chunk->out_frames : chunk->frames,
              factor = made != clip->encode ? clip->vae->traits.factor : 1;
-    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->opensora);
-    diti_group group = clip->group;
+    bool bands = diti_vae_clip_has_bands(clip), divides = !bands || (made != clip->encode && clip->vae->kind->of_two);
+    diti_ranks group = clip->group;
     diti_vae_portion out = DITI_ZERO;
     out.frames = frames;
     out.lines = bands ? clip->lines : (made != clip->encode ? clip->pixels : clip->latent).height;
@@ -125,17 +125,17 @@ DIT_INTERNAL diti_vae_portion diti_vae_clip_portion(const diti_vae_clip *clip, c
         if (made && member) out.frames = 0;
         return out;
     }
-    if (divides && diti_group_count(&group) > 1) {
+    if (divides && diti_ranks_count(&group) > 1) {
         if (group.count > frames) group.count = frames;
-        out.first = diti_group_first(&group, member, frames);
-        out.frames = member < group.count ? diti_group_size(&group, member, frames) : 0;
+        out.first = diti_ranks_first(&group, member, frames);
+        out.frames = member < group.count ? diti_ranks_size(&group, member, frames) : 0;
     }
     if (!bands) return out;
     if (divides) {
         out.lines *= factor;
     } else if (member < group.count) {
-        out.line = factor * diti_group_first(&group, member, clip->lines);
-        out.lines = factor * diti_group_size(&group, member, clip->lines);
+        out.line = factor * diti_ranks_first(&group, member, clip->lines);
+        out.lines = factor * diti_ranks_size(&group, member, clip->lines);
     } else {
         out.frames = 0;
     }
@@ -217,7 +217,7 @@ typedef struct diti_video_tile {
     diti_video size;
 } diti_video_tile;
 
-static uint32_t diti_video_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t diti_video_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Fades the tile into the one above it, or into the one on its left. */
 static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, const diti_video_tile *other,
@@ -229,10 +229,10 @@ static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, co
     fade.right = right;
     fade.out = tile->x;
     if (right) {
-        fade.part.width = diti_video_least(overlap, diti_video_least(other->size.width, tile->size.width));
+        fade.part.width = diti_video_smaller(overlap, diti_video_smaller(other->size.width, tile->size.width));
         fade.other_x = other->size.width - fade.part.width;
     } else {
-        fade.part.height = diti_video_least(overlap, diti_video_least(other->size.height, tile->size.height));
+        fade.part.height = diti_video_smaller(overlap, diti_video_smaller(other->size.height, tile->size.height));
         fade.other_y = other->size.height - fade.part.height;
     }
     diti_place_frames(clip->graph, tile->x, &fade);
@@ -240,7 +240,7 @@ static void diti_video_fade(diti_vae_clip *clip, const diti_video_tile *tile, co
 
 /* The tile that a member of the group runs comes to the first one, which has all neighbours. */
 static void diti_video_pass_tile(diti_vae_clip *clip, diti_video_tile *tile, uint32_t member) {
-    const diti_group *group = &clip->group;
+    const diti_ranks *group = &clip->group;
     diti_graph *graph = clip->graph;
     uint32_t rows = tile->size.frames * tile->size.height * tile->size.width,
              columns = clip->encode ? 2 * clip->vae->traits.latent_channels : clip->vae->traits.colors;
@@ -279,8 +279,8 @@ static diti_video_tile diti_video_run_tile(diti_vae_clip *clip, const diti_video
     diti_video_tile tile;
     uint32_t columns = diti_tensor_columns(clip->graph, x);
     cut.from = cut.part = *size;
-    cut.part.height = diti_video_least(edge, size->height - y);
-    cut.part.width = diti_video_least(edge, size->width - column);
+    cut.part.height = diti_video_smaller(edge, size->height - y);
+    cut.part.width = diti_video_smaller(edge, size->width - column);
     cut.to = cut.part;
     cut.from_y = y;
     cut.from_x = column;
@@ -323,7 +323,7 @@ DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, 
     for (i = 0; i * step < size.height; i++)
         for (j = 0; j < count && !diti_graph_failed(graph); j++, number++) {
             diti_video_tile *tile = &tiles[i % 2][j];
-            while (number >= diti_group_first(&clip->group, member + 1, all)) member++;
+            while (number >= diti_ranks_first(&clip->group, member + 1, all)) member++;
             if (self && self != member) continue;
             *tile = diti_video_run_tile(clip, &size, x, i * step, j * step, edge, member, out_size.frames + move.first);
             diti_video_pass_tile(clip, tile, member);
@@ -332,8 +332,8 @@ DIT_INTERNAL diti_tensor diti_video_tiled(diti_vae_clip *clip, uint32_t frames, 
             if (j) diti_video_fade(clip, tile, tile - 1, overlap, true);
             move.from = move.part = tile->size;
             move.part.frames = out_size.frames;
-            move.part.height = diti_video_least(keep, tile->size.height);
-            move.part.width = diti_video_least(keep, tile->size.width);
+            move.part.height = diti_video_smaller(keep, tile->size.height);
+            move.part.width = diti_video_smaller(keep, tile->size.width);
             move.y = i * keep;
             move.x = j * keep;
             diti_place_frames(graph, tile->x, &move);

@@ -124,7 +124,7 @@ static void diti_video_move(diti_graph *graph, diti_tensor x, uint32_t lines, ui
 
 DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t frames, diti_tensor x, const char *name) {
     diti_graph *graph = clip->graph;
-    const diti_group *group = &clip->group;
+    const diti_ranks *group = &clip->group;
     uint32_t own = clip->latent.height, columns = diti_tensor_columns(graph, x), i;
     diti_video part = {frames, own, diti_tensor_rows(graph, x) / (frames * own)};
     diti_element format;
@@ -135,33 +135,33 @@ DIT_INTERNAL diti_tensor diti_video_all_lines(diti_vae_clip *clip, uint32_t fram
     for (i = 0; i < group->count; i++) {
         if (i == group->index) continue;
         parts[i] =
-            diti_tensor_new(graph, format, frames * diti_group_size(group, i, clip->lines) * part.width, columns, name);
+            diti_tensor_new(graph, format, frames * diti_ranks_size(group, i, clip->lines) * part.width, columns, name);
         trades[i] = diti_trade_begin(graph, x, group->devices[i], parts[i], group->devices[i]);
     }
     parts[group->index] = x;
     all = diti_tensor_new(graph, format, frames * clip->lines * part.width, columns, name);
     for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        part.height = diti_group_size(group, i, clip->lines);
+        part.height = diti_ranks_size(group, i, clip->lines);
         if (i != group->index) diti_trade_end(graph, trades[i]);
-        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_group_first(group, i, clip->lines),
+        diti_video_move(graph, parts[i], part.height, 0, all, clip->lines, diti_ranks_first(group, i, clip->lines),
                         &part);
     }
     return all;
 }
 
-DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
-                                       diti_tensor out) {
+DIT_INTERNAL void diti_video_local_lines(diti_vae_clip *clip, const diti_vae_chunk *chunk, diti_tensor x,
+                                         diti_tensor out) {
     diti_graph *graph = clip->graph;
-    const diti_group *group = &clip->group;
+    const diti_ranks *group = &clip->group;
     uint32_t own = clip->latent.height, width = clip->latent.width, columns = diti_tensor_columns(graph, out), i;
     diti_vae_portion portion = diti_vae_clip_portion(clip, chunk, group->index, false);
     diti_video part = {portion.frames, own, width};
     diti_tensor sent;
     for (i = 0; i < group->count && x && !diti_graph_failed(graph); i++) {
         if (i == group->index) continue;
-        part.height = diti_group_size(group, i, clip->lines);
+        part.height = diti_ranks_size(group, i, clip->lines);
         sent = diti_tensor_new(graph, DITI_F32, part.frames * part.height * width, columns, "lines of frames");
-        diti_video_move(graph, x, clip->lines, diti_group_first(group, i, clip->lines), sent, part.height, 0, &part);
+        diti_video_move(graph, x, clip->lines, diti_ranks_first(group, i, clip->lines), sent, part.height, 0, &part);
         diti_send(graph, sent, group->devices[i]);
     }
     part.height = own;
@@ -171,7 +171,7 @@ DIT_INTERNAL void diti_video_own_lines(diti_vae_clip *clip, const diti_vae_chunk
         if (!portion.frames) continue;
         to = diti_tensor_view(graph, out, portion.first * own * width, portion.frames * own * width, 0, columns);
         if (i == group->index)
-            diti_video_move(graph, x, clip->lines, diti_group_first(group, i, clip->lines), to, own, 0, &part);
+            diti_video_move(graph, x, clip->lines, diti_ranks_first(group, i, clip->lines), to, own, 0, &part);
         else
             diti_receive(graph, to, group->devices[i]);
     }
@@ -206,7 +206,7 @@ static void diti_video_meet(diti_vae_clip *clip, const diti_video *size, diti_te
 /* The frames of a convolution's input with the lines next to the band, for which size has room then. */
 static diti_video_input diti_video_edges(diti_vae_clip *clip, diti_video *size, diti_video_input in,
                                          diti_conv_desc *desc) {
-    const diti_group *group = &clip->group;
+    const diti_ranks *group = &clip->group;
     diti_video band = *size;
     diti_video_input out;
     if (diti_graph_failed(clip->graph)) return in;

@@ -542,8 +542,16 @@ static diti_tensor diti_wan_vae_run(diti_vae_clip *clip, const diti_vae_chunk *c
 }
 
 DIT_INTERNAL const diti_video_kind *diti_wan_vae_kind(void) {
-    static const diti_video_kind kind = {"AutoencoderKLWan", diti_wan_vae_is,     diti_wan_vae_read,
-                                         diti_wan_vae_load,  diti_wan_vae_finish, diti_wan_vae_latent_frames,
-                                         diti_wan_vae_chunk, diti_wan_vae_run,    NULL};
+    static const diti_video_kind kind = {"AutoencoderKLWan",
+                                         diti_wan_vae_is,
+                                         diti_wan_vae_read,
+                                         diti_wan_vae_load,
+                                         diti_wan_vae_finish,
+                                         diti_wan_vae_latent_frames,
+                                         diti_wan_vae_chunk,
+                                         diti_wan_vae_run,
+                                         NULL,
+                                         NULL,
+                                         false};
     return &kind;
 }

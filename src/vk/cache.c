@@ -81,7 +81,7 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
         return "another device or driver wrote it";
     }
     if (header->spirv_hash != mine.spirv_hash) return "it belongs to other shaders";
-    if (header->tuned_count > DITI_TUNED_MOST || diti_cache_tuned_size(header) > size - sizeof *header ||
+    if (header->tuned_count > DITI_TUNED_MAX || diti_cache_tuned_size(header) > size - sizeof *header ||
         header->data_size != size - sizeof *header - diti_cache_tuned_size(header))
         return "it is cut off or too long";
     if (header->checksum != diti_cache_checksum(header, blob + sizeof *header, size - sizeof *header)) {
@@ -101,7 +101,7 @@ static size_t diti_cache_part(const unsigned char *blob, size_t size) {
     memcpy(&header, blob, sizeof header);
     tuned = diti_cache_tuned_size(&header);
     if (header.magic != DITI_CACHE_MAGIC || header.version != DITI_CACHE_VERSION ||
-        header.tuned_count > DITI_TUNED_MOST || tuned > size - sizeof header ||
+        header.tuned_count > DITI_TUNED_MAX || tuned > size - sizeof header ||
         header.data_size > size - sizeof header - tuned)
         return 0;
     return sizeof header + tuned + (size_t)header.data_size;

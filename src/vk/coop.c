@@ -90,8 +90,8 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
    nothing has to be chosen. */
 static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features *features, bool *chosen) {
     *chosen = features->has[DITI_FEATURE_SUBGROUP_SIZE] && id->chooses_subgroup;
-    if (*chosen) return id->vendor == 0x8086 ? id->least_subgroup : id->subgroup;
-    return id->least_subgroup == id->most_subgroup ? id->most_subgroup : 0;
+    if (*chosen) return id->vendor == 0x8086 ? id->min_subgroup : id->subgroup;
+    return id->min_subgroup == id->max_subgroup ? id->max_subgroup : 0;
 }
 
 /* Reads the limits of workgroups of VK_NV_cooperative_matrix2. */
@@ -120,7 +120,7 @@ DIT_INTERNAL void diti_coop_override(const diti_vk_api *vk, VkPhysicalDevice phy
     if (!diti_override_number(overrides, "int8_matrices", 1)) diti_coop_leave(coop, DITI_COOP_S8);
     if (!diti_override_number(overrides, "half_matrices", 1)) diti_coop_leave(coop, DITI_COOP_F16);
     diti_identify(vk, physical, &id);
-    if (coop->chooses_subgroup && lanes >= id.least_subgroup && lanes <= id.most_subgroup && !(lanes & (lanes - 1)))
+    if (coop->chooses_subgroup && lanes >= id.min_subgroup && lanes <= id.max_subgroup && !(lanes & (lanes - 1)))
         coop->subgroup = (uint32_t)lanes;
 }
 

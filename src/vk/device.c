@@ -97,7 +97,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
     /* where the host has no memory of its own, staging takes from what models need */
     device->staging_slot =
-        device->unified ? diti_override_number(overrides, "staging", DITI_STAGING_LEAST) : device->staging_bytes;
+        device->unified ? diti_override_number(overrides, "staging", DITI_STAGING_MIN) : device->staging_bytes;
     if (device->staging_slot > device->staging_bytes) device->staging_slot = device->staging_bytes;
     device->host_budget = diti_override_number(overrides, "host_budget", 0);
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
@@ -116,10 +116,10 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 /* The size of the subgroups that share rows by broadcasts: what the portions say, as near as the device comes; 0: they
    are not used. */
 static uint32_t diti_device_team(const diti_device *device, const diti_identity *id, uint32_t team) {
-    uint32_t least = id->least_subgroup, most = id->most_subgroup;
+    uint32_t least = id->min_subgroup, most = id->max_subgroup;
     if (!team || !device->broadcasts || device->is_cpu || (least != most && !device->states_team)) return 0;
     team = team < least ? least : team > most ? most : team;
-    return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
+    return team >= DITI_MIN_TEAM && team <= DITI_MAX_TEAM ? team : 0;
 }
 
 /* Drivers that were seen to compile folded modules in less time, or in no more. SwiftShader fills the memory with some
@@ -144,7 +144,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     int rung;
     diti_identify(&device->vk, device->physical, &id);
     sized = id;
-    if (id.vendor != 0x8086) sized.least_subgroup = device->coop.subgroup;
+    if (id.vendor != 0x8086) sized.min_subgroup = device->coop.subgroup;
     device->portions = diti_portions_of(&sized, diti_override_number(overrides, "portions", UINT64_MAX));
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id, device->portions->team);
@@ -423,7 +423,7 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
     return result;
 }
 
-static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+static dit_result diti_device_open_local(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     VkResult vr;
     DITI_TRY(device->shares_instance ? DIT_OK
                                      : diti_instance_create(&device->env, &device->vk, &device->instance, err));
@@ -595,7 +595,7 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
     if (diti_device_is_given(desc))
         DITI_TRY(diti_device_wrap(device, desc, err));
     else
-        DITI_TRY(diti_device_open_own(device, desc, err));
+        DITI_TRY(diti_device_open_local(device, desc, err));
     DITI_TRY(diti_cache_load(device, desc->cache, desc->cache_size, err));
     return diti_layouts_create(device, err);
 }
@@ -619,7 +619,7 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
     diti_device *device;
     dit_result result = diti_device_check_desc(desc, err);
     *out = NULL;
-    if (result < 0) return result;
+    DITI_TRY(result);
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
     if (!device) return diti_fail_memory(err, "a device");
     device->env = *env;

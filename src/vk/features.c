@@ -167,7 +167,7 @@ DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_
     uint32_t i;
     dit_result result = diti_features_extensions(env, vk, physical, has, err);
     memset(out, 0, sizeof *out);
-    if (result < 0) return result;
+    DITI_TRY(result);
     memset(&chain, 0, sizeof chain);
     for (i = 0; i < DITI_STRUCTURES; i++)
         if (has[i]) diti_feature_node_put(&chain, i);

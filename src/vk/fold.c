@@ -88,7 +88,7 @@ static diti_fold_id *diti_fold_id_of(diti_fold *f, uint32_t id) {
 /* --- what stands where --- */
 
 /* The words that are read of an instruction, at least. */
-static uint32_t diti_fold_least(uint32_t op) {
+static uint32_t diti_fold_minimum(uint32_t op) {
     switch (op) {
     case DITI_SPV_LABEL:
     case DITI_SPV_BRANCH: return 2;
@@ -170,7 +170,7 @@ static void diti_fold_scan(diti_fold *f) {
     size_t at;
     for (at = 5; at < f->count && !f->failed; at += diti_fold_length(f, at)) {
         const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
-        if (!length || length > f->count - at || length < diti_fold_least(op)) {
+        if (!length || length > f->count - at || length < diti_fold_minimum(op)) {
             f->failed = true;
             return;
         }

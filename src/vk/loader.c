@@ -64,7 +64,7 @@ DIT_INTERNAL dit_result diti_vulkan_load(const char *loader, PFN_vkGetInstancePr
     dit_result result = DIT_OK;
     *library = NULL;
     if (!given) result = diti_loader_open(loader, library, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     vk->GetInstanceProcAddr = given ? given : diti_library_entry(*library);
     if (!vk->GetInstanceProcAddr) {
         diti_vulkan_unload(library);

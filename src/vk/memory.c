@@ -185,8 +185,8 @@ static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequireme
     return vr;
 }
 
-static dit_result diti_block_own(diti_device *device, const VkMemoryRequirements *need, const char *what,
-                                 diti_buffer *out, dit_error *err) {
+static dit_result diti_block_dedicate(diti_device *device, const VkMemoryRequirements *need, const char *what,
+                                      diti_buffer *out, dit_error *err) {
     dit_result result;
     uint32_t type = 0;
     VkResult vr = diti_block_allocate(device, need, out, &type);
@@ -250,7 +250,7 @@ DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryReq
     if (device->allocator.alloc)
         result = diti_block_hooked(device, need, what, out, err);
     else
-        result = diti_block_own(device, need, what, out, err);
+        result = diti_block_dedicate(device, need, what, out, err);
     if (result < 0) {
         if (counts) diti_memory_release(device, need->size, 0);
         return result;
@@ -295,7 +295,7 @@ static dit_result diti_buffer_make(diti_device *device, VkDeviceSize size, diti_
     dit_result result = diti_device_check(device, err);
     VkResult vr;
     memset(out, 0, sizeof *out);
-    if (result < 0) return result;
+    DITI_TRY(result);
     if (!size || size > device->limits.allocation) {
         return diti_fail(err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
                          "%s: %llu bytes is not a size between 1 and the device's largest allocation, %llu", what,

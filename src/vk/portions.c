@@ -7,7 +7,7 @@
 enum { DITI_ANY_SUBGROUP = 0 };
 
 typedef struct diti_portions_line {
-    uint32_t vendor, least_subgroup; /* 0: any; of AMD's the size with matrices */
+    uint32_t vendor, min_subgroup; /* 0: any; of AMD's the size with matrices */
     diti_portions portions;
 } diti_portions_line;
 
@@ -50,9 +50,9 @@ DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint
     const diti_portions_line *line = diti_portions_table, *found = NULL;
     if (wanted < DITI_COUNT(diti_portions_table)) return &diti_portions_table[wanted].portions;
     for (;; line++) {
-        if (line->vendor == id->vendor && line->least_subgroup && line->least_subgroup == id->least_subgroup)
+        if (line->vendor == id->vendor && line->min_subgroup && line->min_subgroup == id->min_subgroup)
             return &line->portions;
-        if (!found && (!line->vendor || line->vendor == id->vendor) && !line->least_subgroup) found = line;
+        if (!found && (!line->vendor || line->vendor == id->vendor) && !line->min_subgroup) found = line;
         if (!line->vendor) break;
     }
     return &found->portions;

@@ -71,7 +71,7 @@ static bool diti_quirk_fits(const diti_quirk *quirk, const diti_identity *id) {
     if (id->device < quirk->first_device || (quirk->last_device && id->device > quirk->last_device)) return false;
     if (id->version < quirk->first_version || (quirk->last_version && id->version > quirk->last_version)) return false;
     if (quirk->unless == DITI_UNLESS_MIXED_DOT) return !id->mixed_dot;
-    if (quirk->unless == DITI_UNLESS_SUBGROUP_16) return id->least_subgroup < 16;
+    if (quirk->unless == DITI_UNLESS_SUBGROUP_16) return id->min_subgroup < 16;
     return true;
 }
 
@@ -110,8 +110,8 @@ DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical
     out->version = properties.properties.driverVersion;
     out->type = (uint32_t)properties.properties.deviceType;
     out->subgroup = subgroup.subgroupSize;
-    out->least_subgroup = sizes.minSubgroupSize;
-    out->most_subgroup = sizes.maxSubgroupSize;
+    out->min_subgroup = sizes.minSubgroupSize;
+    out->max_subgroup = sizes.maxSubgroupSize;
     out->chooses_subgroup = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
     out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
 }

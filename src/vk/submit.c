@@ -107,7 +107,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
     diti_trace_scope scope;
     dit_result result = diti_device_check(device, err); /* a lost device may never reach the value */
     VkResult vr;
-    if (result < 0) return result;
+    DITI_TRY(result);
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
     info.semaphoreCount = 1;
     info.pSemaphores = &timeline;

@@ -18,7 +18,7 @@ static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_e
     memset(&device->staging, 0, sizeof device->staging);
     diti_unlock(&device->lock);
     if (out->buffer) return DIT_OK;
-    if (size > room) size = room > DITI_STAGING_LEAST ? room : DITI_STAGING_LEAST;
+    if (size > room) size = room > DITI_STAGING_MIN ? room : DITI_STAGING_MIN;
     return diti_buffer_create(device, size, DITI_MEMORY_READBACK, "the staging buffer", out, err);
 }
 

@@ -22,7 +22,7 @@ DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t 
     while (i < device->tuned_count && device->tuned[i].shapes != shapes) i++;
     if (i < device->tuned_count) {
         device->tuned[i].choice = choice;
-    } else if (i < DITI_TUNED_MOST) {
+    } else if (i < DITI_TUNED_MAX) {
         good = diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned);
         if (good) {
             device->tuned[i].shapes = shapes;

@@ -117,7 +117,7 @@ typedef struct diti_identity {
     uint32_t driver;         /* a VkDriverId */
     uint32_t version;        /* driverVersion, in the vendor's own form */
     uint32_t type;           /* a VkPhysicalDeviceType */
-    uint32_t subgroup, least_subgroup, most_subgroup;
+    uint32_t subgroup, min_subgroup, max_subgroup;
     bool chooses_subgroup; /* shaders of compute pipelines may state a size of subgroups */
     bool mixed_dot;        /* the dot product of bytes of mixed signs is fast */
 } diti_identity;
@@ -129,7 +129,7 @@ enum {
 };
 
 /* Sizes of subgroups that gemm_broadcast and attention_broadcast have tiles for. */
-enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
+enum { DITI_MIN_TEAM = 4, DITI_MAX_TEAM = 32 };
 
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
@@ -354,7 +354,7 @@ typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
     uint32_t choice, reserved;
 } diti_tuned;
 #define DITI_TUNE_CANDIDATES 3u
-#define DITI_TUNED_MOST 4096u
+#define DITI_TUNED_MAX 4096u
 
 /* Modules that fold.c specializes; the override `fold` is one of these numbers. */
 typedef enum diti_folding {
@@ -407,7 +407,7 @@ typedef struct diti_device {
     bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
-    diti_folding folding;       /* which modules are specialized before the driver gets them */
+    diti_folding folding;       /* modules that are specialized before the driver gets them */
     uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     uint32_t attention_team;    /* threads of a subgroup in attention_broadcast */
     uint32_t dot_team;          /* threads of a subgroup in gemm_dot_broadcast */
@@ -718,7 +718,7 @@ DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_share
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
    timeline reaches the value that put returned. The memory that the copies write must not be in use. --- */
 #define DITI_STAGE_BUFFERS 3u
-#define DITI_STAGING_LEAST ((uint64_t)256 << 10) /* bytes of a staging buffer for which it pays to submit a copy */
+#define DITI_STAGING_MIN ((uint64_t)256 << 10) /* bytes of a staging buffer for which it pays to submit a copy */
 typedef struct diti_stage_buffer {
     diti_buffer buffer;
     VkCommandBuffer commands;

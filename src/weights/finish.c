@@ -46,14 +46,14 @@ static dit_result diti_upload_all(diti_upload_run *run, const diti_upload *uploa
 /* Makes all blocks, and the stage when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
     diti_loader *loader = run->loader;
-    uint64_t least = DITI_STAGING_LEAST;
+    uint64_t least = DITI_STAGING_MIN;
     bool mapped = true;
     size_t i;
     for (i = 0; i < loader->weights.block_count; i++) {
         diti_weight_block *block = loader->weights.blocks[i];
         dit_result result =
             diti_buffer_create_shared(loader->device, block->used, loader->what, &block->buffer, &loader->error);
-        if (result != DIT_OK) return result;
+        DITI_TRY(result);
         if (!block->buffer.block.mapped) mapped = false;
     }
     run->most = loader->device->staging_bytes;
@@ -64,7 +64,7 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
     }
     if (least > run->most) least = run->most;
     for (i = 0; i < loader->upload_count; i++) {
-        uint64_t one = diti_upload_least(&loader->uploads[i]);
+        uint64_t one = diti_upload_minimum(&loader->uploads[i]);
         if (one > least) least = one;
     }
     run->most = diti_stage_bytes(loader->device, least, run->most);
@@ -92,7 +92,7 @@ static dit_result diti_loader_upload(diti_loader *loader) {
 }
 
 /* Tells what would be loaded. */
-static void diti_loader_tell(diti_loader *loader) {
+static void diti_loader_describe(diti_loader *loader) {
     const diti_streamed *streamed = loader->weights.streamed;
     size_t i;
     loader->sizes->resident = loader->weights.bytes;
@@ -100,7 +100,7 @@ static void diti_loader_tell(diti_loader *loader) {
     loader->sizes->matrices = streamed->bytes;
     for (i = 0; i < streamed->count; i++) {
         const diti_upload *upload = &streamed->uploads[i];
-        uint64_t least = diti_upload_least(upload), row = upload->rows ? diti_upload_bytes(upload) / upload->rows : 0;
+        uint64_t least = diti_upload_minimum(upload), row = upload->rows ? diti_upload_bytes(upload) / upload->rows : 0;
         if (row > least) least = row; /* devices that have some of its columns read whole rows */
         if (least > loader->sizes->piece) loader->sizes->piece = least;
     }
@@ -140,7 +140,7 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
                  loader->what, loader->unrotated, DITI_ROTATION_GROUP);
     }
     if (result == DIT_OK && loader->sizes)
-        diti_loader_tell(loader);
+        diti_loader_describe(loader);
     else if (result == DIT_OK && loader->device)
         result = diti_loader_upload(loader);
     if (result == DIT_OK && loader->device && !loader->sizes)

@@ -32,7 +32,7 @@ static dit_result diti_stream_make(diti_stream *stream, dit_error *err) {
     usual = device->staging_bytes;
     if (device->unified && usual > stream->slot_bytes / 8) usual = stream->slot_bytes / 8;
     if (usual < device->staging_slot) usual = device->staging_slot;
-    if (piece < DITI_STAGING_LEAST) piece = usual < DITI_STAGING_LEAST ? usual : DITI_STAGING_LEAST;
+    if (piece < DITI_STAGING_MIN) piece = usual < DITI_STAGING_MIN ? usual : DITI_STAGING_MIN;
     return diti_stage_create(device, diti_stage_bytes(device, piece, usual), device->transfer_queue, &stream->stage,
                              err);
 }
@@ -169,7 +169,7 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     dit_result result = DIT_OK;
     if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
     if (wait) result = diti_slot_wait_mark(stream, slot, client, err);
-    if (result < 0) return result;
+    DITI_TRY(result);
     slot->marks = NULL;
     if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
     if (result != DIT_OK || !slot->reader) return result;

@@ -5,7 +5,7 @@ DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
     return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;
 }
 
-DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
+DIT_INTERNAL uint64_t diti_upload_minimum(const diti_upload *upload) {
     uint64_t row = 16u;
     if (upload->floats) return diti_upload_bytes(upload);
     if (upload->merges) diti_weight_bytes(upload->merged, 1, upload->columns, &row);
@@ -15,14 +15,14 @@ DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload) {
 }
 
 DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most) {
-    uint64_t left = diti_upload_bytes(upload) - done, least = diti_upload_least(upload);
+    uint64_t left = diti_upload_bytes(upload) - done, least = diti_upload_minimum(upload);
     if (upload->floats || left <= most) return left;
     return most > least ? most / least * least : least;
 }
 
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
-    uint64_t pitch = diti_upload_least(upload);
+    uint64_t pitch = diti_upload_minimum(upload);
     diti_i8_source source = DITI_ZERO;
     source.env = env;
     source.checkpoint = checkpoint;
@@ -99,7 +99,7 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     dit_result result;
     if (!values) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
-    for (r = 0; r < upload->rows && result == DIT_OK; r++)
+    for (r = 0; r < upload->rows && result >= 0; r++)
         for (c = 0; c < upload->columns; c++)
             out[(size_t)r * upload->columns + c] = values[(size_t)c * upload->rows + r];
     diti_free(env, values);
@@ -115,9 +115,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->floats) {
         dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
         uint32_t i;
-        for (i = 0; i < upload->floats && result == DIT_OK && upload->added != 0; i++)
-            ((float *)out)[i] += upload->added;
-        if (result == DIT_OK && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
+        for (i = 0; i < upload->floats && result >= 0 && upload->added != 0; i++) ((float *)out)[i] += upload->added;
+        if (result >= 0 && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
             return diti_smooth_fail(checkpoint, upload->tensor, err);
         return result;
     }
@@ -153,11 +152,11 @@ DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_
     dit_result result = DIT_OK;
     uint64_t at, piece;
     if (!stored) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
-    for (at = 0; at < size && result == DIT_OK; at += piece) {
+    for (at = 0; at < size && result >= 0; at += piece) {
         piece = size - at < most ? size - at : most;
         result =
             diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done + at, stored, (size_t)piece, err);
-        if (result != DIT_OK || diti_upload_narrow(stored, (size_t)(piece / 2), out + at / 2)) continue;
+        if (result < 0 || diti_upload_narrow(stored, (size_t)(piece / 2), out + at / 2)) continue;
         *wide = true;
         result =
             diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "tensor %.200s has values beyond F16", upload->tensor->name);

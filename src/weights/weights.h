@@ -360,7 +360,7 @@ DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_
                                                 const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
                                                 bool *wide, dit_error *err);
 /* The longest piece that has to be read at once. */
-DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
+DIT_INTERNAL uint64_t diti_upload_minimum(const diti_upload *upload);
 
 typedef struct diti_layer {
     diti_weight weight, bias;

@@ -20,10 +20,10 @@ static inline void golden_anima_parts(golden_case *c, const diti_transformer *mo
     diti_graph *graph = &c->m.graph;
     char name[96];
     diti_tensor x;
-    diti_transformer_begin(model, graph, &c->denoise);
-    x = diti_transformer_embed(model, graph, &c->denoise);
+    diti_transformer_begin(model, graph, &c->step);
+    x = diti_transformer_embed(model, graph, &c->step);
     for (i = 0; i < model->traits.layers && !diti_graph_failed(graph); i++) {
-        x = diti_transformer_block(model, graph, &c->denoise, i, x);
+        x = diti_transformer_block(model, graph, &c->step, i, x);
         rows = diti_tensor_rows(graph, x);
         diti_format(name, sizeof name, "call0.mid.transformer_blocks.%u", (unsigned)i);
         golden_expect(&c->m, name, x, golden_anima_floats(c->m.folder, name), GOLDEN_BLOCK);
@@ -35,7 +35,7 @@ static inline void golden_anima_parts(golden_case *c, const diti_transformer *mo
 static inline void golden_anima_evaluate(golden *g, const golden_folder *folder, const diti_transformer *model,
                                          const char *text, const char *output, bool parts) {
     golden_case c = DITI_ZERO;
-    diti_denoise *d = &c.denoise;
+    diti_step_desc *d = &c.step;
     golden_graph_begin(&c.m, g, folder);
     c.timestep = 1000;
     d->batch = d->branches = d->steps = d->text_batch = 1;
@@ -44,7 +44,7 @@ static inline void golden_anima_evaluate(golden *g, const golden_folder *folder,
     d->text_tokens = 32;
     d->text = golden_give(&c.m, DITI_F32, 32, model->traits.text_columns, golden_anima_floats(folder, text));
     d->latent = golden_give(&c.m, DITI_F32, 16, 96, golden_anima_floats(folder, "in.latents"));
-    d->step = golden_give_u32(&c.m, 0);
+    d->row = golden_give_u32(&c.m, 0);
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     if (parts) golden_anima_parts(&c, model);

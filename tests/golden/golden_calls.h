@@ -162,7 +162,7 @@ static inline void golden_calls_resize(golden *g, const golden_folder *folder) {
     uint8_t *made = NULL;
     if (!out) return;
     p.folder = folder;
-    traits.reference_most = traits.reference_most_alone = 64 * 64;
+    traits.reference_limit = traits.reference_limit_alone = 64 * 64;
     if (!golden_require(g,
                         golden_calls_pictures(&p, "resize.in.image_u8", 0) == 1 &&
                             golden_calls_pictures(&p, "resize.out.image_u8", 1) == 2,

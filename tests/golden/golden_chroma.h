@@ -32,13 +32,13 @@ static inline void golden_chroma_expect(golden_case *c, const char *rest, diti_t
 
 static inline void golden_chroma_parts(golden_case *c, const diti_transformer *model, uint32_t text) {
     const diti_chroma_config *config = &diti_chroma_of(model)->config;
-    diti_denoise *d = &c->denoise;
+    diti_step_desc *d = &c->step;
     uint32_t texts = d->text_tokens, pad = texts - text, image = d->height / 2 * (d->width / 2), i;
     char name[64];
     diti_tensor x;
     diti_transformer_begin(model, &c->m.graph, d);
-    golden_expect(&c->m, "mid.distilled_guidance_layer", diti_chroma_at(d)->vectors, golden_chroma_vectors(c, config),
-                  GOLDEN_BLOCK);
+    golden_expect(&c->m, "mid.distilled_guidance_layer", diti_chroma_state_of(d)->vectors,
+                  golden_chroma_vectors(c, config), GOLDEN_BLOCK);
     x = diti_transformer_embed(model, &c->m.graph, d);
     for (i = 0; i < config->doubles; i++) {
         x = diti_transformer_block(model, &c->m.graph, d, i, x);
@@ -59,7 +59,7 @@ static inline bool golden_run_chroma_case(golden *g, const golden_folder *folder
                                           uint32_t index) {
     uint32_t columns = model->traits.text_columns, channels = model->traits.latent_channels, length = 0, firsts = 0, i;
     golden_case c;
-    diti_denoise *d = &c.denoise;
+    diti_step_desc *d = &c.step;
     uint64_t count;
     float *values;
     memset(&c, 0, sizeof c);
@@ -84,7 +84,7 @@ static inline bool golden_run_chroma_case(golden *g, const golden_folder *folder
     d->latent = golden_give(
         &c.m, DITI_F32, channels, 48,
         golden_pipe_unpack(golden_case_rows(&c, "in.hidden_states", 12, 4 * channels), channels * 48, 6, 8, 2));
-    d->step = golden_give_u32(&c.m, 0);
+    d->row = golden_give_u32(&c.m, 0);
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     if (!diti_graph_failed(&c.m.graph)) golden_chroma_parts(&c, model, length);

@@ -18,7 +18,7 @@ typedef struct golden_cogvideox_case {
    a condition stand behind the latent's own. */
 static inline float *golden_cogvideox_planes(golden_cogvideox_case *c, const char *rest, uint32_t channels,
                                              uint32_t first, uint32_t count) {
-    const diti_denoise *d = &c->base.denoise;
+    const diti_step_desc *d = &c->base.step;
     uint32_t pixels = d->height * d->width, f, k;
     float *all = golden_case_rows(&c->base, rest, d->frames * channels, pixels);
     float *out = (float *)malloc((size_t)count * d->frames * pixels * sizeof *out);
@@ -32,7 +32,7 @@ static inline float *golden_cogvideox_planes(golden_cogvideox_case *c, const cha
 
 static inline void golden_cogvideox_inputs(golden_cogvideox_case *c) {
     const diti_cogvideox_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t plane = d->frames * d->height * d->width, own = config->out_channels, all = config->channels;
     uint32_t more = all - own;
     float *time = golden_case_rows(&c->base, "in.timestep", 1, 1);
@@ -45,12 +45,12 @@ static inline void golden_cogvideox_inputs(golden_cogvideox_case *c) {
                                    golden_cogvideox_planes(c, "in.hidden_states", all, own, more));
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->text,
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->text));
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* The result of block `block`: its text's rows, then its video's. */
 static inline float *golden_cogvideox_recorded(golden_cogvideox_case *c, uint32_t block) {
-    uint32_t texts = c->base.denoise.text_tokens, rows = c->base.denoise.token_range.rows, i;
+    uint32_t texts = c->base.step.text_tokens, rows = c->base.step.token_range.rows, i;
     size_t width = c->model->config.width;
     float *out = (float *)malloc((texts + rows) * width * sizeof *out);
     for (i = 0; i < 2; i++) {
@@ -68,7 +68,7 @@ static inline float *golden_cogvideox_recorded(golden_cogvideox_case *c, uint32_
 static inline void golden_cogvideox_parts(golden_cogvideox_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t i, rows = d->text_tokens + d->token_range.rows, width = c->model->config.width;
     diti_tensor x;
     char label[96];
@@ -85,7 +85,7 @@ static inline void golden_cogvideox_parts(golden_cogvideox_case *c) {
 
 static inline void golden_cogvideox_whole(golden_cogvideox_case *c) {
     uint32_t channels = c->model->config.out_channels;
-    diti_tensor out = diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_tensor out = diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.step);
     char label[96], name[96];
     diti_format(label, sizeof label, "%s [%u]", golden_case_name(&c->base, "out", name), c->base.item);
     golden_expect(&c->base.m, label, out, golden_cogvideox_planes(c, "out", channels, 0, channels), GOLDEN_MODEL);
@@ -96,7 +96,7 @@ static inline bool golden_run_cogvideox_case(golden *g, const golden_folder *fol
     golden_cogvideox_case c;
     uint32_t item, items = 1;
     for (item = 0; item < items; item++) {
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         memset(&c, 0, sizeof c);
         c.model = diti_cogvideox_of(model);
         c.base.index = index;

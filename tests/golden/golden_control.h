@@ -72,7 +72,7 @@ static inline void golden_control_inputs(golden_case *c, const diti_transformer 
                                          uint32_t items) {
     static const char *const names[2][2] = {{"negative_prompt_embeds", "negative_pooled"}, {"prompt_embeds", "pooled"}};
     const diti_model_traits *traits = &net->traits;
-    diti_denoise *d = &c->denoise;
+    diti_step_desc *d = &c->step;
     uint64_t count, width;
     uint32_t i, k, plane, size = traits->latent_channels * 96;
     float *values[2] = {NULL, NULL}, *sigmas, *latent, *picture;
@@ -100,7 +100,7 @@ static inline void golden_control_inputs(golden_case *c, const diti_transformer 
     plane = size / traits->latent_channels;
     d->latent = golden_give(&c->m, DITI_F32, traits->latent_channels, plane, latent);
     d->control = golden_give(&c->m, DITI_F32, traits->latent_channels, plane, picture);
-    d->step = golden_give_u32(&c->m, 0);
+    d->row = golden_give_u32(&c->m, 0);
     sigmas = golden_floats(c->m.folder->golden, "case0.sigmas", &count);
     c->timestep = sigmas[0] * 1000;
     free(sigmas);
@@ -115,17 +115,17 @@ static inline void golden_control_net(golden *g, const golden_folder *folder, co
     golden_graph_begin(&c.m, g, folder);
     golden_control_inputs(&c, net, texts, golden_control_sd3(folder) ? 2 : 1);
     for (i = 0; i < width; i++) scales[i] = 0.7f;
-    use.denoise = &c.denoise;
+    use.step = &c.step;
     use.model = net;
     use.scales = golden_give(&c.m, DITI_F32, 1, width, scales);
-    diti_transformer_prepare(net, &c.m.graph, &c.denoise);
+    diti_transformer_prepare(net, &c.m.graph, &c.step);
     diti_graph_segment(&c.m.graph, "step", true);
-    diti_control_begin(&c.m.graph, &c.denoise, &use);
-    use.x = diti_transformer_embed(net, &c.m.graph, &c.denoise);
+    diti_control_begin(&c.m.graph, &c.step, &use);
+    use.x = diti_transformer_embed(net, &c.m.graph, &c.step);
     for (i = 0; i < net->traits.layers && !diti_graph_failed(&c.m.graph); i++) {
-        diti_pass p = diti_pass_at(net, &c.m.graph, &c.denoise);
+        diti_pass p = diti_pass_make(net, &c.m.graph, &c.step);
         char name[48];
-        use.x = diti_transformer_block(net, &c.m.graph, &c.denoise, i, use.x);
+        use.x = diti_transformer_block(net, &c.m.graph, &c.step, i, use.x);
         use.done = i + 1;
         diti_control_make(&p, &use);
         diti_format(name, sizeof name, i < doubles ? "call0.block_samples.%u" : "call0.single_block_samples.%u",

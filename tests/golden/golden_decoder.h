@@ -181,8 +181,8 @@ static inline void golden_run_decoder_file(golden *g, const golden_folder *folde
     for (i = 0; i < layers; i++) taps.at[taps.count++] = (int32_t)i;
     golden_run_decoder_taps(g, folder, weights, tag, &taps);
     if (layers != 5) return;
-    golden_run_decoder_taps(g, folder, weights, tag, &diti_chat_of(DITI_CHAT_ZIMAGE)->taps);
-    golden_run_decoder_taps(g, folder, weights, tag, &diti_chat_of(DITI_CHAT_FLUX2_KLEIN)->taps);
+    golden_run_decoder_taps(g, folder, weights, tag, &diti_families_chat("ZImagePipeline")->taps);
+    golden_run_decoder_taps(g, folder, weights, tag, &diti_families_chat("Flux2KleinPipeline")->taps);
 }
 
 /* The weights in llama.cpp's order and names: pairs of rows that rotate together are neighbours, and nothing but

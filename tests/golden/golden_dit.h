@@ -24,7 +24,7 @@ static inline const char *golden_dit_name(const golden_dit_case *c, const char *
 
 /* Labels in the order of the branches: the last recorded one first, where a case has both in one evaluation. */
 static inline void golden_dit_inputs(golden_dit_case *c) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t i, count = d->text_batch, *labels = (uint32_t *)calloc(count, sizeof *labels);
     float *recorded = golden_case_rows(&c->base, golden_dit_name(c, "in.class_labels", "in.y"), 1, count);
     float *time = golden_case_rows(&c->base, golden_dit_name(c, "in.timestep", "in.t"), 1, 1);
@@ -36,7 +36,7 @@ static inline void golden_dit_inputs(golden_dit_case *c) {
     free(time);
     d->latent = golden_give(&c->base.m, DITI_F32, channels, pixels, latent);
     d->labels = golden_give(&c->base.m, DITI_U32, 1, count, labels);
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* The output of block `block` - 1; the original's embedding is recorded before the positions are added. */
@@ -46,22 +46,22 @@ static inline bool golden_dit_recorded(golden_dit_case *c, uint32_t block, diti_
     if (block)
         diti_format(rest, sizeof rest, golden_dit_name(c, "mid.transformer_blocks.%u", "mid.blocks.%u"), block - 1);
     if (!golden_case_has(&c->base, rest)) return false;
-    *x = golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, c->model->config.width);
+    *x = golden_case_recorded(&c->base, rest, c->base.step.token_range.rows, c->model->config.width);
     return true;
 }
 
 static inline void golden_dit_parts(golden_dit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_dit_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     const diti_transformer *model = &c->model->base;
     diti_tensor x = diti_transformer_embed(model, graph, d);
     char rest[64];
     uint32_t i;
     if (!c->original) golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     if (golden_case_has(&c->base, "mid.blocks.0.adaLN_modulation"))
-        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation", diti_adaln_get(graph, &diti_dit_at(d)->adaln, 0),
-                           GOLDEN_BLOCK);
+        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation",
+                           diti_adaln_get(graph, &diti_dit_state_of(d)->adaln, 0), GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (!golden_dit_recorded(c, i, &x)) continue;
         diti_transformer_block(model, graph, d, i, x);
@@ -79,7 +79,7 @@ static inline void golden_dit_parts(golden_dit_case *c) {
    branch's own. */
 static inline void golden_dit_guided(golden_dit_case *c, diti_tensor out) {
     diti_graph *graph = &c->base.m.graph;
-    uint32_t channels = c->model->config.out_channels, pixels = c->base.denoise.height * c->base.denoise.width, half;
+    uint32_t channels = c->model->config.out_channels, pixels = c->base.step.height * c->base.step.width, half;
     uint32_t guided = c->model->base.traits.guided_channels;
     float *all = golden_case_rows(&c->base, "out", 2 * channels, pixels);
     float *scale = golden_case_rows(&c->base, "in.cfg_scale", 1, 1);
@@ -110,16 +110,16 @@ static inline void golden_dit_guided(golden_dit_case *c, diti_tensor out) {
 
 static inline void golden_run_dit_item(golden *g, const golden_folder *folder, golden_dit_case *c, bool guided) {
     golden_graph_begin(&c->base.m, g, folder);
-    c->base.denoise.variance = true;
+    c->base.step.variance = true;
     golden_dit_inputs(c);
-    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.step);
     diti_graph_segment(&c->base.m.graph, "step", true);
-    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.step);
     if (guided) {
-        golden_dit_guided(c, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise));
+        golden_dit_guided(c, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.step));
     } else {
         golden_dit_parts(c);
-        golden_case_expect(&c->base, "out", diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise),
+        golden_case_expect(&c->base, "out", diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.step),
                            GOLDEN_MODEL);
     }
     golden_case_run(&c->base, &c->model->base);
@@ -143,10 +143,10 @@ static inline bool golden_run_dit_case(golden *g, const golden_folder *folder, c
         if (!latent || latent->rank != 4) return false;
         guided = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.cfg_scale", name)) != NULL;
         items = guided ? 1 : (uint32_t)latent->shape[0];
-        c.base.denoise.batch = c.base.denoise.steps = 1;
-        c.base.denoise.branches = c.base.denoise.text_batch = guided ? 2 : 1;
-        c.base.denoise.height = (uint32_t)latent->shape[2];
-        c.base.denoise.width = (uint32_t)latent->shape[3];
+        c.base.step.batch = c.base.step.steps = 1;
+        c.base.step.branches = c.base.step.text_batch = guided ? 2 : 1;
+        c.base.step.height = (uint32_t)latent->shape[2];
+        c.base.step.width = (uint32_t)latent->shape[3];
         golden_run_dit_item(g, folder, &c, guided);
     }
     return true;

@@ -126,7 +126,7 @@ static inline void golden_edit_evaluate(golden *g, const golden_folder *folder, 
     const diti_stored_tensor *text = diti_checkpoint_find(folder->golden, "edit2.prompt_embeds");
     uint32_t channels = model->traits.latent_channels, columns = 4 * channels, i;
     golden_case c = DITI_ZERO;
-    diti_denoise *d = &c.denoise;
+    diti_step_desc *d = &c.step;
     uint64_t count;
     float *tokens = golden_floats(folder->golden, "edit2.model_in", &count), *part;
     golden_graph_begin(&c.m, g, folder);
@@ -149,7 +149,7 @@ static inline void golden_edit_evaluate(golden *g, const golden_folder *folder, 
             golden_give(&c.m, DITI_F32, channels, 64, golden_pipe_unpack(part, 16 * columns, 8, 8, 2));
     }
     free(tokens);
-    d->step = golden_give_u32(&c.m, 0);
+    d->row = golden_give_u32(&c.m, 0);
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     part = golden_floats(folder->golden, name, &count); /* the noise's tokens come first */

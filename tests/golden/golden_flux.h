@@ -22,14 +22,14 @@ static inline void golden_flux_doubles(golden_joint_case *c, const diti_transfor
     const diti_flux_config *config = &diti_flux_of(model)->config;
     char before[2][64], after[2][64];
     uint32_t i, j;
-    diti_tensor x = diti_transformer_embed(model, graph, &c->base.denoise);
+    diti_tensor x = diti_transformer_embed(model, graph, &c->base.step);
     golden_joint_expect(c, "mid.context_embedder", x, DITI_JOINT_TEXT);
     golden_joint_expect(c, "mid.x_embedder", x, DITI_JOINT_IMAGE);
     diti_format(before[0], sizeof before[0], "mid.context_embedder");
     diti_format(before[1], sizeof before[1], "mid.x_embedder");
     for (i = 0; i < config->doubles; i++) {
         if (golden_case_has(&c->base, before[0])) x = golden_joint_recorded(c, before[0], before[1]);
-        diti_transformer_block(model, graph, &c->base.denoise, i, x);
+        diti_transformer_block(model, graph, &c->base.step, i, x);
         for (j = 0; j < DITI_JOINT_STREAMS; j++) {
             golden_flux_name(original, i, j, after[j], sizeof after[j]);
             golden_joint_expect(c, after[j], x, j);
@@ -49,17 +49,17 @@ static inline void golden_flux_singles(golden_joint_case *c, const diti_transfor
     golden_flux_name(original, config->doubles - 1, DITI_JOINT_IMAGE, image, sizeof image);
     x = golden_joint_recorded(c, text, image);
     for (i = 0; i < config->singles; i++) {
-        diti_transformer_block(model, graph, &c->base.denoise, config->doubles + i, x);
+        diti_transformer_block(model, graph, &c->base.step, config->doubles + i, x);
         diti_format(name, sizeof name, format, i);
         golden_case_expect(&c->base, name, x, c->tolerance);
         x = golden_case_recorded(&c->base, name, rows, c->joint.width);
     }
-    golden_case_expect(&c->base, "out", diti_transformer_final(model, graph, &c->base.denoise, x), c->tolerance);
+    golden_case_expect(&c->base, "out", diti_transformer_final(model, graph, &c->base.step, x), c->tolerance);
 }
 
 /* The fixture records patches, columns (c, dy, dx); the comparison wants planes. */
 static inline void golden_flux_whole(golden_joint_case *c, const diti_transformer *model) {
-    uint32_t width = c->base.denoise.width, height = c->base.denoise.height, i;
+    uint32_t width = c->base.step.width, height = c->base.step.height, i;
     uint32_t channels = model->traits.latent_channels, columns = 4 * channels, count = width * height * channels;
     float *patches = golden_case_rows(&c->base, "out", width * height / 4, columns);
     float *planes = (float *)calloc(count, sizeof(float));
@@ -78,13 +78,13 @@ static inline void golden_run_flux_item(golden *g, const golden_folder *folder, 
     float timesteps[16];
     golden_graph_begin(&c->base.m, g, folder);
     golden_joint_inputs(c, &model->traits, "in.latents", timesteps, 1000);
-    diti_transformer_prepare(model, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(model, &c->base.m.graph, &c->base.step);
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (c->mode == GOLDEN_ALONE && !diti_graph_failed(&c->base.m.graph)) {
-        diti_transformer_begin(model, &c->base.m.graph, &c->base.denoise);
-        state = diti_flux_at(&c->base.denoise);
+        diti_transformer_begin(model, &c->base.m.graph, &c->base.step);
+        state = diti_flux_state_of(&c->base.step);
         kept = *state;
-        c->joint = diti_pass_at(model, &c->base.m.graph, &c->base.denoise);
+        c->joint = diti_pass_make(model, &c->base.m.graph, &c->base.step);
         state->modulation.step_active = golden_joint_active(c);
         state->modulation.kept = !state->modulation.step_active;
         golden_flux_doubles(c, model, original);

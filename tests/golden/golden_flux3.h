@@ -40,7 +40,7 @@ static inline diti_tensor golden_flux3_planes(golden_flux3 *c, const char *rest,
 }
 
 static inline void golden_flux3_inputs(golden_flux3 *c, const diti_transformer *model, float *timesteps) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t channels = model->traits.latent_channels, i, first = 0;
     const diti_stored_tensor *text;
     char name[96];
@@ -74,12 +74,12 @@ static inline void golden_flux3_inputs(golden_flux3 *c, const diti_transformer *
             golden_flux3_planes(c, "in.image_cond_hidden_states", c->references, first, rows, channels);
         first += rows;
     }
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* Recorded rows of text, then of image and references, in the order of dit.h: text, references, image. */
 static inline float *golden_flux3_rows(golden_flux3 *c, const char *text, const char *content, uint32_t width) {
-    uint32_t texts = c->base.denoise.text_tokens, image = c->base.denoise.height * c->base.denoise.width,
+    uint32_t texts = c->base.step.text_tokens, image = c->base.step.height * c->base.step.width,
              references = c->references;
     float *out = (float *)calloc((size_t)(texts + references + image) * width, sizeof *out), *from;
     from = golden_case_rows(&c->base, text, texts, width);
@@ -102,7 +102,7 @@ static inline void golden_flux3_expect(golden_flux3 *c, diti_tensor x, uint32_t 
 
 static inline void golden_flux3_parts(golden_flux3 *c, const diti_transformer *model) {
     const diti_flux3_config *config = &diti_flux3_of(model)->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_graph *graph = &c->base.m.graph;
     uint32_t i, width = config->width, texts = d->text_tokens, image = d->height * d->width;
     diti_tensor x;
@@ -133,11 +133,11 @@ static inline void golden_run_flux3_item(golden *g, const golden_folder *folder,
     diti_tensor out;
     golden_graph_begin(&c->base.m, g, folder);
     golden_flux3_inputs(c, model, timesteps);
-    diti_transformer_prepare(model, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(model, &c->base.m.graph, &c->base.step);
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (!diti_graph_failed(&c->base.m.graph)) golden_flux3_parts(c, model);
-    out = diti_transformer_step(model, &c->base.m.graph, &c->base.denoise);
-    pixels = c->base.denoise.height * c->base.denoise.width;
+    out = diti_transformer_step(model, &c->base.m.graph, &c->base.step);
+    pixels = c->base.step.height * c->base.step.width;
     diti_format(name, sizeof name, "case%u.out [%u]", c->base.index, c->base.item);
     golden_expect(&c->base.m, name, out,
                   golden_transpose(golden_case_rows(&c->base, "out", pixels, channels), pixels, channels),

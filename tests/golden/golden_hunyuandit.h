@@ -27,7 +27,7 @@ static inline diti_tensor golden_hunyuandit_text(golden_hunyuandit_case *c, cons
 
 static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
     const diti_hunyuandit_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t pixels = d->height * d->width;
     float *time = golden_case_rows(&c->base, "in.timestep", 1, 1);
     c->base.timestep = time[0];
@@ -40,7 +40,7 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
                                       config->text2_tokens, config->text2, &c->lengths[1]);
     d->text_lengths = &c->lengths[0];
     d->text2_lengths = &c->lengths[1];
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
     if (config->sized) {
         float *sizes = golden_case_rows(&c->base, "in.image_meta_size", 1, 6);
         memcpy(c->micro, sizes, sizeof c->micro);
@@ -52,13 +52,13 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
 /* The recorded tables repeat every value for both halves of a pair. */
 static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const char *cosines, const char *sines) {
     const diti_hunyuandit_config *config = &c->model->config;
-    uint32_t head = config->head_dim, tokens = c->base.denoise.token_range.rows, i;
+    uint32_t head = config->head_dim, tokens = c->base.step.token_range.rows, i;
     diti_grid_axis y, x;
     uint64_t count[2];
     char name[2][96];
     float *table = (float *)calloc((size_t)tokens * head, sizeof *table), *wanted[2];
-    diti_grid_fit(64.0 / config->patch, 64.0 / config->patch, c->base.denoise.height / config->patch,
-                  c->base.denoise.width / config->patch, &y, &x);
+    diti_grid_fit(64.0 / config->patch, 64.0 / config->patch, c->base.step.height / config->patch,
+                  c->base.step.width / config->patch, &y, &x);
     diti_hunyuandit_turn(config, &y, &x, table, table + (size_t)tokens * head / 2);
     wanted[0] = golden_floats(c->base.m.folder->golden, golden_case_name(&c->base, cosines, name[0]), &count[0]);
     wanted[1] = golden_floats(c->base.m.folder->golden, golden_case_name(&c->base, sines, name[1]), &count[1]);
@@ -80,25 +80,25 @@ static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const 
 static inline diti_tensor golden_hunyuandit_recorded(golden_hunyuandit_case *c, uint32_t block) {
     char rest[64];
     diti_format(rest, sizeof rest, block ? "mid.blocks.%u" : "mid.pos_embed", block - 1);
-    return golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, c->model->config.width);
+    return golden_case_recorded(&c->base, rest, c->base.step.token_range.rows, c->model->config.width);
 }
 
 /* Expects the tensors that prepare makes: pooled text, and its embedding with sizes and style. */
 static inline void golden_hunyuandit_conditions(golden_hunyuandit_case *c) {
     diti_graph *graph = &c->base.m.graph;
-    const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)c->base.denoise.family;
-    diti_tensor pooled = diti_hunyuandit_pool(c->model, graph, &c->base.denoise);
+    const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)c->base.step.family;
+    diti_tensor pooled = diti_hunyuandit_pool(c->model, graph, &c->base.step);
     golden_case_expect(&c->base, "mid.time_extra_emb.pooler", pooled, GOLDEN_BLOCK);
     golden_case_expect(&c->base, "mid.time_extra_emb.extra_embedder",
                        diti_hunyuandit_extra(c->model, graph, state->sizes, pooled), GOLDEN_BLOCK);
-    golden_case_expect(&c->base, "mid.text_embedder", diti_embed(graph, &c->model->text, c->base.denoise.text2, 0),
+    golden_case_expect(&c->base, "mid.text_embedder", diti_embed(graph, &c->model->text, c->base.step.text2, 0),
                        GOLDEN_BLOCK);
 }
 
 static inline void golden_hunyuandit_parts(golden_hunyuandit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_hunyuandit_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_tensor x = diti_transformer_embed(&c->model->base, graph, d);
     char rest[64];
     uint32_t i;
@@ -117,15 +117,15 @@ static inline void golden_run_hunyuandit_item(golden *g, const golden_folder *fo
                                               const char *compared) {
     bool parts = diti_equal(compared, "out");
     golden_graph_begin(&c->base.m, g, folder);
-    c->base.denoise.variance = true;
+    c->base.step.variance = true;
     golden_hunyuandit_inputs(c);
-    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.step);
     if (parts) golden_hunyuandit_conditions(c);
     diti_graph_segment(&c->base.m.graph, "step", true);
-    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.step);
     golden_hunyuandit_positions(c, parts ? "in.rope_cos" : "in.rope_cos_np", parts ? "in.rope_sin" : "in.rope_sin_np");
     if (parts) golden_hunyuandit_parts(c);
-    golden_case_expect(&c->base, compared, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise),
+    golden_case_expect(&c->base, compared, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.step),
                        GOLDEN_MODEL);
     golden_case_run(&c->base, &c->model->base);
 }
@@ -148,9 +148,9 @@ static inline bool golden_run_hunyuandit_case(golden *g, const golden_folder *fo
             if (!latent || latent->rank != 4) return false;
             items = (uint32_t)latent->shape[0];
             if (!diti_checkpoint_find(folder->golden, golden_case_name(&c.base, outputs[linspace], name))) continue;
-            c.base.denoise.batch = c.base.denoise.branches = c.base.denoise.steps = c.base.denoise.text_batch = 1;
-            c.base.denoise.height = (uint32_t)latent->shape[2];
-            c.base.denoise.width = (uint32_t)latent->shape[3];
+            c.base.step.batch = c.base.step.branches = c.base.step.steps = c.base.step.text_batch = 1;
+            c.base.step.height = (uint32_t)latent->shape[2];
+            c.base.step.width = (uint32_t)latent->shape[3];
             golden_run_hunyuandit_item(g, folder, &c, outputs[linspace]);
         }
     }

@@ -19,7 +19,7 @@ typedef struct golden_hunyuanvideo_case {
 
 static inline void golden_hunyuanvideo_inputs(golden_hunyuanvideo_case *c) {
     const diti_hunyuanvideo_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t plane = d->frames * d->height * d->width;
     float *mask = golden_case_rows(&c->base, "in.encoder_attention_mask", 1, d->text_tokens);
     float *time = golden_case_rows(&c->base, "in.timestep", 1, 1);
@@ -37,12 +37,12 @@ static inline void golden_hunyuanvideo_inputs(golden_hunyuanvideo_case *c) {
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->text));
     d->pooled = golden_give(&c->base.m, DITI_F32, 1, config->pooled,
                             golden_case_rows(&c->base, "in.pooled_projections", 1, config->pooled));
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* Recorded rows of text and video in the order of dit.h's: padding, text, video. */
 static inline float *golden_hunyuanvideo_recorded(golden_hunyuanvideo_case *c, const char *text, const char *video) {
-    uint32_t texts = c->base.denoise.text_tokens, rows = c->base.denoise.token_range.rows, pad = texts - c->length;
+    uint32_t texts = c->base.step.text_tokens, rows = c->base.step.token_range.rows, pad = texts - c->length;
     size_t width = c->model->config.width;
     float *out = (float *)malloc((texts + rows) * width * sizeof *out);
     float *part = golden_case_rows(&c->base, text, texts, (uint32_t)width);
@@ -57,8 +57,7 @@ static inline float *golden_hunyuanvideo_recorded(golden_hunyuanvideo_case *c, c
 
 /* The refined text's rows that are no padding, and the video's. */
 static inline void golden_hunyuanvideo_embedded(golden_hunyuanvideo_case *c, diti_tensor x) {
-    uint32_t texts = c->base.denoise.text_tokens, rows = c->base.denoise.token_range.rows,
-             width = c->model->config.width;
+    uint32_t texts = c->base.step.text_tokens, rows = c->base.step.token_range.rows, width = c->model->config.width;
     diti_graph *graph = &c->base.m.graph;
     char label[96], name[96];
     diti_format(label, sizeof label, "%s [%u]", golden_case_name(&c->base, "mid.context_embedder", name), c->base.item);
@@ -70,7 +69,7 @@ static inline void golden_hunyuanvideo_embedded(golden_hunyuanvideo_case *c, dit
 static inline void golden_hunyuanvideo_parts(golden_hunyuanvideo_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t i, rows = d->text_tokens + d->token_range.rows, width = c->model->config.width;
     char names[2][64], label[96];
     diti_tensor x = diti_transformer_embed(model, graph, d);
@@ -95,7 +94,7 @@ static inline bool golden_run_hunyuanvideo_case(golden *g, const golden_folder *
     golden_hunyuanvideo_case c;
     uint32_t item, items = 1;
     for (item = 0; item < items; item++) {
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         diti_hunyuanvideo_state *state, kept;
         memset(&c, 0, sizeof c);
         c.model = diti_hunyuanvideo_of(model);
@@ -107,7 +106,7 @@ static inline bool golden_run_hunyuanvideo_case(golden *g, const golden_folder *
         diti_transformer_prepare(model, &c.base.m.graph, d);
         diti_graph_segment(&c.base.m.graph, "step", true);
         diti_transformer_begin(model, &c.base.m.graph, d);
-        state = diti_hunyuanvideo_at(d);
+        state = diti_hunyuanvideo_state_of(d);
         kept = *state;
         state->modulation.kept = false; /* what the reference recorded modulates the blocks */
         state->modulation.step_active =

@@ -32,7 +32,7 @@ static inline float *golden_joint_rows(golden_joint_case *c, const char *rest, b
 /* latent: its recorded name; time: what a recorded timestep is multiplied with. */
 static inline void golden_joint_inputs(golden_joint_case *c, const diti_model_traits *traits, const char *latent,
                                        float *timesteps, float time) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     bool prompts = c->mode == GOLDEN_BATCH || c->mode == GOLDEN_COPIES;
     bool latents = c->mode == GOLDEN_BATCH || c->mode == GOLDEN_SHARED;
     uint32_t i, count = c->mode == GOLDEN_ALONE ? 1 : c->items, pixels = d->height * d->width;
@@ -52,7 +52,7 @@ static inline void golden_joint_inputs(golden_joint_case *c, const diti_model_tr
                     golden_joint_rows(c, "in.encoder_hidden_states", prompts, d->text_tokens, traits->text_columns));
     d->pooled = golden_give(&c->base.m, DITI_F32, d->text_batch, traits->pooled_columns,
                             golden_joint_rows(c, "in.pooled_projections", prompts, 1, traits->pooled_columns));
-    d->step = golden_give_u32(&c->base.m, count > 1 ? c->base.item : 0);
+    d->row = golden_give_u32(&c->base.m, count > 1 ? c->base.item : 0);
     if (traits->wants_guidance) {
         float *guidance = golden_case_rows(&c->base, "in.guidance", 1, 1);
         d->guidance = guidance[0];
@@ -96,7 +96,7 @@ static inline void golden_joint_expect(golden_joint_case *c, const char *rest, d
 static inline void golden_joint_whole(golden_joint_case *c, const diti_transformer *model, const char *rest,
                                       float *reference) {
     static const char *const modes[] = {"", ", in a batch", ", sharing a prompt", ", as a branch"};
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t channels = model->traits.latent_channels, pixels = d->height * d->width;
     uint32_t place = c->mode == GOLDEN_ALONE ? 0 : c->base.item - d->first_branch;
     diti_tensor out = diti_transformer_step(model, &c->base.m.graph, d);
@@ -119,9 +119,9 @@ static inline bool golden_joint_begin(golden_joint_case *c, const golden_folder 
     text = diti_checkpoint_find(folder->golden, golden_case_name(&c->base, "in.encoder_hidden_states", name));
     if (!image || !text || image->rank != 4 || text->rank != 3) return false;
     c->items = (uint32_t)image->shape[0];
-    c->base.denoise.height = (uint32_t)image->shape[2];
-    c->base.denoise.width = (uint32_t)image->shape[3];
-    c->base.denoise.text_tokens = (uint32_t)text->shape[1];
+    c->base.step.height = (uint32_t)image->shape[2];
+    c->base.step.width = (uint32_t)image->shape[3];
+    c->base.step.text_tokens = (uint32_t)text->shape[1];
     return true;
 }
 #endif

@@ -40,17 +40,17 @@ static inline void golden_krea2_parts(golden_case *c, const diti_transformer *mo
     diti_graph *graph = &c->m.graph;
     char name[96];
     diti_tensor x;
-    golden_krea2_expect(c, "turbo.call0.mid.txt_in", diti_krea2_at(&c->denoise)->text, width);
-    diti_transformer_begin(model, graph, &c->denoise);
-    x = diti_transformer_embed(model, graph, &c->denoise);
+    golden_krea2_expect(c, "turbo.call0.mid.txt_in", diti_krea2_state_of(&c->step)->text, width);
+    diti_transformer_begin(model, graph, &c->step);
+    x = diti_transformer_embed(model, graph, &c->step);
     for (i = 0; i < krea2->config.blocks; i++) {
-        x = diti_transformer_block(model, graph, &c->denoise, i, x);
+        x = diti_transformer_block(model, graph, &c->step, i, x);
         diti_format(name, sizeof name, "turbo.call0.mid.transformer_blocks.%u", (unsigned)i);
         golden_krea2_expect(c, name, x, width);
         x = golden_copy(&c->m, golden_give(&c->m, DITI_F32, diti_tensor_rows(graph, x), width,
                                            golden_krea2_rows(c->m.folder, name, width, &rows)));
     }
-    golden_krea2_expect(c, "turbo.call0.mid.final_layer", diti_transformer_final(model, graph, &c->denoise, x),
+    golden_krea2_expect(c, "turbo.call0.mid.final_layer", diti_transformer_final(model, graph, &c->step, x),
                         4 * krea2->config.channels);
 }
 
@@ -59,7 +59,7 @@ static inline void golden_krea2_evaluate(golden *g, const golden_folder *pipe, c
                                          const diti_transformer *model, const char *output, bool parts) {
     uint32_t channels = model->traits.latent_channels, rows, lengths[1];
     golden_case c = DITI_ZERO;
-    diti_denoise *d = &c.denoise;
+    diti_step_desc *d = &c.step;
     uint64_t count;
     float *values;
     golden_graph_begin(&c.m, g, pipe);
@@ -73,7 +73,7 @@ static inline void golden_krea2_evaluate(golden *g, const golden_folder *pipe, c
     d->text = golden_give(&c.m, DITI_F32, rows, model->traits.text_columns, values);
     values = golden_floats(pipe->golden, "turbo.in.latents", &count);
     d->latent = golden_give(&c.m, DITI_F32, channels, 96, golden_pipe_unpack(values, count, 8, 12, 2));
-    d->step = golden_give_u32(&c.m, 0);
+    d->row = golden_give_u32(&c.m, 0);
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     if (parts) golden_krea2_parts(&c, model);

@@ -17,7 +17,7 @@ typedef struct golden_latte_case {
 /* Latent, text with its length, timestep, and whether frames attend each other. */
 static inline void golden_latte_inputs(golden_latte_case *c) {
     const diti_latte_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t pixels = d->frames * d->height * d->width;
     uint32_t *item = (uint32_t *)calloc(DITI_ITEM_WORDS, sizeof *item);
     float *time = golden_case_rows(&c->base, "in.timestep", 1, 1), *between;
@@ -40,13 +40,13 @@ static inline void golden_latte_inputs(golden_latte_case *c) {
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->caption,
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->caption));
     d->text_items = golden_give(&c->base.m, DITI_U32, 1, DITI_ITEM_WORDS, item);
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* The result of block `block`, in the order of dit.h's rows: attention between frames is recorded position by position.
  */
 static inline float *golden_latte_recorded(golden_latte_case *c, uint32_t block) {
-    const diti_denoise *d = &c->base.denoise;
+    const diti_step_desc *d = &c->base.step;
     uint32_t rows = d->token_range.rows, width = c->model->config.width, frames = d->frames, f, i;
     uint32_t positions = rows / frames;
     float *recorded, *out;
@@ -67,7 +67,7 @@ static inline float *golden_latte_recorded(golden_latte_case *c, uint32_t block)
 static inline void golden_latte_parts(golden_latte_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t i, rows = d->token_range.rows, width = c->model->config.width;
     diti_tensor x;
     char label[96];
@@ -87,7 +87,7 @@ static inline bool golden_run_latte_case(golden *g, const golden_folder *folder,
     golden_latte_case c;
     uint32_t item, items = 1;
     for (item = 0; item < items; item++) {
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         memset(&c, 0, sizeof c);
         c.model = diti_latte_of(model);
         c.base.index = index;

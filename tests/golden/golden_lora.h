@@ -190,26 +190,25 @@ static inline void golden_lora_joint(golden_lora_run *r, const char *label) {
     c.items = 1;
     if (patches) {
         ids = golden_floats(r->folder->golden, "case0.in.img_ids", &count);
-        c.base.denoise.height = 2 * ((uint32_t)ids[count - 2] + 1);
-        c.base.denoise.width = 2 * ((uint32_t)ids[count - 1] + 1);
+        c.base.step.height = 2 * ((uint32_t)ids[count - 2] + 1);
+        c.base.step.width = 2 * ((uint32_t)ids[count - 1] + 1);
         free(ids);
     } else {
-        c.base.denoise.height = (uint32_t)latent->shape[2];
-        c.base.denoise.width = (uint32_t)latent->shape[3];
+        c.base.step.height = (uint32_t)latent->shape[2];
+        c.base.step.width = (uint32_t)latent->shape[3];
     }
-    c.base.denoise.text_tokens = (uint32_t)text->shape[1];
+    c.base.step.text_tokens = (uint32_t)text->shape[1];
     golden_graph_begin(&c.base.m, r->g, r->folder);
     golden_joint_inputs(&c, traits, "in.hidden_states", timesteps, patches ? 1000 : 1);
     if (patches)
-        golden_lora_unpatch((float *)c.base.m.inputs[0].data, traits->latent_channels, c.base.denoise.height,
-                            c.base.denoise.width);
+        golden_lora_unpatch((float *)c.base.m.inputs[0].data, traits->latent_channels, c.base.step.height,
+                            c.base.step.width);
     golden_lora_give(r, &c.base.m);
-    diti_transformer_prepare(r->model, &c.base.m.graph, &c.base.denoise);
+    diti_transformer_prepare(r->model, &c.base.m.graph, &c.base.step);
     diti_graph_segment(&c.base.m.graph, "step", true);
-    golden_expect(
-        &c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, &c.base.denoise),
-        golden_lora_expected(r, &c.base.m, 0, traits->latent_channels, c.base.denoise.height, c.base.denoise.width),
-        GOLDEN_MODEL);
+    golden_expect(&c.base.m, label, diti_transformer_step(r->model, &c.base.m.graph, &c.base.step),
+                  golden_lora_expected(r, &c.base.m, 0, traits->latent_channels, c.base.step.height, c.base.step.width),
+                  GOLDEN_MODEL);
     golden_case_run(&c.base, r->model);
 }
 
@@ -219,7 +218,7 @@ static inline void golden_lora_pixart(golden_lora_run *r, const char *label) {
     uint32_t item;
     for (item = 0; item < latent->shape[0]; item++) {
         golden_pixart_case c;
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         memset(&c, 0, sizeof c);
         c.model = diti_pixart_of(r->model);
         c.base.item = item;
@@ -243,7 +242,7 @@ static inline void golden_lora_zimage(golden_lora_run *r, const char *label) {
     const diti_stored_tensor *text = diti_checkpoint_find(r->folder->golden, "case0.in.cap_feats0");
     uint32_t lengths[2], firsts[2], i, channels = r->model->traits.latent_channels;
     golden_zimage c;
-    diti_denoise *d = &c.base.denoise;
+    diti_step_desc *d = &c.base.step;
     diti_tensor out;
     float *reference;
     memset(&c, 0, sizeof c);
@@ -267,7 +266,7 @@ static inline void golden_lora_tokens(golden_lora_run *r, const char *label) {
     const diti_stored_tensor *text = diti_checkpoint_find(r->folder->golden, "case0.in.encoder_hidden_states");
     uint32_t channels = r->model->traits.latent_channels, patch = r->model->traits.patch, pixels;
     golden_joint_case c;
-    diti_denoise *d = &c.base.denoise;
+    diti_step_desc *d = &c.base.step;
     float timesteps[1], *recorded, *reference;
     memset(&c, 0, sizeof c);
     d->height = 4 * patch;
@@ -291,7 +290,7 @@ static inline void golden_lora_tokens(golden_lora_run *r, const char *label) {
     d->text = golden_give(
         &c.base.m, DITI_F32, d->text_tokens, r->model->traits.text_columns,
         golden_case_rows(&c.base, "in.encoder_hidden_states", d->text_tokens, r->model->traits.text_columns));
-    d->step = golden_give_u32(&c.base.m, 0);
+    d->row = golden_give_u32(&c.base.m, 0);
     golden_lora_give(r, &c.base.m);
     diti_transformer_prepare(r->model, &c.base.m.graph, d);
     diti_graph_segment(&c.base.m.graph, "step", true);

@@ -17,7 +17,7 @@ typedef struct golden_ltx_case {
 
 /* Sizes of the case, whose latents are recorded as tokens [items, tokens, C]; false: there is no such case. */
 static inline bool golden_ltx_begin(golden_ltx_case *c, const golden_folder *folder, uint32_t *items) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     const diti_stored_tensor *x, *y;
     char name[96];
     uint64_t count;
@@ -43,7 +43,7 @@ static inline bool golden_ltx_begin(golden_ltx_case *c, const golden_folder *fol
  */
 static inline void golden_ltx_inputs(golden_ltx_case *c) {
     const diti_ltx_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t plane = d->height * d->width, tokens = d->frames * plane, i;
     uint32_t *item = (uint32_t *)calloc(DITI_ITEM_WORDS, sizeof *item);
     float *mask = golden_case_rows(&c->base, "in.encoder_attention_mask", 1, d->text_tokens), *times;
@@ -66,13 +66,13 @@ static inline void golden_ltx_inputs(golden_ltx_case *c) {
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->caption,
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->caption));
     d->text_items = golden_give(&c->base.m, DITI_U32, 1, DITI_ITEM_WORDS, item);
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* The tables of the rotation, which are recorded with every angle twice. */
 static inline void golden_ltx_tables(golden_ltx_case *c) {
     static const char *const names[] = {"rope_cos", "rope_sin"};
-    const diti_denoise *d = &c->base.denoise;
+    const diti_step_desc *d = &c->base.step;
     uint32_t half = c->model->config.width / 2, tokens = d->frames * d->height * d->width, i, k, count = tokens * half;
     float *own = (float *)malloc(2 * (size_t)count * sizeof *own);
     char label[96];
@@ -90,7 +90,7 @@ static inline void golden_ltx_tables(golden_ltx_case *c) {
 static inline void golden_ltx_parts(golden_ltx_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t i, rows = d->token_range.rows, width = c->model->config.width;
     diti_tensor x;
     golden_case_expect(&c->base, "mid.proj_in", diti_transformer_embed(model, graph, d), GOLDEN_BLOCK);
@@ -111,7 +111,7 @@ static inline bool golden_run_ltx_case(golden *g, const golden_folder *folder, c
     golden_ltx_case c;
     uint32_t item, items = 1, tokens;
     for (item = 0; item < items; item++) {
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         diti_tensor out;
         char label[96], name[96];
         memset(&c, 0, sizeof c);

@@ -234,7 +234,7 @@ static inline void golden_graph_end(golden_graph *m) {
 /* --- one item of a recorded case of a transformer: "case3.in.timestep" of index 3 --- */
 typedef struct golden_case {
     golden_graph m;
-    diti_denoise denoise;
+    diti_step_desc step;
     uint32_t index, item;
     float timestep;
     const float *timesteps; /* of all steps; NULL: there is one */
@@ -250,7 +250,7 @@ static inline const char *golden_case_name(const golden_case *c, const char *res
 static inline bool golden_case_clip(golden_case *c, const golden_folder *folder, const char *latent, const char *text,
                                     uint32_t frames, uint32_t *items) {
     const diti_stored_tensor *x, *y;
-    diti_denoise *d = &c->denoise;
+    diti_step_desc *d = &c->step;
     char name[96];
     x = diti_checkpoint_find(folder->golden, golden_case_name(c, latent, name));
     y = diti_checkpoint_find(folder->golden, golden_case_name(c, text, name));
@@ -294,11 +294,11 @@ static inline void golden_case_run(golden_case *c, const diti_transformer *model
     dit_error err = DITI_ZERO;
     const float *timesteps = c->timesteps ? c->timesteps : &c->timestep;
     dit_result result = golden_graph_create(&c->m, &err);
-    if (result == DIT_OK) result = model->family->write_inputs(model, c->m.plan, &c->denoise, timesteps, &err);
+    if (result == DIT_OK) result = model->family->write_inputs(model, c->m.plan, &c->step, timesteps, &err);
     if (golden_require(c->m.g, result == DIT_OK, "case%u [%u] is planned %s", c->index, c->item, err.message))
         golden_graph_run(&c->m);
     golden_graph_end(&c->m);
-    diti_free(&model->component.env, c->denoise.family);
+    diti_free(&model->component.env, c->step.family);
 }
 
 typedef bool (*golden_run_case)(golden *g, const golden_folder *folder, const diti_transformer *model, uint32_t index);

@@ -21,7 +21,7 @@ static inline void golden_newer_evaluate(golden *g, const golden_folder *pipe, c
     const diti_stored_tensor *text = diti_checkpoint_find(pipe->golden, "t2i.prompt_embeds");
     uint32_t channels = model->traits.latent_channels, side = model->traits.patch;
     golden_case c = DITI_ZERO;
-    diti_denoise *d = &c.denoise;
+    diti_step_desc *d = &c.step;
     golden_graph_begin(&c.m, g, pipe);
     c.timestep = 1000;
     d->batch = d->branches = d->steps = d->text_batch = 1;
@@ -32,7 +32,7 @@ static inline void golden_newer_evaluate(golden *g, const golden_folder *pipe, c
                           golden_item(&c.m, "t2i.prompt_embeds", 0, d->text_tokens, model->traits.text_columns));
     d->latent =
         golden_give(&c.m, DITI_F32, channels, d->height * d->width, golden_newer_planes(pipe, "t2i.in.latents", side));
-    d->step = golden_give_u32(&c.m, 0);
+    d->row = golden_give_u32(&c.m, 0);
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     golden_expect(&c.m, output, diti_transformer_step(model, &c.m.graph, d), golden_newer_planes(in, output, side),

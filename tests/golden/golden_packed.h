@@ -43,7 +43,7 @@ static inline float *golden_packed_planes(float *tokens, uint32_t channels, uint
 /* A recorded residual stream of the item, text, then image; NULL: none is recorded. */
 static inline float *golden_packed_block(golden_case *c, const diti_transformer *model, uint32_t index) {
     uint32_t doubles = model->traits.layers - model->traits.single_layers, width = model->traits.width;
-    uint32_t text = c->denoise.text_tokens, image = c->denoise.token_range.all;
+    uint32_t text = c->step.text_tokens, image = c->step.token_range.all;
     char rest[96];
     float *all, *parts[2];
     uint32_t i, rows[2];
@@ -71,12 +71,12 @@ static inline void golden_packed_parts(golden_case *c, const diti_transformer *m
     diti_tensor x;
     uint32_t i, rows;
     char name[96];
-    diti_transformer_begin(model, graph, &c->denoise);
-    rows = c->denoise.text_tokens + c->denoise.token_range.all;
-    x = diti_transformer_embed(model, graph, &c->denoise);
+    diti_transformer_begin(model, graph, &c->step);
+    rows = c->step.text_tokens + c->step.token_range.all;
+    x = diti_transformer_embed(model, graph, &c->step);
     for (i = 0; i < model->traits.layers; i++) {
         float *reference = golden_packed_block(c, model, i);
-        x = diti_transformer_block(model, graph, &c->denoise, i, x);
+        x = diti_transformer_block(model, graph, &c->step, i, x);
         if (!reference) continue;
         diti_format(name, sizeof name, "case%u block %u [%u]", c->index, i, c->item);
         golden_expect(&c->m, name, x, reference, GOLDEN_BLOCK);
@@ -91,7 +91,7 @@ static inline bool golden_run_packed_case(golden *g, const golden_folder *folder
     for (item = 0; item < items; item++) {
         const diti_stored_tensor *image, *text;
         golden_case c;
-        diti_denoise *d = &c.denoise;
+        diti_step_desc *d = &c.step;
         float *value, guidance = 0;
         char name[96];
         diti_tensor out;
@@ -124,7 +124,7 @@ static inline bool golden_run_packed_case(golden *g, const golden_folder *folder
             &c.m, DITI_F32, channels, d->height * d->width,
             golden_packed_planes(golden_case_rows(&c, "in.hidden_states", height * width, channels * side * side),
                                  channels, height, width, side));
-        d->step = golden_give_u32(&c.m, 0);
+        d->row = golden_give_u32(&c.m, 0);
         diti_transformer_prepare(model, &c.m.graph, d);
         diti_graph_segment(&c.m.graph, "step", true);
         if (!diti_graph_failed(&c.m.graph)) golden_packed_parts(&c, model);

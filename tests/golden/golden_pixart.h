@@ -20,7 +20,7 @@ typedef struct golden_pixart_case {
 /* Text, its length, the timestep and the latent of the item. */
 static inline void golden_pixart_inputs(golden_pixart_case *c) {
     const diti_pixart_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t *item = (uint32_t *)calloc(DITI_ITEM_WORDS, sizeof *item);
     float *mask = golden_case_rows(&c->base, "in.encoder_attention_mask", 1, d->text_tokens);
     float *time = golden_case_rows(&c->base, "in.timestep", 1, 1);
@@ -33,7 +33,7 @@ static inline void golden_pixart_inputs(golden_pixart_case *c) {
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->caption,
                           golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, config->caption));
     d->text_items = golden_give(&c->base.m, DITI_U32, 1, DITI_ITEM_WORDS, item);
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
     if (config->sized) {
         float *size = golden_case_rows(&c->base, "in.resolution", 1, 2),
               *aspect = golden_case_rows(&c->base, "in.aspect_ratio", 1, 1);
@@ -47,7 +47,7 @@ static inline void golden_pixart_inputs(golden_pixart_case *c) {
 
 /* Compares the prepared table of modulation, 6 D values, with the recorded one. */
 static inline void golden_pixart_modulation(golden_pixart_case *c) {
-    const diti_pixart_state *state = (const diti_pixart_state *)c->base.denoise.family;
+    const diti_pixart_state *state = (const diti_pixart_state *)c->base.step.family;
     diti_tensor view = diti_tensor_view(&c->base.m.graph, state->modulation, 0, 1, 0, 6 * c->model->config.width);
     golden_case_expect(&c->base, "mid.adaln_single.0", view, GOLDEN_BLOCK);
 }
@@ -56,13 +56,13 @@ static inline diti_tensor golden_pixart_recorded(golden_pixart_case *c, uint32_t
     uint32_t width = c->model->config.width;
     char rest[64];
     diti_format(rest, sizeof rest, block ? "mid.transformer_blocks.%u" : "mid.pos_embed", block - 1);
-    return golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, width);
+    return golden_case_recorded(&c->base, rest, c->base.step.token_range.rows, width);
 }
 
 static inline void golden_pixart_parts(golden_pixart_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_tensor x;
     char rest[64];
     uint32_t i;
@@ -80,8 +80,8 @@ static inline void golden_pixart_parts(golden_pixart_case *c) {
 /* The predicted channels are the first of the recorded ones; the rest is sigma, which pipelines drop. */
 static inline void golden_pixart_whole(golden_pixart_case *c) {
     const diti_pixart_config *config = &c->model->config;
-    uint32_t pixels = c->base.denoise.height * c->base.denoise.width;
-    diti_tensor out = diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    uint32_t pixels = c->base.step.height * c->base.step.width;
+    diti_tensor out = diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.step);
     char label[96], name[96];
     float *all = golden_case_rows(&c->base, "out", config->out_channels, pixels);
     diti_format(label, sizeof label, "%s [%u]", golden_case_name(&c->base, "out", name), c->base.item);
@@ -91,10 +91,10 @@ static inline void golden_pixart_whole(golden_pixart_case *c) {
 static inline void golden_run_pixart_item(golden *g, const golden_folder *folder, golden_pixart_case *c) {
     golden_graph_begin(&c->base.m, g, folder);
     golden_pixart_inputs(c);
-    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.step);
     golden_pixart_modulation(c);
     diti_graph_segment(&c->base.m.graph, "step", true);
-    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.step);
     golden_pixart_parts(c);
     golden_pixart_whole(c);
     golden_case_run(&c->base, &c->model->base);
@@ -115,10 +115,10 @@ static inline bool golden_run_pixart_case(golden *g, const golden_folder *folder
         text = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.encoder_hidden_states", name));
         if (!latent || !text || latent->rank != 4 || text->rank != 3) return false;
         items = (uint32_t)latent->shape[0];
-        c.base.denoise.batch = c.base.denoise.branches = c.base.denoise.steps = c.base.denoise.text_batch = 1;
-        c.base.denoise.height = (uint32_t)latent->shape[2];
-        c.base.denoise.width = (uint32_t)latent->shape[3];
-        c.base.denoise.text_tokens = (uint32_t)text->shape[1];
+        c.base.step.batch = c.base.step.branches = c.base.step.steps = c.base.step.text_batch = 1;
+        c.base.step.height = (uint32_t)latent->shape[2];
+        c.base.step.width = (uint32_t)latent->shape[3];
+        c.base.step.text_tokens = (uint32_t)text->shape[1];
         golden_run_pixart_item(g, folder, &c);
     }
     return true;

@@ -24,7 +24,7 @@ static inline void golden_qwenimage21_evaluate(golden *g, const golden_folder *f
                                                const char *call, uint32_t references) {
     char name[64];
     golden_case c = DITI_ZERO;
-    diti_denoise *d = &c.denoise;
+    diti_step_desc *d = &c.step;
     const diti_stored_tensor *text, *out;
     uint32_t channels = model->traits.latent_channels, columns = model->traits.text_columns, i;
     uint64_t count;
@@ -52,7 +52,7 @@ static inline void golden_qwenimage21_evaluate(golden *g, const golden_folder *f
             golden_give(&c.m, DITI_F32, channels, 16, golden_qwenimage21_planes(folder, name, 16 * i, channels, 4, 4));
     }
     free(ids);
-    d->step = golden_give_u32(&c.m, 0);
+    d->row = golden_give_u32(&c.m, 0);
     diti_transformer_prepare(model, &c.m.graph, d);
     diti_graph_segment(&c.m.graph, "step", true);
     diti_format(name, sizeof name, "%s.model_call0.out", call);

@@ -50,7 +50,7 @@ static inline float golden_sana_number(golden_sana *c, const char *rest) {
 /* Texts of the samples that the evaluation has, each in its place, and the tokens that their masks keep. */
 static inline void golden_sana_text(golden_sana *c, uint32_t columns, bool exact) {
     const diti_stored_tensor *text;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t first = c->mode == GOLDEN_ZIMAGE_ALONE ? c->base.item : 0, i, tokens, longest = 0;
     uint32_t *items = (uint32_t *)calloc((size_t)d->branches * DITI_ITEM_WORDS, sizeof *items);
     float *all;
@@ -77,7 +77,7 @@ static inline void golden_sana_text(golden_sana *c, uint32_t columns, bool exact
 }
 
 static inline void golden_sana_inputs(golden_sana *c, const diti_transformer *model, bool exact) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t channels = model->traits.latent_channels;
     d->batch = d->steps = 1;
     d->branches = d->text_batch = c->mode == GOLDEN_ZIMAGE_ALONE ? 1 : 2;
@@ -85,13 +85,13 @@ static inline void golden_sana_inputs(golden_sana *c, const diti_transformer *mo
     golden_sana_text(c, model->traits.text_columns, exact);
     d->latent = golden_give(&c->base.m, DITI_F32, channels, d->height * d->width,
                             golden_sana_rows(c, "in.hidden_states", c->base.item, channels, d->height * d->width));
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* The whole evaluation's output of the sample, times sign. */
 static inline void golden_sana_whole(golden_sana *c, const diti_transformer *model, float sign) {
     static const char *const modes[] = {"", ", as a branch", ", as the last branch alone"};
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t channels = model->traits.latent_channels, pixels = d->height * d->width, i,
              place = c->mode == GOLDEN_ZIMAGE_BRANCH ? c->base.item : 0;
     diti_tensor out = diti_transformer_step(model, &c->base.m.graph, d);
@@ -106,9 +106,9 @@ static inline void golden_sana_whole(golden_sana *c, const diti_transformer *mod
 
 /* Modulation, caption, and each block on what is recorded of the one before it. */
 static inline void golden_sana_parts(golden_sana *c, const diti_transformer *model) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_graph *graph = &c->base.m.graph;
-    const diti_sana_state *state = diti_sana_at(d);
+    const diti_sana_state *state = diti_sana_state_of(d);
     uint32_t width = model->traits.width, i;
     diti_tensor x;
     char rest[64];
@@ -130,8 +130,8 @@ static inline void golden_sana_run(golden *g, const golden_folder *folder, golde
     golden_graph_begin(&c->base.m, g, folder);
     golden_sana_inputs(c, model, false);
     c->base.timestep = golden_sana_number(c, "in.timestep");
-    c->base.denoise.guidance = golden_sana_number(c, "in.guidance") / diti_sana_of(model)->config.guidance_scale;
-    diti_transformer_prepare(model, &c->base.m.graph, &c->base.denoise);
+    c->base.step.guidance = golden_sana_number(c, "in.guidance") / diti_sana_of(model)->config.guidance_scale;
+    diti_transformer_prepare(model, &c->base.m.graph, &c->base.step);
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (c->mode == GOLDEN_ZIMAGE_ALONE && !diti_graph_failed(&c->base.m.graph)) golden_sana_parts(c, model);
     golden_sana_whole(c, model, 1);
@@ -151,7 +151,7 @@ static inline void golden_lumina2_expect(golden_sana *c, const char *rest, diti_
 
 static inline void golden_lumina2_parts(golden_sana *c, const diti_transformer *model) {
     const diti_lumina2_config *config = &diti_lumina2_of(model)->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_graph *graph = &c->base.m.graph;
     uint32_t width = config->width, image, i;
     char rest[64];
@@ -159,7 +159,7 @@ static inline void golden_lumina2_parts(golden_sana *c, const diti_transformer *
     diti_transformer_begin(model, graph, d);
     image = d->token_range.all;
     diti_format(rest, sizeof rest, "mid.context_refiner.%u", (unsigned)config->refiners - 1);
-    golden_lumina2_expect(c, rest, diti_lumina2_at(d)->text, 0, d->text_tokens, width);
+    golden_lumina2_expect(c, rest, diti_lumina2_state_of(d)->text, 0, d->text_tokens, width);
     x = diti_transformer_embed(model, graph, d);
     for (i = 0; i < model->traits.layers; i++) {
         bool both = i >= config->refiners;
@@ -179,7 +179,7 @@ static inline void golden_lumina2_run(golden *g, const golden_folder *folder, go
     golden_graph_begin(&c->base.m, g, folder);
     golden_sana_inputs(c, model, true);
     c->base.timestep = 1000 - 1000 * golden_sana_number(c, "in.timestep");
-    diti_transformer_prepare(model, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(model, &c->base.m.graph, &c->base.step);
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (c->mode == GOLDEN_ZIMAGE_ALONE && !diti_graph_failed(&c->base.m.graph)) golden_lumina2_parts(c, model);
     golden_sana_whole(c, model, -1);
@@ -204,8 +204,8 @@ golden_run_samples(golden *g, const golden_folder *folder, const diti_transforme
             latent = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.hidden_states", name));
             if (!latent) return false;
             samples = (uint32_t)latent->shape[0];
-            c.base.denoise.height = (uint32_t)latent->shape[2];
-            c.base.denoise.width = (uint32_t)latent->shape[3];
+            c.base.step.height = (uint32_t)latent->shape[2];
+            c.base.step.width = (uint32_t)latent->shape[3];
             if (mode != GOLDEN_ZIMAGE_ALONE && samples < 2) continue;
             if (mode == GOLDEN_ZIMAGE_LAST && item + 1 < samples) continue;
             run(g, folder, &c, model);

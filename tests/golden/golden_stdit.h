@@ -27,7 +27,7 @@ static inline float golden_stdit_number(golden_stdit_case *c, const char *rest, 
  */
 static inline void golden_stdit_inputs(golden_stdit_case *c) {
     const diti_stdit_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t pixels = d->frames * d->height * d->width, i;
     uint32_t *item = (uint32_t *)calloc(DITI_ITEM_WORDS, sizeof *item);
     float *mask = golden_case_rows(&c->base, "in.mask", 1, d->text_tokens);
@@ -44,7 +44,7 @@ static inline void golden_stdit_inputs(golden_stdit_case *c) {
     d->text = golden_give(&c->base.m, DITI_F32, d->text_tokens, config->caption,
                           golden_case_rows(&c->base, "in.y", d->text_tokens, config->caption));
     d->text_items = golden_give(&c->base.m, DITI_U32, 1, DITI_ITEM_WORDS, item);
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
     if (golden_case_has(&c->base, "in.x_mask")) {
         float *kept = golden_case_rows(&c->base, "in.x_mask", 1, d->frames);
         uint32_t *steps = (uint32_t *)calloc(d->frames, sizeof *steps);
@@ -58,7 +58,7 @@ static inline void golden_stdit_inputs(golden_stdit_case *c) {
 static inline void golden_stdit_modulation(golden_stdit_case *c) {
     static const char *const names[2][2] = {{"mid.t_block", "mid.t_block@1"},
                                             {"mid.t_block_temp", "mid.t_block_temp@1"}};
-    const diti_stdit_state *state = (const diti_stdit_state *)c->base.denoise.family;
+    const diti_stdit_state *state = (const diti_stdit_state *)c->base.step.family;
     uint32_t width = c->model->config.width, i, row;
     for (i = 0; i < 2; i++)
         for (row = 0; row < 2; row++)
@@ -71,8 +71,8 @@ static inline void golden_stdit_modulation(golden_stdit_case *c) {
 
 /* The input of a block: the output of the one before it, or the embedding, recorded before positions are added. */
 static inline diti_tensor golden_stdit_recorded(golden_stdit_case *c, uint32_t block) {
-    uint32_t rows = c->base.denoise.token_range.rows, width = c->model->config.width, i;
-    uint32_t positions = rows / c->base.denoise.frames;
+    uint32_t rows = c->base.step.token_range.rows, width = c->model->config.width, i;
+    uint32_t positions = rows / c->base.step.frames;
     char rest[64];
     float *x, *table;
     diti_format(rest, sizeof rest,
@@ -88,7 +88,7 @@ static inline diti_tensor golden_stdit_recorded(golden_stdit_case *c, uint32_t b
 static inline void golden_stdit_parts(golden_stdit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_tensor x;
     char rest[64];
     uint32_t i;
@@ -108,7 +108,7 @@ static inline bool golden_run_stdit_case(golden *g, const golden_folder *folder,
     golden_stdit_case c;
     uint32_t item, items = 1;
     for (item = 0; item < items; item++) {
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         memset(&c, 0, sizeof c);
         c.model = (diti_stdit *)(uintptr_t)diti_stdit_of(model);
         c.base.index = index;

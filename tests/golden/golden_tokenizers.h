@@ -137,22 +137,22 @@ static inline golden_tokenizer_result golden_tokenizer_folder(const diti_env *en
 static inline bool golden_chat_case(const diti_tokenizer *tokenizer, const diti_json *item) {
     static const struct {
         const char *name;
-        diti_chat_model model;
+        const char *model;
         double dropped; /* with the published words, where the golden does not say */
-    } chats[] = {{"zimage", DITI_CHAT_ZIMAGE, 0},
-                 {"flux2_klein", DITI_CHAT_FLUX2_KLEIN, 0},
-                 {"flux2_dev", DITI_CHAT_FLUX2_DEV, 0},
-                 {"qwenimage", DITI_CHAT_QWEN_IMAGE, 34},
-                 {"qwenimage_edit", DITI_CHAT_QWEN_IMAGE_EDIT, 64},
-                 {"qwenimage21", DITI_CHAT_QWEN_IMAGE_21, -1},
-                 {"krea2", DITI_CHAT_KREA2, -1},
-                 {"anima", DITI_CHAT_ANIMA, 0}};
+    } chats[] = {{"zimage", "ZImagePipeline", 0},
+                 {"flux2_klein", "Flux2KleinPipeline", 0},
+                 {"flux2_dev", "Flux2Pipeline", 0},
+                 {"qwenimage", "QwenImagePipeline", 34},
+                 {"qwenimage_edit", "QwenImageEditPipeline", 64},
+                 {"qwenimage21", "QwenImage21Pipeline", -1},
+                 {"krea2", "Krea2Pipeline", -1},
+                 {"anima", "AnimaPipeline", 0}};
     const char *name = diti_json_string(item, "model", ""), *prompt = diti_json_string(item, "prompt", NULL);
     const diti_json *ids = diti_json_get(item, "ids"), *wanted;
     char text[4096];
     size_t i;
     for (i = 0; i < DITI_COUNT(chats); i++) {
-        const diti_chat *chat = diti_chat_of(chats[i].model);
+        const diti_chat *chat = diti_families_chat(chats[i].model);
         diti_tokens tokens = DITI_ZERO;
         uint32_t dropped = 0, k = 0;
         bool good;

@@ -18,7 +18,7 @@ typedef struct golden_wan_case {
 
 /* One timestep, or one of each token: 0 for those of given frames, whose row of the tables stands behind the step's. */
 static inline void golden_wan_timesteps(golden_wan_case *c, const diti_stored_tensor *stored) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t tokens = stored->rank > 1 ? (uint32_t)stored->shape[1] : 1, i;
     float *times = golden_case_rows(&c->base, "in.timestep", 1, tokens);
     c->base.timestep = times[tokens - 1];
@@ -38,7 +38,7 @@ static inline void golden_wan_timesteps(golden_wan_case *c, const diti_stored_te
 
 /* Planes [first, first + count) of the recorded latent, of which a condition's stand behind its own. */
 static inline diti_tensor golden_wan_planes(golden_wan_case *c, uint32_t first, uint32_t count) {
-    const diti_denoise *d = &c->base.denoise;
+    const diti_step_desc *d = &c->base.step;
     uint32_t plane = d->frames * d->height * d->width;
     float *all = golden_case_rows(&c->base, "in.hidden_states", c->model->config.channels, plane);
     memmove(all, all + (size_t)first * plane, (size_t)count * plane * sizeof *all);
@@ -47,7 +47,7 @@ static inline diti_tensor golden_wan_planes(golden_wan_case *c, uint32_t first, 
 
 /* Recorded rows that are zeros stand behind the prompt's: what the encoder says there must not count. */
 static inline void golden_wan_text(golden_wan_case *c) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t columns = c->model->config.text, i;
     float *rows = golden_case_rows(&c->base, "in.encoder_hidden_states", d->text_tokens, columns);
     for (c->length = d->text_tokens; c->length && rows[(size_t)c->length * columns - 1] == 0; c->length--)
@@ -58,7 +58,7 @@ static inline void golden_wan_text(golden_wan_case *c) {
 
 static inline void golden_wan_inputs(golden_wan_case *c) {
     const diti_wan_config *config = &c->model->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t own = config->out_channels, more = config->channels - own;
     char name[96];
     golden_wan_timesteps(
@@ -70,13 +70,13 @@ static inline void golden_wan_inputs(golden_wan_case *c) {
         d->text2 = golden_give(
             &c->base.m, DITI_F32, DITI_WAN_IMAGE_TOKENS, config->image,
             golden_case_rows(&c->base, "in.encoder_hidden_states_image", DITI_WAN_IMAGE_TOKENS, config->image));
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* Six rows for all blocks and the embedding of the timestep: of the step, which the last token has, and of timestep 0,
    which the first one has where there are several. */
 static inline void golden_wan_modulation(golden_wan_case *c) {
-    const diti_denoise *d = &c->base.denoise;
+    const diti_step_desc *d = &c->base.step;
     const diti_wan_state *state = (const diti_wan_state *)d->family;
     uint32_t six = 6 * c->model->config.width, tokens = c->frame_steps ? d->token_range.all : 1, row;
     for (row = 0; row < (c->frame_steps ? 2u : 1u); row++) {
@@ -88,14 +88,14 @@ static inline void golden_wan_modulation(golden_wan_case *c) {
 }
 
 static inline float *golden_wan_embedded(golden_wan_case *c) {
-    uint32_t rows = c->base.denoise.token_range.rows, width = c->model->config.width;
+    uint32_t rows = c->base.step.token_range.rows, width = c->model->config.width;
     return golden_transpose(golden_case_rows(&c->base, "mid.patch_embedding", width, rows), width, rows);
 }
 
 static inline void golden_wan_parts(golden_wan_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_transformer *model = &c->model->base;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t i, rows = d->token_range.rows, width = c->model->config.width;
     diti_tensor x = diti_transformer_embed(model, graph, d);
     golden_expect(&c->base.m, "mid.patch_embedding", x, golden_wan_embedded(c), GOLDEN_BLOCK);
@@ -115,7 +115,7 @@ static inline bool golden_run_wan_case(golden *g, const golden_folder *folder, c
     golden_wan_case c;
     uint32_t item, items = 1;
     for (item = 0; item < items; item++) {
-        diti_denoise *d = &c.base.denoise;
+        diti_step_desc *d = &c.base.step;
         memset(&c, 0, sizeof c);
         c.model = diti_wan_of(model);
         c.base.index = index;

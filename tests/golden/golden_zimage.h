@@ -39,8 +39,8 @@ static inline void golden_zimage_text(golden_zimage *c, uint32_t first, uint32_t
         lengths[i] = c->rows[first + i];
         firsts[i] = rows;
         rows += lengths[i];
-        if (c->base.denoise.text_tokens < (lengths[i] + 31) / 32 * 32)
-            c->base.denoise.text_tokens = (lengths[i] + 31) / 32 * 32;
+        if (c->base.step.text_tokens < (lengths[i] + 31) / 32 * 32)
+            c->base.step.text_tokens = (lengths[i] + 31) / 32 * 32;
     }
     all = (float *)calloc((size_t)rows * columns, sizeof *all);
     for (i = 0; i < used; i++) {
@@ -48,14 +48,14 @@ static inline void golden_zimage_text(golden_zimage *c, uint32_t first, uint32_t
         memcpy(all + (size_t)firsts[i] * columns, own, (size_t)lengths[i] * columns * sizeof *all);
         free(own);
     }
-    c->base.denoise.text_lengths = lengths;
-    c->base.denoise.text_firsts = firsts;
-    c->base.denoise.text = golden_give(&c->base.m, DITI_F32, rows, columns, all);
+    c->base.step.text_lengths = lengths;
+    c->base.step.text_firsts = firsts;
+    c->base.step.text = golden_give(&c->base.m, DITI_F32, rows, columns, all);
 }
 
 static inline void golden_zimage_inputs(golden_zimage *c, const diti_transformer *model, uint32_t *lengths,
                                         uint32_t *firsts) {
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     const diti_stored_tensor *latent = golden_zimage_find(c, "in.x", c->base.item);
     uint32_t channels = model->traits.latent_channels;
     bool both = c->mode != GOLDEN_ZIMAGE_ALONE;
@@ -72,13 +72,13 @@ static inline void golden_zimage_inputs(golden_zimage *c, const diti_transformer
     golden_zimage_text(c, both ? 0 : c->base.item, d->branches, model->traits.text_columns, lengths, firsts);
     d->latent = golden_give(&c->base.m, DITI_F32, channels, d->height * d->width,
                             golden_zimage_floats(c, "in.x", c->base.item));
-    d->step = golden_give_u32(&c->base.m, 0);
+    d->row = golden_give_u32(&c->base.m, 0);
 }
 
 /* The item's recorded rows, tokens of the image, what fills it, then the text, in the order in which dit.h has them;
    NULL: none are recorded. */
 static inline float *golden_zimage_rows(golden_zimage *c, const char *rest, bool text, uint32_t width) {
-    const diti_denoise *d = &c->base.denoise;
+    const diti_step_desc *d = &c->base.step;
     uint32_t tokens = d->height / 2 * (d->width / 2), image = tokens + d->lead, own = text ? d->text_tokens : 0;
     const diti_stored_tensor *stored;
     uint64_t count;
@@ -99,7 +99,7 @@ static inline float *golden_zimage_rows(golden_zimage *c, const char *rest, bool
 /* Each block on what is recorded of the one before it, as far as anything is. */
 static inline void golden_zimage_parts(golden_zimage *c, const diti_transformer *model) {
     const diti_zimage_config *config = &diti_zimage_of(model)->config;
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     diti_graph *graph = &c->base.m.graph;
     uint32_t width = config->width, image, i;
     char name[96];
@@ -119,7 +119,7 @@ static inline void golden_zimage_parts(golden_zimage *c, const diti_transformer 
         memcpy(reference, all + (size_t)c->base.item * stored->shape[1] * width,
                (size_t)d->text_tokens * width * sizeof *reference);
         free(all);
-        golden_expect(&c->base.m, name, diti_zimage_at(d)->text, reference, GOLDEN_BLOCK);
+        golden_expect(&c->base.m, name, diti_zimage_state_of(d)->text, reference, GOLDEN_BLOCK);
     }
     x = diti_transformer_embed(model, graph, d);
     for (i = 0; i < model->traits.layers; i++) {
@@ -142,7 +142,7 @@ static inline void golden_zimage_parts(golden_zimage *c, const diti_transformer 
 static inline void golden_zimage_run(golden *g, const golden_folder *folder, golden_zimage *c,
                                      const diti_transformer *model) {
     static const char *const modes[] = {"", ", as a branch", ", as the last branch alone"};
-    diti_denoise *d = &c->base.denoise;
+    diti_step_desc *d = &c->base.step;
     uint32_t lengths[2], firsts[2], pixels, i, place, channels = model->traits.latent_channels;
     char name[96], label[96];
     float *reference;

@@ -90,7 +90,7 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     desc.scale = 1 / sqrtf((float)p->head_dim);
     desc.items = items;
     desc.packed = p->items && !p->queries;
-    desc.most_keys = p->items ? p->key_rows : 0;
+    desc.key_limit = p->items ? p->key_rows : 0;
     desc.int8 = p->int8;
     desc.row_step = p->row_step;
     desc.lse = diti_tensor_new(&graph, DITI_F32, p->query_rows, p->heads, "lse");

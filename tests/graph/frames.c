@@ -19,7 +19,7 @@ static unsigned char expected[BYTES];
 typedef struct flux {
     diti_device device;
     diti_transformer *model;
-    diti_denoise denoise;
+    diti_step_desc step;
     diti_graph graph;
     diti_plan plan;
 } flux;
@@ -31,7 +31,7 @@ static bool flux_open(flux *f, real_file *file, dit_type type) {
     dit_source source;
     dit_model none;
     dit_error err = {0};
-    diti_denoise *d = &f->denoise;
+    diti_step_desc *d = &f->step;
     memset(&none, 0, sizeof none);
     none.env = env;
     diti_job_imaginary_device(&none, &f->device);
@@ -53,7 +53,7 @@ static bool flux_open(flux *f, real_file *file, dit_type type) {
     d->latent = diti_tensor_state(&f->graph, DITI_F32, f->model->traits.latent_channels, 128 * 128, "latent");
     d->text = diti_tensor_state(&f->graph, DITI_F32, 512, f->model->traits.text_columns, "text");
     d->pooled = diti_tensor_state(&f->graph, DITI_F32, 1, f->model->traits.pooled_columns, "pooled");
-    d->step = diti_tensor_state(&f->graph, DITI_U32, 1, 1, "step");
+    d->row = diti_tensor_state(&f->graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(f->model, &f->graph, d);
     diti_graph_segment(&f->graph, "step", true);
     diti_transformer_step(f->model, &f->graph, d);
@@ -71,12 +71,12 @@ static void flux_forget_slices(flux *f) {
     diti_free(&f->device.env, plan->source_us);
     diti_free(&f->device.env, plan->source_cut_us);
     diti_free(&f->device.env, plan->source_measured);
-    diti_free(&f->device.env, plan->source_least);
+    diti_free(&f->device.env, plan->source_minimum);
     plan->dispatches = NULL;
     plan->slices = NULL;
     plan->source_us = plan->source_cut_us = NULL;
     plan->source_measured = NULL;
-    plan->source_least = NULL;
+    plan->source_minimum = NULL;
     plan->dispatch_count = plan->slice_count = 0;
 }
 
@@ -86,7 +86,7 @@ static void flux_close(flux *f) {
     diti_free(&env, f->plan.tensors);
     diti_free(&env, f->plan.sources);
     diti_free(&env, f->plan.blocks);
-    diti_free(&env, f->denoise.family);
+    diti_free(&env, f->step.family);
     diti_graph_free(&f->graph);
     diti_transformer_destroy(f->model);
 }

@@ -87,7 +87,7 @@ static void check_graph(diti_graph *graph, const char *name) {
     diti_free(&plan.device->env, plan.source_us);
     diti_free(&plan.device->env, plan.source_cut_us);
     diti_free(&plan.device->env, plan.source_measured);
-    diti_free(&plan.device->env, plan.source_least);
+    diti_free(&plan.device->env, plan.source_minimum);
     diti_free(&plan.device->env, plan.streaming.items);
     diti_free(&plan.device->env, plan.streaming.batches);
     diti_free(&plan.device->env, plan.source_batches);
@@ -138,13 +138,13 @@ static void check_job(const imaginary *like, const dit_job_desc *desc, const cha
         diti_graph graph;
         diti_assign(&job.request.shape, share->assignment.folded, i, total, &share->assignment);
         memset(&share->program.text, 0, sizeof share->program.text);
-        memset(&share->program.denoise, 0, sizeof share->program.denoise);
+        memset(&share->program.step, 0, sizeof share->program.step);
         diti_graph_init(&graph, &m.device);
         diti_share_emit(share, &graph);
         snprintf(title, sizeof title, "%s on %s, share %u of %u", name, like->name, i, total);
         check_graph(&graph, title);
         diti_graph_free(&graph);
-        diti_free(env, share->program.denoise.family);
+        diti_free(env, share->program.step.family);
     }
     diti_free(env, share);
     diti_job_request_free(env, &job.request);

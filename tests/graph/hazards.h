@@ -362,7 +362,7 @@ static inline void hazard_segment(hazard_check *check, uint32_t segment) {
     }
 }
 
-/* Steps in patches (PipeFusion) begin, go on and end in segments of their own, one of each for every kind of step. */
+/* Steps in strips (PipeFusion) begin, go on and end in segments of their own, one of each for every kind of step. */
 static inline int hazard_form(const diti_segment *segment) {
     return !strncmp(segment->name, "patches", 7)         ? 1
            : !strncmp(segment->name, "next patches", 12) ? 2

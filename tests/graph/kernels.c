@@ -768,7 +768,7 @@ static void check_attention(diti_device *device, const attention_case *c) {
     desc.head_dim = c->head_dim;
     desc.scale = 1 / sqrtf((float)c->head_dim);
     desc.packed = c->packed;
-    desc.most_keys = c->keys;
+    desc.key_limit = c->keys;
     desc.row_step = c->row_step;
     desc.kv_heads = c->kv_heads;
     desc.cap = c->cap;

@@ -173,7 +173,7 @@ static void cut_large_ops(diti_device *device, dit_type type, const char *what) 
     diti_free(&device->env, plan.source_us);
     diti_free(&device->env, plan.source_cut_us);
     diti_free(&device->env, plan.source_measured);
-    diti_free(&device->env, plan.source_least);
+    diti_free(&device->env, plan.source_minimum);
     diti_free(&device->env, plan.blocks);
     diti_graph_free(&graph);
 }

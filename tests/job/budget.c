@@ -55,7 +55,7 @@ static bool picture_open(picture *p, const dit_type_rule *rule) {
 
 static void picture_close(picture *p) {
     diti_graph_free(&p->graph);
-    diti_free(&p->job.env, p->share.program.denoise.family);
+    diti_free(&p->job.env, p->share.program.step.family);
     diti_job_request_free(&p->job.env, &p->job.request);
     dit_model_destroy(p->model);
 }
@@ -123,7 +123,7 @@ static void check_step(const picture *p) {
         {"judge", 0},    {"solver step", 0}, {"advance step", 0}}; /* judge: a workgroup that looks at guards */
     const diti_pixart *model = (const diti_pixart *)(const void *)p->model->transformer;
     const diti_segment *segment = &p->graph.segments[p->share.program.step_segment];
-    uint32_t at = segment->first, i, tokens = p->share.program.denoise.height * p->share.program.denoise.width / 4;
+    uint32_t at = segment->first, i, tokens = p->share.program.step.height * p->share.program.step.width / 4;
     SPEND(p, &at, begin, "step");
     for (i = 0; i < model->config.blocks; i++)
         check_block(p, &at, 2.0 * tokens, p->job.request.shape.encoded_rows, model->config.width);
@@ -225,7 +225,7 @@ static bool evaluation_open(picture *p, const char *path, const char *config, ui
     diti_checkpoint *file = NULL;
     dit_source source = {0};
     dit_error err = {0};
-    diti_denoise *d = &p->share.program.denoise;
+    diti_step_desc *d = &p->share.program.step;
     source.path = path;
     if (text) CHECK(diti_json_parse(&env, text, size, config, &json, &err) == DIT_OK);
     CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &file, &err) == DIT_OK &&
@@ -250,7 +250,7 @@ static bool evaluation_open(picture *p, const char *path, const char *config, ui
     if (frames) d->text_items = diti_tensor_state(&p->graph, DITI_U32, copies, DITI_ITEM_WORDS, "prompts");
     d->text = diti_tensor_state(&p->graph, DITI_F32, copies * 7, (*model)->traits.text_columns, "text");
     if (!frames) d->pooled = diti_tensor_state(&p->graph, DITI_F32, copies, (*model)->traits.pooled_columns, "pooled");
-    d->step = diti_tensor_state(&p->graph, DITI_U32, 1, 1, "step");
+    d->row = diti_tensor_state(&p->graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(*model, &p->graph, d);
     diti_graph_segment(&p->graph, "step", true);
     diti_transformer_step(*model, &p->graph, d);
@@ -264,8 +264,8 @@ static bool joint_open(picture *p, const char *path, uint32_t copies, diti_trans
 static void joint_close(picture *p, diti_transformer *model) {
     diti_env env = test_env(NULL);
     diti_graph_free(&p->graph);
-    diti_free(&env, p->share.program.denoise.family);
-    p->share.program.denoise.family = NULL;
+    diti_free(&env, p->share.program.step.family);
+    p->share.program.step.family = NULL;
     diti_transformer_destroy(model);
 }
 

@@ -195,7 +195,7 @@ static void run_splits(const dit_job_desc *desc, const char *const *splits, cons
     }
 }
 
-/* A net's blocks are where the blocks are that need them: devices that divide blocks, their weights, or patches give
+/* A net's blocks are where the blocks are that need them: devices that divide blocks, their weights, or strips give
    the bytes of one device that does the same. */
 static void run_exact(const dit_job_desc *desc, const char *split, const char *as) {
     dit_job_desc own = *desc;
@@ -572,7 +572,7 @@ static void test_net(void) {
     a.desc.steps = 4;
     if (sweeps) run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
     a.desc.steps = 5;
-    a.adapter.first = 0.4f; /* the net begins in patches, and ends in them */
+    a.adapter.first = 0.4f; /* the net begins in strips, and ends in them */
     a.adapter.last = 0.8f;
     run_exact(&a.desc, "pipefusion2:m2w1", "pipefusion1:m2w1");
     if (sweeps) run_exact(&a.desc, "layers2", NULL);
@@ -617,7 +617,7 @@ static void test_scaled(dit_model *model) {
     enum { W = 200, H = 120, PITCH = 4 * W + 12 };
     diti_model_traits *traits = &model->transformer->traits;
     static uint8_t large[H * PITCH];
-    uint32_t width, height, most = traits->reference_most_alone;
+    uint32_t width, height, most = traits->reference_limit_alone;
     diti_picture from = DITI_ZERO;
     uint8_t *small = NULL;
     size_t i;
@@ -628,7 +628,7 @@ static void test_scaled(dit_model *model) {
     a.start.width = W;
     a.start.height = H;
     a.start.row_pitch = PITCH;
-    traits->reference_most_alone = 96 * 96;
+    traits->reference_limit_alone = 96 * 96;
     diti_reference_scaled(traits, &a.start, 1, &width, &height);
     CHECK_MESSAGE(width == 123 && height == 74, "it is scaled to %u x %u", width, height);
     run(context, &a.desc, one);
@@ -636,7 +636,7 @@ static void test_scaled(dit_model *model) {
     from.pitch = PITCH;
     from.width = W;
     from.height = H;
-    traits->reference_most_alone = 0;
+    traits->reference_limit_alone = 0;
     CHECK(diti_resize(&context->env, &from, width, height, DITI_WINDOW_LANCZOS, &small, &err) == DIT_OK);
     a.start.rgba = small;
     a.start.width = width;
@@ -646,7 +646,7 @@ static void test_scaled(dit_model *model) {
     CHECK_MESSAGE(memcmp(one, other, sizeof one) == 0, "a reference that is scaled before is off by %.3g",
                   off(other, one));
     diti_free(&context->env, small);
-    traits->reference_most_alone = most;
+    traits->reference_limit_alone = most;
 }
 
 /* Ten of several sizes count, each of them; an eleventh is refused. */

@@ -130,7 +130,7 @@ static double row_error(const text *a, uint32_t row, uint32_t column, const text
 /* A template's text as a plain prompt has the same rows, of which the dropped ones are the first. */
 static void test_templates(void) {
     static const char prompt[] = "a (cat) on a hill";
-    const diti_chat *chat = diti_chat_of(DITI_CHAT_QWEN_IMAGE);
+    const diti_chat *chat = diti_families_chat("QwenImagePipeline");
     char whole[2048];
     text plain, asked;
     uint32_t i;
@@ -353,7 +353,7 @@ static void test_published(void) {
 static void test_begin(void) {
     repository from = {
         CLASS("HunyuanVideoPipeline"), NULL, NULL, 0, "", "tests/fixtures/tokenizers/scripts/llama3.json"};
-    const diti_chat *chat = diti_chat_of(DITI_CHAT_HUNYUANVIDEO);
+    const diti_chat *chat = diti_families_chat("HunyuanVideoPipeline");
     dit_model_desc desc = {0};
     uint32_t dropped = 0, kept = 0;
     dit_model *model;

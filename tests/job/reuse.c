@@ -62,8 +62,8 @@ static bool open_model(const generated_model *shape) { return open_budget(shape,
 
 typedef struct evaluation { /* some of a model's blocks on the host's rows */
     diti_graph graph;
-    diti_denoise denoise;
-    diti_tensor latent, text, pooled, step, x, out;
+    diti_step_desc step;
+    diti_tensor latent, text, pooled, x, out;
 } evaluation;
 
 /* Blocks [first, end) of latent, or of rows x where first is not 0; out: their rows, or with an end behind the last
@@ -73,7 +73,7 @@ static size_t evaluate(const dit_job *job, const generated_inputs *texts, float 
     const diti_transformer *model = at.model->transformer;
     const diti_job_request *request = &job->request;
     evaluation e = DITI_ZERO;
-    diti_denoise *d = &e.denoise;
+    diti_step_desc *d = &e.step;
     diti_plan *plan = NULL;
     diti_tensor y;
     uint32_t zero = 0, plane = request->latent_width * request->latent_height, rows, i;
@@ -89,7 +89,7 @@ static size_t evaluate(const dit_job *job, const generated_inputs *texts, float 
     d->latent = diti_tensor_input(&e.graph, DITI_F32, model->traits.latent_channels, plane, "latent");
     d->text = diti_tensor_input(&e.graph, DITI_F32, d->text_tokens, model->traits.text_columns, "text");
     d->pooled = diti_tensor_input(&e.graph, DITI_F32, 1, model->traits.pooled_columns, "pooled");
-    d->step = diti_tensor_input(&e.graph, DITI_U32, 1, 1, "step");
+    d->row = diti_tensor_input(&e.graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(model, &e.graph, d);
     diti_transformer_begin(model, &e.graph, d);
     rows = d->token_range.text + d->token_range.rows;
@@ -114,7 +114,7 @@ static size_t evaluate(const dit_job *job, const generated_inputs *texts, float 
     if (result >= 0)
         result = diti_plan_write(plan, d->pooled, texts->list[texts->count - 1].data,
                                  model->traits.pooled_columns * sizeof(float), &err);
-    if (result >= 0) result = diti_plan_write(plan, d->step, &zero, sizeof zero, &err);
+    if (result >= 0) result = diti_plan_write(plan, d->row, &zero, sizeof zero, &err);
     if (result >= 0 && first)
         result = diti_plan_write(plan, e.x, x, (size_t)rows * model->traits.width * sizeof(float), &err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, &err);
@@ -194,7 +194,7 @@ typedef struct branch { /* the emulation of one branch of guidance */
 /* The rows in front of the range; by how much what the blocks before it add has changed, relative to that. */
 static double begin_branch(const dit_job *job, const pattern *p, branch *b, float timestep, const float *latent) {
     const size_t rows = evaluate(job, &b->texts, timestep, 0, p->first, latent, NULL, b->before),
-                 text = (size_t)job->shares[0]->program.denoise.text_tokens * at.model->transformer->traits.width;
+                 text = (size_t)job->shares[0]->program.step.text_tokens * at.model->transformer->traits.width;
     double apart = 0, size = 0;
     size_t i;
     if (p->threshold <= 0) return 0;
@@ -209,9 +209,8 @@ static double begin_branch(const dit_job *job, const pattern *p, branch *b, floa
 /* Keeps what the range adds to the rows, or puts the forecast of it there. */
 static void run_range(const dit_job *job, const pattern *p, branch *b, float timestep, const float *latent,
                       uint32_t step, const uint32_t *steps, uint32_t count) {
-    const size_t rows =
-        (job->shares[0]->program.denoise.text_tokens + job->shares[0]->program.denoise.token_range.rows) *
-        (size_t)at.model->transformer->traits.width;
+    const size_t rows = (job->shares[0]->program.step.text_tokens + job->shares[0]->program.step.token_range.rows) *
+                        (size_t)at.model->transformer->traits.width;
     double weights[PATTERN_STEPS] = {0}, sum;
     uint32_t k;
     size_t i;
@@ -289,7 +288,7 @@ static void run_easy(const dit_job *job, const generated_inputs *texts, double t
     const diti_job_request *request = &job->request;
     uint32_t layers = at.model->transformer->traits.layers, step;
     size_t values = diti_job_latent_values(job), rows, i,
-           text = (size_t)job->shares[0]->program.denoise.text_tokens * at.model->transformer->traits.width;
+           text = (size_t)job->shares[0]->program.step.text_tokens * at.model->transformer->traits.width;
     double rate = 0, error = 0, size = 0;
     memcpy(latent, request->noise, values * sizeof *latent);
     for (step = 0; step < request->shape.steps; step++) {
@@ -547,7 +546,7 @@ static void test_splits(bool sweeps) {
     test_split(&guided, deeper, 2, EASY);
 }
 
-/* ---- patches of PipeFusion, each with residuals of its own ---- */
+/* ---- strips of PipeFusion, each with residuals of its own ---- */
 
 /* The latent in doubles of steps that reuse blocks [1, 3) of the small model. */
 static void check_emulated(const asked *a, const bool *reuses, const outcome *got) {
@@ -564,7 +563,7 @@ static void check_emulated(const asked *a, const bool *reuses, const outcome *go
         r.columns = a->columns;
         r.rows = a->rows;
         r.steps = a->steps;
-        r.patches = 2;
+        r.strips = 2;
         r.warmup = r.range = 1;
         r.range_end = 3;
         r.reuses = reuses;
@@ -586,8 +585,8 @@ static void check_emulated(const asked *a, const bool *reuses, const outcome *go
     generated_free_inputs(&inputs);
 }
 
-/* The first step is evaluated whole, the second one computes the patches' first residuals. */
-static void test_patches(bool sweeps) {
+/* The first step is evaluated whole, the second one computes the strips' first residuals. */
+static void test_strips(bool sweeps) {
     static const asked few = {4, 4, 1, 7, 0, 0, 0, "euler", false, 0, NULL},
                        apart = {4, 5, 2, 8, 3, 0.2f, 0.8f, "dpm++2m", false, 0, NULL};
     static const bool reuses[] = {false, false, true, false, true, false, false};
@@ -737,7 +736,7 @@ int main(void) {
         test_easy();
         test_operations();
         test_splits(sweeps);
-        if (open_model(&small)) test_patches(sweeps);
+        if (open_model(&small)) test_strips(sweeps);
         test_steps("fbcache:threshold=1.5");
         if (sweeps) test_steps("taylor:order=1,from=2");
         if (sweeps) test_steps("easycache:threshold=1.25,from=2,to=5");

@@ -243,7 +243,7 @@ static bool same_row(const text *a, uint32_t row, const text *b, uint32_t other)
 
 static void test_templates(void) {
     static const char prompt[] = " A Red Kite ", clean[] = "a red kite";
-    const diti_chat *chat = diti_chat_of(DITI_CHAT_SANA);
+    const diti_chat *chat = diti_families_chat("SanaPipeline");
     diti_chat shorter = *chat;
     text whole, asked, plain, before;
     char all[4096];
@@ -268,7 +268,7 @@ static void test_templates(void) {
                   asked.length);
     free(asked.rows), free(plain.rows);
     /* Lumina-Image 2: all of it, as it is, the last state but one */
-    chat = diti_chat_of(DITI_CHAT_LUMINA2);
+    chat = diti_families_chat("Lumina2Pipeline");
     snprintf(all, sizeof all, "%s%s", chat->before, prompt);
     plain = encode("{}", all, NULL);
     asked = encode("{\"_class_name\": \"Lumina2Pipeline\"}", prompt, NULL);
@@ -298,7 +298,7 @@ static void test_refused(void) {
         const pipeline *p = &pipelines[i];
         repository from = {p->index, p->transformer, p->vae, p->scheduler, {0}, ""};
         dit_model *model = load(&from, 0);
-        if (model) refused(model, i ? "euler" : "scm", i ? "use scm" : "for Sana-Sprint alone");
+        if (model) refused(model, i ? "euler" : "scm", i ? "use scm" : "distilled for it");
         close_model(&from, model);
     }
 }

@@ -148,7 +148,7 @@ static inline double long_gelu(double x) { return x / (1 + exp(-1.59576912160573
 
 typedef struct long_member { /* what a device computes: some of the frames, or all */
     diti_axes axes;
-    diti_denoise denoise;
+    diti_step_desc step;
     diti_graph graph;
     diti_plan *plan;
     diti_tensor kept[4]; /* x behind the block, what modulates it, keys and values of the text; the input x */
@@ -197,10 +197,10 @@ static inline float *long_read(long_run *r, uint32_t slot) {
     return out;
 }
 
-static inline void long_denoise(long_run *r, long_member *m, uint32_t frames, uint32_t height, uint32_t width) {
+static inline void long_step_desc(long_run *r, long_member *m, uint32_t frames, uint32_t height, uint32_t width) {
     const diti_model_traits *traits = &r->model->traits;
     uint32_t deep = traits->patch_frames ? traits->patch_frames : 1, plane = frames * height * width;
-    diti_denoise *d = &m->denoise;
+    diti_step_desc *d = &m->step;
     memset(d, 0, sizeof *d);
     d->batch = d->branches = d->text_batch = d->steps = 1;
     d->frames = frames;
@@ -219,7 +219,7 @@ static inline void long_denoise(long_run *r, long_member *m, uint32_t frames, ui
     d->latent = diti_tensor_input(&m->graph, DITI_F32, traits->latent_channels, plane, "latent");
     d->text = diti_tensor_input(&m->graph, DITI_F32, d->text_tokens, traits->text_columns, "text");
     d->text_items = diti_tensor_input(&m->graph, DITI_U32, 1, DITI_ITEM_WORDS, "items");
-    d->step = diti_tensor_input(&m->graph, DITI_U32, 1, 1, "step");
+    d->row = diti_tensor_input(&m->graph, DITI_U32, 1, 1, "step");
 }
 
 /* Tells the memory of a plan of the whole clip, of the model's one block and its ends, on the first device. */
@@ -230,10 +230,10 @@ static inline void long_measure(long_run *r) {
     dit_error err = DITI_ZERO;
     diti_graph_init(&m->graph, r->context->device);
     diti_graph_segment(&m->graph, "prepare", false);
-    long_denoise(r, m, c->frames, c->height, c->width);
-    diti_transformer_prepare(r->model, &m->graph, &m->denoise);
+    long_step_desc(r, m, c->frames, c->height, c->width);
+    diti_transformer_prepare(r->model, &m->graph, &m->step);
     diti_graph_segment(&m->graph, "step", true);
-    diti_transformer_step(r->model, &m->graph, &m->denoise);
+    diti_transformer_step(r->model, &m->graph, &m->step);
     if (CHECK_MESSAGE(diti_plan_measure(&m->graph, &memory, &err) == DIT_OK, "%s: %s", c->name, err.message)) {
         uint64_t stream = (uint64_t)r->rows / r->count * r->width * 4;
         printf("%s: %u rows of %u, a residual stream of %.2f GB; activations %.2f GB, inputs %.2f GB%s\n", c->name,
@@ -243,8 +243,8 @@ static inline void long_measure(long_run *r) {
                       (unsigned long long)memory.activations);
     }
     diti_graph_free(&m->graph);
-    diti_free(&r->model->component.env, m->denoise.family);
-    m->denoise.family = NULL;
+    diti_free(&r->model->component.env, m->step.family);
+    m->step.family = NULL;
 }
 
 /* The reference begins with the rows that modulate the block, and with keys and values of the text. */
@@ -252,18 +252,20 @@ static inline void long_keep_state(const long_run *r, long_member *m) {
     diti_graph *graph = &m->graph;
     if (diti_graph_failed(graph)) return;
     if (r->model->family == diti_stdit_family()) {
-        const diti_stdit_state *state = diti_stdit_at(&m->denoise);
+        const diti_stdit_state *state = diti_stdit_state_of(&m->step);
         long_keep(m, 1, diti_tensor_view(graph, state->row, 0, 1, 0, 6 * r->width));
         long_keep(m, 2, state->text[0][DITI_STDIT_SPATIAL]);
     } else if (r->model->family == diti_wan_family()) {
-        const diti_wan_state *state = diti_wan_at(&m->denoise);
+        const diti_wan_state *state = diti_wan_state_of(&m->step);
         long_keep(m, 1, diti_tensor_view(graph, state->rows, 0, 1, 0, 6 * r->width));
         long_keep(m, 2, state->text[0]);
     } else if (r->model->traits.joint) {
-        diti_pass p = diti_pass_at(r->model, graph, &m->denoise);
-        long_keep(m, 1, diti_joint_at(&p, &diti_cogvideox_at(&m->denoise)->modulation, 0, diti_cogvideox_modulation));
+        diti_pass p = diti_pass_make(r->model, graph, &m->step);
+        long_keep(m, 1,
+                  diti_joint_modulation_rows(&p, &diti_cogvideox_state_of(&m->step)->modulation, 0,
+                                             diti_cogvideox_modulation));
     } else {
-        const diti_latte_state *state = diti_latte_at(&m->denoise);
+        const diti_latte_state *state = diti_latte_state_of(&m->step);
         long_keep(m, 1, diti_tensor_view(graph, state->row, 0, 1, 0, 6 * r->width));
         long_keep(m, 2, state->text[0]);
     }
@@ -273,19 +275,19 @@ static inline void long_keep_state(const long_run *r, long_member *m) {
 static inline bool long_emit(long_run *r, uint32_t index) {
     const long_clip *c = r->clip;
     long_member *m = &r->members[index];
-    const diti_token_range *at = &m->denoise.token_range;
+    const diti_token_range *at = &m->step.token_range;
     dit_error err = DITI_ZERO;
     diti_tensor x, input;
     diti_graph_init(&m->graph, r->context->devices[index]);
     diti_graph_segment(&m->graph, "prepare", false);
-    long_denoise(r, m, c->reduced[0], c->reduced[1], c->reduced[2]);
+    long_step_desc(r, m, c->reduced[0], c->reduced[1], c->reduced[2]);
     input = m->kept[3] = diti_tensor_input(&m->graph, DITI_F32, r->rows, r->width, "x");
-    diti_transformer_prepare(r->model, &m->graph, &m->denoise);
+    diti_transformer_prepare(r->model, &m->graph, &m->step);
     diti_graph_segment(&m->graph, "step", true);
-    diti_transformer_begin(r->model, &m->graph, &m->denoise);
+    diti_transformer_begin(r->model, &m->graph, &m->step);
     x = diti_add_rows(&m->graph, diti_tensor_view(&m->graph, input, at->first, at->text + at->rows, 0, r->width), 0, 0,
                       "residual");
-    diti_transformer_block(r->model, &m->graph, &m->denoise, 0, x);
+    diti_transformer_block(r->model, &m->graph, &m->step, 0, x);
     long_keep(m, 0, x);
     long_keep_state(r, m);
     return CHECK_MESSAGE(!diti_graph_failed(&m->graph), "%s: %s", c->name, m->graph.error.message) &&
@@ -298,11 +300,11 @@ static inline dit_result long_write(const long_run *r, const long_member *m, con
     const uint32_t item[DITI_ITEM_WORDS] = {0, 0, 0, r->clip->text_length}, step = 0;
     size_t texts = (size_t)r->clip->text_tokens * traits->text_columns;
     DITI_TRY(diti_plan_write(m->plan, m->kept[3], r->x, (size_t)r->rows * r->width * sizeof *r->x, err));
-    DITI_TRY(diti_plan_write(m->plan, m->denoise.text, text, texts * sizeof *text, err));
+    DITI_TRY(diti_plan_write(m->plan, m->step.text, text, texts * sizeof *text, err));
     if (!traits->joint && !traits->attends_padding)
-        DITI_TRY(diti_plan_write(m->plan, m->denoise.text_items, item, sizeof item, err));
-    DITI_TRY(diti_plan_write(m->plan, m->denoise.step, &step, sizeof step, err));
-    return r->model->family->write_inputs(r->model, m->plan, &m->denoise, &timestep, err);
+        DITI_TRY(diti_plan_write(m->plan, m->step.text_items, item, sizeof item, err));
+    DITI_TRY(diti_plan_write(m->plan, m->step.row, &step, sizeof step, err));
+    return r->model->family->write_inputs(r->model, m->plan, &m->step, &timestep, err);
 }
 
 static inline dit_result long_execute_plans(const long_run *r, dit_error *err) {
@@ -682,7 +684,7 @@ static inline void long_reference_cogvideox(long_run *r) {
     }
     w.cosines = (float *)malloc((size_t)r->rows * r->dim * sizeof *w.cosines);
     w.sines = w.cosines + (size_t)r->rows * (r->dim / 2);
-    diti_cogvideox_turn(diti_cogvideox_of(r->model), &r->members[0].denoise, w.cosines, w.sines);
+    diti_cogvideox_turn(diti_cogvideox_of(r->model), &r->members[0].step, w.cosines, w.sines);
     long_reference_expert(r, &w);
     for (i = 0; i < 8; i++) free(w.norms[i]);
     long_sparse_free(&w.q);
@@ -711,7 +713,7 @@ static inline void long_wan_read(const long_run *r, long_wan *w, const float *ro
     static const char *const names[] = {"attn1.to_q", "attn1.to_k",     "attn1.to_v",     "attn1.to_out.0",
                                         "attn2.to_q", "attn2.to_out.0", "ffn.net.0.proj", "ffn.net.2"};
     sparse *matrices[] = {&w->q, &w->k, &w->v, &w->out, &w->text_q, &w->text_out, &w->ff_in, &w->ff_out};
-    diti_token_grid grid = diti_transformer_grid(r->model, &r->members[0].denoise);
+    diti_token_grid grid = diti_transformer_grid(r->model, &r->members[0].step);
     size_t longest = 2 * (size_t)(grid.frames + grid.rows + grid.columns) * r->dim;
     char name[64];
     uint64_t count;
@@ -872,7 +874,7 @@ static inline void long_divide(long_run *r) {
     uint32_t i, k;
     r->count = r->clip->devices;
     for (i = 0; i < r->count && r->count > 1; i++) {
-        diti_group *group = &r->members[i].axes.ulysses;
+        diti_ranks *group = &r->members[i].axes.ulysses;
         group->count = r->count;
         group->index = i;
         for (k = 0; k < r->count; k++) group->devices[k] = k;
@@ -928,7 +930,7 @@ static inline void long_run_clip(const long_clip *clip, const dit_context *conte
     for (i = 0; i < r.count; i++) {
         diti_plan_destroy(r.members[i].plan);
         diti_graph_free(&r.members[i].graph);
-        if (model) diti_free(&model->component.env, r.members[i].denoise.family);
+        if (model) diti_free(&model->component.env, r.members[i].step.family);
     }
     free(r.x);
     free(r.after);

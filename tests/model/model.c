@@ -701,7 +701,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     static const float times[3] = {700, 321, 5};
     uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, items[4][DITI_ITEM_WORDS],
              step = 0;
-    diti_denoise d = DITI_ZERO;
+    diti_step_desc d = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept, latent;
@@ -719,7 +719,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     latent = d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
     d.text = diti_tensor_input(&graph, DITI_F32, texts * TEXT_TOKENS, 64, "text");
     d.text_items = diti_tensor_input(&graph, DITI_U32, texts, DITI_ITEM_WORDS, "items");
-    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    d.row = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
@@ -732,7 +732,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
             items[i][3] = i < texts / 2 ? 1 : 9;
         }
         CHECK(diti_plan_write(plan, d.text_items, items, texts * sizeof *items, NULL) == DIT_OK);
-        CHECK(diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK);
+        CHECK(diti_plan_write(plan, d.row, &step, sizeof step, NULL) == DIT_OK);
         CHECK(model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
         {
             uint32_t one = TEXT_TOKENS * 64;
@@ -758,7 +758,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
     enum { TOKENS = 6 };
     static const float times[] = {900, 300};
     const uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, step = 1;
-    diti_denoise d = DITI_ZERO;
+    diti_step_desc d = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept;
@@ -773,7 +773,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
     d.latent = diti_tensor_input(&graph, DITI_F32, 16, pixels, "latent");
     d.text = diti_tensor_input(&graph, DITI_F32, 2 * TOKENS, model->traits.text_columns, "text");
     d.pooled = diti_tensor_input(&graph, DITI_F32, 2, model->traits.pooled_columns, "pooled");
-    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    d.row = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * 16, pixels);
@@ -781,7 +781,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
         fill(plan, d.latent, 16 * pixels, 7);
         fill(plan, d.text, 2 * TOKENS * model->traits.text_columns, 11);
         fill(plan, d.pooled, 2 * model->traits.pooled_columns, 13);
-        CHECK(diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK);
+        CHECK(diti_plan_write(plan, d.row, &step, sizeof step, NULL) == DIT_OK);
         CHECK(model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
         finish(plan, kept, out, JOINT_VALUES * sizeof *out);
     }
@@ -957,7 +957,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
     uint32_t pixels = LATENT_HEIGHT * LATENT_WIDTH, texts = shares ? 2 : 2 * batch, i, step = 1, lengths[4],
              lengths2[4];
     uint32_t text = traits->text_tokens * traits->text_columns, text2 = traits->text2_tokens * traits->text2_columns;
-    diti_denoise d = DITI_ZERO;
+    diti_step_desc d = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept;
@@ -975,7 +975,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
     d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
     d.text = diti_tensor_input(&graph, DITI_F32, texts * traits->text_tokens, traits->text_columns, "text");
     d.text2 = diti_tensor_input(&graph, DITI_F32, texts * traits->text2_tokens, traits->text2_columns, "text2");
-    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    d.row = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
@@ -991,7 +991,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
         }
         CHECK(diti_plan_write(plan, d.text, rows, texts * text * sizeof *rows, NULL) == DIT_OK &&
               diti_plan_write(plan, d.text2, rows + texts * text, texts * text2 * sizeof *rows, NULL) == DIT_OK &&
-              diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK &&
+              diti_plan_write(plan, d.row, &step, sizeof step, NULL) == DIT_OK &&
               model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
         free(rows);
         finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
@@ -1046,7 +1046,7 @@ static void run_clips(diti_device *device, const diti_transformer *model, const 
     uint32_t i, step = 1, items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 1}, {0, 0, 0, 7}}, rows[3 * 4 * 4];
     uint32_t plane = c->frames * c->height * c->width, clip = traits->latent_channels * plane;
     uint32_t more = traits->condition_channels * plane, lengths[2] = {1, 7};
-    diti_denoise d = DITI_ZERO;
+    diti_step_desc d = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept;
@@ -1069,7 +1069,7 @@ static void run_clips(diti_device *device, const diti_transformer *model, const 
     if (traits->pooled_columns) d.pooled = diti_tensor_input(&graph, DITI_F32, 2, traits->pooled_columns, "pooled");
     if (traits->masks_padding) d.text_lengths = lengths;
     d.guidance = traits->default_distilled;
-    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    d.row = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     if (given) d.frame_steps = diti_tensor_input(&graph, DITI_U32, 3, 2 * batch * c->frames, "frames");
     diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
@@ -1082,7 +1082,7 @@ static void run_clips(diti_device *device, const diti_transformer *model, const 
         fill(plan, d.text, 2 * c->tokens * traits->text_columns, 99);
         if (d.pooled) fill(plan, d.pooled, 2 * traits->pooled_columns, 7);
         CHECK((traits->joint || diti_plan_write(plan, d.text_items, items, sizeof items, NULL) == DIT_OK) &&
-              diti_plan_write(plan, d.step, &step, sizeof step, NULL) == DIT_OK &&
+              diti_plan_write(plan, d.row, &step, sizeof step, NULL) == DIT_OK &&
               (!given ||
                diti_plan_write(plan, d.frame_steps, rows, 3 * 2 * batch * c->frames * sizeof *rows, NULL) == DIT_OK) &&
               model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
@@ -1152,7 +1152,7 @@ static void test_clip_refusals(void) {
     diti_transformer transformer = DITI_ZERO;
     diti_job_request request;
     dit_model model = DITI_ZERO;
-    diti_denoise denoise = DITI_ZERO;
+    diti_step_desc step = DITI_ZERO;
     const char *why;
     uint32_t i, k;
     model.transformer = &transformer;
@@ -1183,12 +1183,12 @@ static void test_clip_refusals(void) {
                                            "needs a picture as a condition"};
         diti_graph graph;
         memset(&graph, 0, sizeof graph);
-        denoise.frame_steps = k == 0;
-        denoise.condition = k == 1;
+        step.frame_steps = k == 0;
+        step.condition = k == 1;
         transformer.traits.condition_channels = k == 2 ? 16 : 0;
-        denoise.branches = denoise.text_batch = denoise.batch = 1;
+        step.branches = step.text_batch = step.batch = 1;
         transformer.traits.patch = 2;
-        diti_transformer_prepare(&transformer, &graph, &denoise);
+        diti_transformer_prepare(&transformer, &graph, &step);
         CHECK_MESSAGE(diti_graph_failed(&graph) && strstr(graph.error.message, says[k]), "%s", graph.error.message);
     }
 }

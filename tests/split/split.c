@@ -353,7 +353,7 @@ static dit_result make_picture(maker *m, const dit_job_desc *desc, outcome *out)
 /* The closed form of what decoding sends. */
 static uint64_t decode_bytes(const dit_job *job) {
     const diti_job_request *request = &job->request;
-    diti_group group = DITI_ZERO;
+    diti_ranks group = DITI_ZERO;
     uint64_t bytes = 0;
     uint32_t i;
     group.count = job->shares[0]->assignment.share_total;
@@ -472,7 +472,7 @@ static void test_sequences(void) {
 #define PLAN_FILE "build/test_split_plan.json"
 
 static uint32_t rows_of(const maker *m, uint32_t share) {
-    return m->job && share < m->job->share_count ? m->job->shares[share]->program.denoise.token_range.rows : 0;
+    return m->job && share < m->job->share_count ? m->job->shares[share]->program.step.token_range.rows : 0;
 }
 
 /* Each device has the part of the rows that its share says; the picture stays what it is. */

@@ -82,7 +82,7 @@ static uint32_t made_columns(const diti_vae *vae, const clip_case *c) {
 }
 
 /* A member's plan of all chunks, one after the other: its lines of the chunk's input are cut from all of it. */
-static bool make_clip(dit_context *context, const diti_vae *vae, const clip_case *c, const diti_group *group,
+static bool make_clip(dit_context *context, const diti_vae *vae, const clip_case *c, const diti_ranks *group,
                       clip_member *m) {
     uint32_t factor = vae->traits.factor, channels = vae->traits.latent_channels, area, row = 0, plane, count,
              values = 0;
@@ -181,7 +181,7 @@ static uint64_t decode_clip(dit_context *context, const diti_vae *vae, const cli
     bool good = true;
     memset(members, 0, sizeof members);
     for (i = 0; i < count && good; i++) {
-        diti_group group = DITI_ZERO;
+        diti_ranks group = DITI_ZERO;
         group.count = count;
         group.index = i;
         for (k = 0; k < count; k++) group.devices[k] = k;

@@ -252,21 +252,21 @@ static inline bool form_step(const form_shape *shape, const diti_split_plan *pla
     return true;
 }
 
-/* Bytes that rank `index` sends in all steps; columns, rows: the picture's, in tokens. PipeFusion goes patch by patch
-   behind the warm-up: patches are bands of whole rows, and the text goes with the first. */
+/* Bytes that rank `index` sends in all steps; columns, rows: the picture's, in tokens. PipeFusion goes strip by strip
+   behind the warm-up: strips are bands of whole rows, and the text goes with the first. */
 static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const double *shares,
                               uint64_t index, uint64_t columns, uint64_t rows, uint64_t steps, uint64_t *bytes) {
     uint64_t whole = plan->split.degree[DITI_SPLIT_PIPEFUSION] < 2 || steps < plan->warmup ? steps : plan->warmup, i,
              one;
     bool known = form_step(shape, plan, shares, index, bytes);
     *bytes *= whole;
-    for (i = 0; i < plan->patches && whole < steps; i++) {
-        form_shape patch = *shape;
-        uint64_t count = rows * (i + 1) / plan->patches - rows * i / plan->patches;
-        patch.image = count * columns;
-        patch.latent = shape->latent * count / rows;
-        if (i) patch.text = 0;
-        form_step(&patch, plan, shares, index, &one);
+    for (i = 0; i < plan->strips && whole < steps; i++) {
+        form_shape strip = *shape;
+        uint64_t count = rows * (i + 1) / plan->strips - rows * i / plan->strips;
+        strip.image = count * columns;
+        strip.latent = shape->latent * count / rows;
+        if (i) strip.text = 0;
+        form_step(&strip, plan, shares, index, &one);
         *bytes += one * (steps - whole);
     }
     return known;

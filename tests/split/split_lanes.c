@@ -460,7 +460,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL failing_submit(VkQueue queue, uint32_t cou
 }
 
 static void emit_failing(mesh *m, uint32_t self, diti_graph *graph) {
-    diti_group group = DITI_ZERO;
+    diti_ranks group = DITI_ZERO;
     diti_tensor part;
     group.count = 2;
     group.index = self;
@@ -470,7 +470,7 @@ static void emit_failing(mesh *m, uint32_t self, diti_graph *graph) {
     if (failing == FAIL_REDUCE) {
         diti_all_reduce(graph, &group, m->x[self], "sum");
     } else if (failing == FAIL_GATHER) {
-        part = diti_tensor_view(graph, m->x[self], 0, diti_group_size(&group, self, ROWS), 0, COLUMNS);
+        part = diti_tensor_view(graph, m->x[self], 0, diti_ranks_size(&group, self, ROWS), 0, COLUMNS);
         diti_copy(graph, diti_all_gather(graph, &group, part, 1, ROWS, "whole"), m->y[self], "gathered");
     } else {
         diti_swap(graph, m->x[self], m->y[self], 1 - self);

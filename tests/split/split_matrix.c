@@ -93,7 +93,7 @@ static const char *fixture_folder;
 typedef enum kind {
     EXACT,
     LOSSY, /* rows are sent as int8 */
-    STALE  /* pipefusion: other patches' keys and values are one step old */
+    STALE  /* pipefusion: other strips' keys and values are one step old */
 } kind;
 typedef struct row {
     const char *model, *split;
@@ -944,7 +944,7 @@ static bool has_emulation(const row *r) {
 }
 
 /* The latent behind so many steps of a split; freed with free. */
-static double *emulate(const row *r, const observed *from, uint32_t steps, uint32_t patches, uint32_t warmup) {
+static double *emulate(const row *r, const observed *from, uint32_t steps, uint32_t strips, uint32_t warmup) {
     stale_model model;
     stale_request request_ = DITI_ZERO;
     generated_inputs inputs;
@@ -953,7 +953,7 @@ static double *emulate(const row *r, const observed *from, uint32_t steps, uint3
     request_.columns = r->columns;
     request_.rows = r->rows;
     request_.steps = steps;
-    request_.patches = patches;
+    request_.strips = strips;
     request_.warmup = warmup;
     request_.scale = 3;
     request_.schedule = from->schedule;
@@ -978,7 +978,7 @@ static double distance(const observed *a, const double *to, const float *start, 
     return norm > 0 ? sqrt(error / norm) : INFINITY;
 }
 
-/* The emulation itself: without patches it is what one device makes; with them it is something else. */
+/* The emulation itself: without strips it is what one device makes; with them it is something else. */
 static void check_emulation(const char *model) {
     row r = DITI_ZERO;
     double *exact, *stale, calls, latents, apart;
@@ -1002,15 +1002,15 @@ static void check_emulation(const char *model) {
     free(stale);
 }
 
-/* Computes the latent of PipeFusion's patches on one device: in doubles where there is an emulation, else in the
+/* Computes the latent of PipeFusion's strips on one device: in doubles where there is an emulation, else in the
    library's own graphs. */
-static double *patches_alone(const row *r, const observed *from, uint32_t steps, const diti_split_plan *plan) {
+static double *strips_alone(const row *r, const observed *from, uint32_t steps, const diti_split_plan *plan) {
     char split[64];
     static observed one;
     double *out = NULL;
     size_t i;
-    if (has_emulation(r)) return emulate(r, from, steps, plan->patches, plan->warmup);
-    snprintf(split, sizeof split, "pipefusion1:m%uw%u", (unsigned)plan->patches, (unsigned)plan->warmup);
+    if (has_emulation(r)) return emulate(r, from, steps, plan->strips, plan->warmup);
+    snprintf(split, sizeof split, "pipefusion1:m%uw%u", (unsigned)plan->strips, (unsigned)plan->warmup);
     if (!CHECK_MESSAGE(run(r, split, steps, &one) == DIT_OK, "%s: %s", split, err.message)) return NULL;
     out = stale_new(one.made.count);
     for (i = 0; i < one.made.count; i++) out[i] = one.made.latent[i];
@@ -1020,13 +1020,13 @@ static double *patches_alone(const row *r, const observed *from, uint32_t steps,
 /* Behind the warm-up by one step, relative to how far that went (on one device: from the start); and after all steps.
  */
 static void check_stale(const row *r, const char *name, const diti_split_plan *plan, const observed *all) {
-    double *alone = patches_alone(r, all, some_steps, plan), *before = NULL, call = INFINITY, latent;
+    double *alone = strips_alone(r, all, some_steps, plan), *before = NULL, call = INFINITY, latent;
     static observed one;
     if (!alone) return;
     latent = distance(all, alone, NULL, NULL);
     free(alone);
     if (CHECK_MESSAGE(run(r, r->split, plan->warmup + 1, &one) == DIT_OK, "%s: %s", name, err.message)) {
-        alone = patches_alone(r, &one, plan->warmup + 1, plan);
+        alone = strips_alone(r, &one, plan->warmup + 1, plan);
         if (has_emulation(r)) before = emulate(r, &one, plan->warmup, 1, 1);
         if (alone) call = distance(&one, alone, one.start, before);
         free(alone);

@@ -1,6 +1,6 @@
 /* Values that exceed what fp16 holds, in what devices exchange: the copies that a HunyuanDiT keeps of its residual
    stream, and sends to a later stage, and the lines, keys and values of decoders that devices divide, get exponents,
-   and the picture is that of F32; with patches over several processes, too. Models are generated, or made-up weights;
+   and the picture is that of F32; with strips over several processes, too. Models are generated, or made-up weights;
    some matrices of them are multiplied.
 
    DIT_TEST_ALL=1 runs every split that has stages, and clips. test-runs: lavapipe */
@@ -139,7 +139,7 @@ static bool run(const maker *m, const asked *a, const char *split, outcome *out,
     return CHECK_MESSAGE(result == DIT_OK, "%s: %s", split ? split : "alone", err.message);
 }
 
-/* like: the split that makes the same of the same patches; NULL: one device. One evaluation of the golden fixtures may
+/* like: the split that makes the same of the same strips; NULL: one device. One evaluation of the golden fixtures may
    be 1.4e-2 away on this rung; int8 payloads may be as far again as they are in F32. */
 static void check_split(const maker *base, const maker *half, const char *split, const char *like, uint32_t frames) {
     asked a = {4, 4, 1, 3, 0, 0, 0, "euler", false, 0, NULL};

@@ -1,5 +1,5 @@
-/* Blocks over several devices: as layers, exactly, and as PipeFusion, whose patches read keys and values of other
-   patches that are one step old. Several stages make what one device makes of the same patches, in every order of
+/* Blocks over several devices: as layers, exactly, and as PipeFusion, whose strips read keys and values of other
+   strips that are one step old. Several stages make what one device makes of the same strips, in every order of
    segments that a run has; the error against the exact picture is told. Bytes are those of the closed forms.
 
    make test runs the small pipeline; DIT_TEST_ALL=1 all that is done with it, and every family. By hand:
@@ -93,7 +93,7 @@ static void check_int8(const asked *a, const char *split, const char *as_int8) {
     CHECK(difference(&split_, &stale) > 0 && difference(&split_, &stale) <= 0.05 && split_.in_steps < stale.in_steps);
 }
 
-/* Keys and values of other patches may be kept as int8, which costs accuracy: the error is printed, and it is the same
+/* Keys and values of other strips may be kept as int8, which costs accuracy: the error is printed, and it is the same
    on one device and on several. */
 static void check_kept(const asked *a) {
     static outcome kept;
@@ -105,7 +105,7 @@ static void check_kept(const asked *a) {
     CHECK_MESSAGE(difference(&split_, &kept) <= TOLERANCE, "two stages: %g", difference(&split_, &kept));
 }
 
-/* The first stage begins a step's patches while the last one has some of the step before to do: how often that was
+/* The first stage begins a step's strips while the last one has some of the step before to do: how often that was
    seen, which depends on how fast both are. */
 static void check_overlap(const asked *a, const char *split) {
     dit_job *job = NULL;
@@ -140,15 +140,15 @@ static void check_layers(const asked *a, const char *const *splits) {
     }
 }
 
-/* Several stages against one device with the same patches. */
-static void check_patches(const asked *a, const char *patches, const char *const *splits) {
+/* Several stages against one device with the same strips. */
+static void check_strips(const asked *a, const char *strips, const char *const *splits) {
     char name[80];
-    snprintf(name, sizeof name, "pipefusion1%s", patches);
+    snprintf(name, sizeof name, "pipefusion1%s", strips);
     if (!run(a, name, &stale)) return;
     printf("  %s: relative L2 %.2g from the exact latent\n", name, difference(&stale, &exact));
     CHECK(difference(&stale, &exact) > 1e-6);
     for (; *splits; splits++) {
-        snprintf(name, sizeof name, "%s%s", *splits, patches);
+        snprintf(name, sizeof name, "%s%s", *splits, strips);
         if (!run(a, name, &split_)) continue;
         printf("  %s: relative L2 %.2g, %llu bytes\n", name, difference(&split_, &stale),
                (unsigned long long)split_.sent);
@@ -171,7 +171,7 @@ static void check_bytes(const asked *a) {
                       (unsigned long long)split_.in_steps, (unsigned long long)(a->steps * step));
 }
 
-/* A stage is lost: the other device goes on with the patches, and a step of warm-up. */
+/* A stage is lost: the other device goes on with the strips, and a step of warm-up. */
 static void check_lost(const asked *a, const char *split, uint32_t submit) {
     dit_job *job = NULL;
     dit_status status;
@@ -303,16 +303,16 @@ static void test_small(bool full) {
     asked a = {3, 4, 1, 4, 0, 0, 0, "euler", false, 0, NULL};
     if (open_model(NULL, 4)) {
         printf("the small pipeline\n");
-        if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", all);
+        if (run(&a, NULL, &exact)) check_strips(&a, ":m2w1", all);
         check_kept(&a);
         if (full) check_int8(&a, "pipefusion2:m2w1", "pipefusion2:m2w1,int8");
         if (full) check_overlap(&a, "pipefusion2:m4w1");
-        a.first = 0.2f; /* branches that come and go, previews that wait for patches */
+        a.first = 0.2f; /* branches that come and go, previews that wait for strips */
         a.last = 0.8f;
         a.steps = 6;
         a.preview = 2;
         a.sampler = "dpm++2m";
-        if (run(&a, NULL, &exact)) check_patches(&a, ":m4w1", two);
+        if (run(&a, NULL, &exact)) check_strips(&a, ":m4w1", two);
         check_cancel(&a, "pipefusion2:m4w1");
         check_refused(&a, "pipefusion2:m5", "5 patches of 4 rows");
         check_refused(&a, "pipefusion2:w0", "warm-up");
@@ -342,18 +342,18 @@ static void test_family(const generated_model *shape) {
         printf("%s\n", shape->name);
         if (run(&a, NULL, &exact)) {
             check_layers(&a, layers);
-            check_patches(&a, ":m3w1", few);
+            check_strips(&a, ":m3w1", few);
             if (run(&a, PLAN "\"split\": \"pipefusion2,ring2\", " UNEQUAL, &split_))
                 CHECK_MESSAGE(difference(&split_, &stale) <= TOLERANCE, "unequal shares: %g",
                               difference(&split_, &stale));
-            check_patches(&a, ":m7w2", many);
-            if (branches) check_patches(&a, ":m2w1", guided);
+            check_strips(&a, ":m7w2", many);
+            if (branches) check_strips(&a, ":m2w1", guided);
         }
         check_bytes(&a);
         a.images = 2;
         a.first = 0.3f;
         a.last = 0.8f;
-        if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", branches ? guided : many);
+        if (run(&a, NULL, &exact)) check_strips(&a, ":m2w1", branches ? guided : many);
     }
     close_maker(&at);
 }

@@ -161,28 +161,28 @@ static bool load_streamed(const generated_model *shape, const kind *k, bool with
 
 /* ---- splits ---- */
 
-typedef enum order { ALIKE, OTHER_SUMS, PATCHES } order;
+typedef enum order { ALIKE, OTHER_SUMS, STRIPS } order;
 typedef struct division {
     const char *split;
-    order order; /* of sums; PATCHES: the same patches on one device are the reference */
+    order order; /* of sums; STRIPS: the same strips on one device are the reference */
 } division;
 static const division divisions[] = {
-    {"ulysses2", OTHER_SUMS},       {"tensor2", OTHER_SUMS}, {"ring2", OTHER_SUMS},         {"layers2", ALIKE},
-    {"ulysses2,shard", OTHER_SUMS}, {"cfg2", ALIKE},         {"pipefusion2:m2w1", PATCHES},
+    {"ulysses2", OTHER_SUMS},       {"tensor2", OTHER_SUMS}, {"ring2", OTHER_SUMS},        {"layers2", ALIKE},
+    {"ulysses2,shard", OTHER_SUMS}, {"cfg2", ALIKE},         {"pipefusion2:m2w1", STRIPS},
 };
 
 static const asked once = {4, 4, 1, 1, 0, 0, 0, "euler", false, 0, NULL},
                    twice = {4, 4, 1, 2, 0, 0, 0, "euler", false, 0, NULL};
-static outcome alone, patches, other;
+static outcome alone, strips, other;
 
 static void check_divisions(const char *what, const kind *k, size_t count) {
     bool floats = k->rule == DIT_TYPE_I4_GROUP;
     size_t i;
     for (i = 0; i < count; i++) {
         const division *d = &divisions[i];
-        const outcome *wanted = d->order == PATCHES ? &patches : &alone;
+        const outcome *wanted = d->order == STRIPS ? &strips : &alone;
         double most = d->order != OTHER_SUMS ? 0 : floats ? SUMS : INT8_SUMS, off;
-        dit_result result = run_asked(&at, d->order == PATCHES ? &twice : &once, d->split, &other);
+        dit_result result = run_asked(&at, d->order == STRIPS ? &twice : &once, d->split, &other);
         if (result == DIT_ERROR_INVALID_ARGUMENT && diti_equal(d->split, "cfg2") &&
             at.model->transformer->traits.default_guidance == 1.0f)
             continue; /* a model without guidance */
@@ -201,7 +201,7 @@ static void test_kind(const generated_model *shape, const kind *k, bool with_lor
     ready = CHECK_MESSAGE(load(shape, k, with_lora, 0) == DIT_OK, "%s: %s", what, err.message) &&
             CHECK_MESSAGE(run_asked(&at, &once, NULL, &alone) == DIT_OK, "%s: %s", what, err.message);
     if (ready)
-        CHECK_MESSAGE(run_asked(&at, &twice, "pipefusion1:m2w1", &patches) == DIT_OK, "%s: %s", what, err.message);
+        CHECK_MESSAGE(run_asked(&at, &twice, "pipefusion1:m2w1", &strips) == DIT_OK, "%s: %s", what, err.message);
     if (ready) check_divisions(what, k, count);
     if (!ready || !load_streamed(shape, k, with_lora)) return;
     snprintf(what + strlen(what), sizeof what - strlen(what), ", streamed");

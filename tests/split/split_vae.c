@@ -24,7 +24,7 @@ typedef struct setup {
 } setup;
 
 typedef struct member {
-    diti_group group;
+    diti_ranks group;
     diti_plan *plan;
     diti_tensor input, kept;
     uint32_t first, lines;
@@ -81,7 +81,7 @@ static uint64_t decode(const setup *s, uint32_t count, const float *weights, uin
     bool good = true;
     memset(members, 0, sizeof members);
     for (i = 0; i < count; i++) {
-        diti_group *group = &members[i].group;
+        diti_ranks *group = &members[i].group;
         group->count = count;
         group->index = i;
         for (k = 0; k < count; k++) group->devices[k] = k;

@@ -1,13 +1,13 @@
 /* PipeFusion's arithmetic in doubles, on one processor and without any of the library's graphs: generated models of
    PixArt and of SD3 (without norms of queries and keys, each block attending once) whose evaluations may be cut into
-   patches, bands of whole rows of tokens. In the first steps, the warm-up, a picture is evaluated whole; behind
-   it a patch attends to its own keys and values and those of patches before it of this step, and to all others' of the
-   step before. The text's rows of SD3 are computed once per step, with the first patch. (docs/models.md 3.2, 3.3;
+   strips, bands of whole rows of tokens. In the first steps, the warm-up, a picture is evaluated whole; behind
+   it a strip attends to its own keys and values and those of strips before it of this step, and to all others' of the
+   step before. The text's rows of SD3 are computed once per step, with the first strip. (docs/models.md 3.2, 3.3;
    docs/parallel.md 1.1)
 
-   Steps may reuse what a range of blocks added to the same patch when it was computed last (docs/models.md 7.16).
+   Steps may reuse what a range of blocks added to the same strip when it was computed last (docs/models.md 7.16).
 
-   With one patch, or where all steps are warm-up, this is the exact result.
+   With one strip, or where all steps are warm-up, this is the exact result.
 
    Include it after generated_model.h. */
 #ifndef STALE_MODEL_H
@@ -41,7 +41,7 @@ typedef struct stale_model {
 
 typedef struct stale_request {
     uint32_t columns, rows, steps; /* rows and columns of tokens */
-    uint32_t patches, warmup;
+    uint32_t strips, warmup;
     float scale; /* of guidance */
     const diti_step *schedule;
     const generated_inputs *inputs;
@@ -484,7 +484,7 @@ static inline double *stale_picture(const stale_model *m, const stale_request *r
     const uint64_t rows = (uint64_t)r->columns * r->rows, values = m->channels * 4 * rows;
     double *latent = stale_new(values), *predictions[2], *time;
     stale_branch *branches = (stale_branch *)calloc(2, sizeof *branches);
-    uint32_t step, patch, patches, b;
+    uint32_t step, strip, strips, b;
     uint64_t i;
     for (i = 0; i < values; i++) latent[i] = r->start[i];
     for (b = 0; b < 2; b++) {
@@ -493,13 +493,13 @@ static inline double *stale_picture(const stale_model *m, const stale_request *r
     }
     for (step = 0; step < r->steps; step++) {
         time = stale_time(m, r->schedule[step].timestep);
-        patches = step < r->warmup ? 1 : r->patches;
-        for (patch = 0; patch < patches; patch++) {
-            uint64_t first = (uint64_t)r->rows * patch / patches * r->columns,
-                     end = (uint64_t)r->rows * (patch + 1) / patches * r->columns;
+        strips = step < r->warmup ? 1 : r->strips;
+        for (strip = 0; strip < strips; strip++) {
+            uint64_t first = (uint64_t)r->rows * strip / strips * r->columns,
+                     end = (uint64_t)r->rows * (strip + 1) / strips * r->columns;
             for (b = 0; b < 2; b++) {
-                stale_embed(m, r, latent, r->schedule[step].input, &branches[b], first, end, patch == 0);
-                stale_run_blocks(m, r, step, &branches[b], time, first, end, patch == 0);
+                stale_embed(m, r, latent, r->schedule[step].input, &branches[b], first, end, strip == 0);
+                stale_run_blocks(m, r, step, &branches[b], time, first, end, strip == 0);
                 stale_finish(m, r, time, &branches[b], first, end, predictions[b]);
             }
         }

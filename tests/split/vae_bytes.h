@@ -39,9 +39,9 @@ static inline uint64_t vae_tiny_lines(const diti_vae *vae, uint32_t width) {
 }
 
 /* element: bytes of an activation. members: how many have lines of the latent, which is height x width. */
-static inline uint64_t vae_strip_bytes(const diti_vae *vae, uint32_t element, const diti_group *group, uint32_t member,
+static inline uint64_t vae_strip_bytes(const diti_vae *vae, uint32_t element, const diti_ranks *group, uint32_t member,
                                        uint32_t height, uint32_t width) {
-    diti_group all = *group;
+    diti_ranks all = *group;
     uint32_t members = all.count = group->count < height ? group->count : height, norms = 0;
     uint32_t neighbours = (member > 0 ? 1u : 0u) + (member + 1 < members ? 1u : 0u);
     uint64_t lines = vae->traits.tiny ? vae_tiny_lines(vae, width) : vae_kl_lines(vae, width, &norms), others;
@@ -49,12 +49,12 @@ static inline uint64_t vae_strip_bytes(const diti_vae *vae, uint32_t element, co
     others = (uint64_t)norms * 16 * vae->groups;
     if (vae->decoder.attention.present)
         others += (uint64_t)width * 2 * element * vae->decoder.attention.out.weight.rows;
-    others *= diti_group_size(&all, member, height);
+    others *= diti_ranks_size(&all, member, height);
     return neighbours * (vae->wide ? 4 : element) * lines + (members - 1) * others;
 }
 
 /* Bytes of a member's pixels, which it sends to the first member. */
-static inline uint64_t vae_picture_bytes(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+static inline uint64_t vae_picture_bytes(const diti_vae *vae, const diti_ranks *group, uint32_t member, uint32_t height,
                                          uint32_t width) {
     uint32_t first, lines = diti_vae_lines(vae, group, member, height, width, 0, &first);
     return member ? 16 * (uint64_t)lines * width * vae->traits.factor : 0;
@@ -69,10 +69,10 @@ static inline uint64_t vae_pieces(uint64_t length, uint64_t most, uint64_t *size
 }
 
 /* Bytes of the tiles that a member makes and sends to the first one; a pixel's three floats take the room of four. */
-static inline uint64_t vae_tile_bytes(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+static inline uint64_t vae_tile_bytes(const diti_vae *vae, const diti_ranks *group, uint32_t member, uint32_t height,
                                       uint32_t width, uint32_t tile) {
     uint64_t factor = vae->traits.factor, size[2], count = vae_pieces(height, tile, &size[0]);
     count *= vae_pieces(width, tile, &size[1]);
-    return member ? diti_group_size(group, member, (uint32_t)count) * factor * size[0] * factor * size[1] * 16 : 0;
+    return member ? diti_ranks_size(group, member, (uint32_t)count) * factor * size[0] * factor * size[1] * 16 : 0;
 }
 #endif

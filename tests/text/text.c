@@ -525,6 +525,7 @@ static void test_capitals(const diti_env *env) {
 
 /* The text around a prompt is cut where the family says, weighs 1, and is no prompt with weights itself. */
 static void test_chats(const diti_env *env) {
+    const diti_chat *klein = diti_families_chat("Flux2KleinPipeline");
     diti_tokenizer *qwen = load_file(env, QWEN "/tokenizer.json");
     diti_tokens around = DITI_ZERO;
     float weights[1];
@@ -553,10 +554,10 @@ static void test_chats(const diti_env *env) {
     CHECK(diti_tokenizer_encode(qwen, "ab", &around, &err) == DIT_ERROR_INVALID_ARGUMENT &&
           strstr(err.message, "1 tokens have no room for the 2"));
     CHECK(diti_tokenizer_count(qwen, "ab<|im_end|>", &count, &err) == DIT_OK && count == 3);
-    CHECK(diti_chat_of_class("Flux2KleinKVPipeline") == diti_chat_of(DITI_CHAT_FLUX2_KLEIN));
-    CHECK(diti_chat_of_class("Flux2Pipeline") == diti_chat_of(DITI_CHAT_FLUX2_DEV));
-    CHECK(diti_chat_of_class("Flux3DistilledModularPipeline") == diti_chat_of(DITI_CHAT_FLUX3));
-    CHECK(!diti_chat_of_class("Flux2Klein") && !diti_chat_of_class("") && !diti_chat_of_class("KVPipeline"));
+    CHECK(klein && diti_families_chat("Flux2KleinKVPipeline") == klein);
+    CHECK(diti_families_chat("Flux2Pipeline") == klein + 1 && klein[1].rules == DITI_CHAT_PADS_BEFORE);
+    CHECK(diti_families_chat("Flux3DistilledModularPipeline") == diti_families_chat("Flux3ModularPipeline"));
+    CHECK(!diti_families_chat("Flux2Klein") && !diti_families_chat("") && !diti_families_chat("KVPipeline"));
     diti_tokenizer_free(qwen);
 }
 

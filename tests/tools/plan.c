@@ -252,18 +252,18 @@ static void test_reference(void) {
         q.system.serial = rows[i].serial;
         q.system.element = rows[i].element;
         q.system.warmup = rows[i].warmup;
-        q.system.text_per_patch = rows[i].again;
+        q.system.text_per_strip = rows[i].again;
         q.system.heads_flow = false;
         eta_rows = (double)q.shape.rows / split.degree[DITI_SPLIT_PIPEFUSION] +
                    (rows[i].again && q.shape.joint ? q.shape.text : 0);
-        q.system.patch_rows = eta_rows / split.degree[DITI_SPLIT_ULYSSES] * (1 / 0.93 - 1);
+        q.system.strip_rows = eta_rows / split.degree[DITI_SPLIT_ULYSSES] * (1 / 0.93 - 1);
         q.box.inside.pair = q.box.inside.ring = q.box.inside.all_to_all = rows[i].gbps * 1e9;
         q.box.latency = 40e-6;
         set_devices(&q, diti_split_ranks(&split), find_device("L40"), rate_of(&q, rows[i].single));
         diti_split_predict(&q, &split, &cost);
         CHECK_MESSAGE(fabs(cost.seconds / rows[i].seconds - 1) < 0.01, "%s %s: %.3f, reference %.2f", rows[i].model,
                       rows[i].split, cost.seconds,
-                      rows[i].seconds); /* printed with two decimals; latencies of patches */
+                      rows[i].seconds); /* printed with two decimals; latencies of strips */
     }
 }
 
@@ -559,7 +559,7 @@ static void test_names(void) {
 static void test_plan_names(void) {
     static const struct {
         const char *text, *printed;
-        uint32_t patches, warmup;
+        uint32_t strips, warmup;
         bool int8, shard;
     } good[] = {
         {"auto", "auto", 0, 1, false, false},
@@ -620,7 +620,7 @@ static void test_plan_names(void) {
     dit_error err;
     for (size_t i = 0; i < DITI_COUNT(good); i++) {
         CHECK_MESSAGE(diti_split_parse_plan(good[i].text, &plan, NULL) == DIT_OK, "%s", good[i].text);
-        CHECK(plan.patches == good[i].patches && plan.warmup == good[i].warmup && plan.int8 == good[i].int8 &&
+        CHECK(plan.strips == good[i].strips && plan.warmup == good[i].warmup && plan.int8 == good[i].int8 &&
               (plan.split.shard != 0) == good[i].shard);
         CHECK_MESSAGE(strcmp(diti_split_print_plan(&plan, name), good[i].printed) == 0, "%s", name);
         CHECK(diti_split_parse_plan(name, &again, NULL) == DIT_OK && memcmp(&plan, &again, sizeof plan) == 0);
@@ -653,8 +653,8 @@ static void test_weights(void) {
     CHECK(weights[0] == 1.0f);
 }
 
-/* More patches than stages: a shorter fill, less efficient patches; fewer leave stages idle. */
-static void test_patches(void) {
+/* More strips than stages: a shorter fill, less efficient strips; fewer leave stages idle. */
+static void test_strips(void) {
     measured m = {"flux", "L40", NULL, 4, 18.36, 28, 0, NULL, 0, "", 0};
     diti_split_request q = request_of(&m);
     diti_split split = split_of("pipefusion4");
@@ -662,11 +662,11 @@ static void test_patches(void) {
     q.system = system_dit();
     q.system.steps = 28;
     diti_split_predict(&q, &split, &usual);
-    q.system.patches = 4;
+    q.system.strips = 4;
     diti_split_predict(&q, &split, &same);
-    q.system.patches = 8;
+    q.system.strips = 8;
     diti_split_predict(&q, &split, &more);
-    q.system.patches = 2;
+    q.system.strips = 2;
     diti_split_predict(&q, &split, &fewer);
     CHECK(usual.seconds == same.seconds);
     CHECK(equal(more.compute / usual.compute, (1 + 115.0 / 512) / (1 + 115.0 / 1024)));
@@ -685,7 +685,7 @@ static void test_refusals(void) {
                  {"flux3-klein", "layers34", "33"},
                  {"dit-xl-2", "layers29", "28"},
                  {"hunyuandit", "layers2,pipefusion2", "exclude"}};
-    diti_split_plan patched;
+    diti_split_plan cut;
     dit_error err;
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         diti_split split = split_of(cases[i].split);
@@ -693,10 +693,10 @@ static void test_refusals(void) {
         CHECK(diti_split_check(&split, &find_model(cases[i].model)->shape, &err) == DIT_ERROR_INVALID_ARGUMENT);
         CHECK_MESSAGE(strstr(err.message, cases[i].names) && strstr(err.message, "split "), "%s", err.message);
     }
-    CHECK(diti_split_parse_plan("pipefusion2:m4096", &patched, &err) == DIT_OK);
-    CHECK(diti_split_check_plan(&patched, &find_model("flux")->shape, &err) == DIT_OK);
-    patched.patches++;
-    CHECK(diti_split_check_plan(&patched, &find_model("flux")->shape, &err) < 0 && strstr(err.message, "4096 rows"));
+    CHECK(diti_split_parse_plan("pipefusion2:m4096", &cut, &err) == DIT_OK);
+    CHECK(diti_split_check_plan(&cut, &find_model("flux")->shape, &err) == DIT_OK);
+    cut.strips++;
+    CHECK(diti_split_check_plan(&cut, &find_model("flux")->shape, &err) < 0 && strstr(err.message, "4096 rows"));
 }
 
 /* --- plans --- */
@@ -712,7 +712,7 @@ static void test_plan_round_trip(void) {
     char *text = NULL;
     diti_format(plan.note, sizeof plan.note, "flux 1024x1024");
     plan.split = split_of("cfg2,ulysses3");
-    plan.patches = 1, plan.warmup = 0, plan.int8 = true;
+    plan.strips = 1, plan.warmup = 0, plan.int8 = true;
     for (int i = 0; i < 6; i++) plan.shares[i] = i % 3 == 1 ? 0.1 : 0.45;
     plan.shares[0] = 1.0 / 3, plan.shares[1] = 1.0 / 7, plan.shares[2] = 1 - 1.0 / 3 - 1.0 / 7;
     CHECK(diti_split_write(&env, &plan, &text, NULL) == DIT_OK);
@@ -1226,7 +1226,7 @@ int main(void) {
     test_names();
     test_plan_names();
     test_weights();
-    test_patches();
+    test_strips();
     test_refusals();
     test_plan_round_trip();
     test_plan_damaged();

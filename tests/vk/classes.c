@@ -198,7 +198,7 @@ static void test_original(void) {
 static void evaluate(diti_device *device, const diti_transformer *model, uint32_t steps, bool *kept, float *out) {
     static const uint32_t classes[2] = {CLASSES, 3}, row = 1;
     float latent[4 * 64], *times = (float *)calloc(steps, sizeof *times);
-    diti_denoise d = DITI_ZERO;
+    diti_step_desc d = DITI_ZERO;
     diti_elementwise_desc copy = DITI_ZERO;
     dit_error err = DITI_ZERO;
     diti_graph graph;
@@ -214,7 +214,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     d.steps = steps;
     d.latent = diti_tensor_input(&graph, DITI_F32, 4, 64, "latent");
     d.labels = diti_tensor_input(&graph, DITI_U32, 1, 2, "labels");
-    d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
+    d.row = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     diti_transformer_prepare(model, &graph, &d);
     *kept = d.family && ((const diti_dit_state *)d.family)->adaln.table != 0;
     diti_graph_segment(&graph, "step", true);
@@ -223,7 +223,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
         CHECK(diti_plan_write(plan, d.latent, latent, sizeof latent, NULL) == DIT_OK &&
               diti_plan_write(plan, d.labels, classes, sizeof classes, NULL) == DIT_OK &&
-              diti_plan_write(plan, d.step, &row, sizeof row, NULL) == DIT_OK &&
+              diti_plan_write(plan, d.row, &row, sizeof row, NULL) == DIT_OK &&
               model->family->write_inputs(model, plan, &d, times, NULL) == DIT_OK);
         CHECK_MESSAGE(diti_plan_run(plan, 0, 2, &err) == DIT_OK, "%s", err.message);
         CHECK(diti_plan_read(plan, copy.out, out, 8 * 64 * sizeof *out, NULL) == DIT_OK);

@@ -232,12 +232,12 @@ static void test_crash(void) {
         dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
     }
     for (i = 0; i < 2; i++) { /* marks of other drivers do not pile up for ever */
-        uint32_t words[2] = {0x6d746964u, DITI_MARKS_MOST + (uint32_t)i};
+        uint32_t words[2] = {0x6d746964u, DITI_MAX_MARKS + (uint32_t)i};
         memcpy(k.mark, words, sizeof words);
         k.size = sizeof words + words[1] * sizeof(uint64_t);
         for (size_t j = sizeof words; j < k.size; j++) k.mark[j] = (unsigned char)j;
         dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
-        CHECK_MESSAGE(k.size == (i ? 0 : sizeof words + (DITI_MARKS_MOST - 1) * sizeof(uint64_t)), "%zu", k.size);
+        CHECK_MESSAGE(k.size == (i ? 0 : sizeof words + (DITI_MAX_MARKS - 1) * sizeof(uint64_t)), "%zu", k.size);
     }
 }
 

@@ -93,12 +93,12 @@ static void choice(void) {
 /* --- known faults of drivers --- */
 
 static uint32_t quirks_of(uint32_t vendor, uint32_t driver, uint32_t type, uint32_t device, uint32_t version,
-                          uint32_t least_subgroup, bool mixed_dot) {
+                          uint32_t min_subgroup, bool mixed_dot) {
     diti_identity id = {0};
     const char *why;
     uint32_t found;
     id.vendor = vendor, id.driver = driver, id.type = type, id.device = device, id.version = version;
-    id.least_subgroup = least_subgroup, id.mixed_dot = mixed_dot;
+    id.min_subgroup = min_subgroup, id.mixed_dot = mixed_dot;
     found = diti_quirks(&id, UINT32_MAX, &why);
     CHECK((found != 0) == (why != NULL));
     return found;
@@ -175,7 +175,7 @@ static void portions(void) {
     diti_identity id = {0};
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         id.vendor = cases[i].vendor;
-        id.least_subgroup = cases[i].subgroup;
+        id.min_subgroup = cases[i].subgroup;
         CHECK_MESSAGE(diti_portions_of(&id, UINT64_MAX) == diti_portions_of(&id, cases[i].line),
                       "portions of vendor %x, subgroups of %u", cases[i].vendor, cases[i].subgroup);
     }
@@ -187,20 +187,20 @@ static void subgroup_sizes(void) {
     diti_features features = {{false}};
     diti_identity id = {0};
     bool chosen;
-    id.vendor = 0x10de, id.subgroup = id.least_subgroup = id.most_subgroup = 32;
+    id.vendor = 0x10de, id.subgroup = id.min_subgroup = id.max_subgroup = 32;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && !chosen); /* nothing has to be chosen */
     id.chooses_subgroup = true;
     features.has[DITI_FEATURE_SUBGROUP_SIZE] = features.has[DITI_FEATURE_FULL_SUBGROUPS] = true;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && chosen);
     id.chooses_subgroup = false;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && !chosen); /* NVK */
-    id.least_subgroup = 16;
+    id.min_subgroup = 16;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 0);
     id.chooses_subgroup = true;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && chosen);
     id.vendor = 0x8086;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 16 && chosen);
-    id.least_subgroup = id.most_subgroup = 0; /* a driver that says nothing about them */
+    id.min_subgroup = id.max_subgroup = 0; /* a driver that says nothing about them */
     features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     CHECK(diti_coop_subgroup(&id, &features, &chosen) == 0);
     memset(&features, 0, sizeof features);
