@@ -92,18 +92,6 @@ static dit_result diti_comfy_name(diti_checkpoint *checkpoint, diti_stored_tenso
     return diti_comfy_refuse(checkpoint, tensor, name, err);
 }
 
-DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
-                                                           const diti_stored_tensor *tensor, const char *ending,
-                                                           const char *other) {
-    char name[600];
-    size_t found, length = strlen(tensor->name);
-    if (!diti_ends_with(tensor->name, ending) ||
-        !diti_format(name, sizeof name, "%.*s%s", (int)(length - strlen(ending)), tensor->name, other) ||
-        !diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
-        return NULL;
-    return &checkpoint->tensors[found];
-}
-
 DIT_INTERNAL const diti_stored_tensor *diti_comfy_marker(const diti_checkpoint *checkpoint,
                                                          const diti_stored_tensor *tensor) {
     return diti_stored_sibling(checkpoint, tensor, ".weight", ".comfy_quant");

@@ -356,8 +356,8 @@ DIT_INTERNAL bool diti_checkpoint_has_prefix(const diti_checkpoint *checkpoint, 
     return false;
 }
 
-static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                   dit_error *err) {
+DIT_INTERNAL dit_result diti_checkpoint_refuse_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                    dit_error *err) {
     if (tensor->type != DIT_TYPE_STORED) return DIT_OK;
     return diti_fail(
         err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -410,7 +410,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
 
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err) {
-    DITI_TRY(diti_refuse_type(checkpoint, tensor, err));
+    DITI_TRY(diti_checkpoint_refuse_type(checkpoint, tensor, err));
     if (offset > tensor->size || size > tensor->size - offset) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);
@@ -419,39 +419,6 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
     if (tensor->nvfp4) return diti_nvfp4_read(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     if (tensor->strides) return diti_checkpoint_gather(checkpoint, tensor, offset, (unsigned char *)out, size, err);
     return diti_file_read(checkpoint->files[tensor->file], tensor->offset + offset, out, size, err);
-}
-
-DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
-                                                   float *out, uint64_t count, dit_error *err) {
-    unsigned char some[4096], *blocks = some;
-    uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
-    uint64_t done = 0, fit;
-    dit_result result = diti_refuse_type(checkpoint, tensor, err);
-    DITI_TRY(result);
-    if (!block) {
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s: tensor '%s' is stored as %s, which only matrices may be",
-                         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
-    }
-    if (count != diti_stored_tensor_elements(tensor)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s' has %llu elements, expected %llu",
-                         diti_file_name(checkpoint->files[tensor->file]), tensor->name,
-                         (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
-    }
-    fit = sizeof some / bytes;
-    if ((tensor->strides || tensor->made || tensor->nvfp4) && tensor->size > sizeof some) {
-        fit = count / block; /* in pieces a long stretch would be read again for each */
-        blocks = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)tensor->size);
-        if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);
-    }
-    while (done < count && result >= 0) {
-        uint64_t left = (count - done) / block, take = left < fit ? left : fit;
-        result = diti_checkpoint_read(checkpoint, tensor, done / block * bytes, blocks, (size_t)take * bytes, err);
-        if (result >= 0) diti_type_to_float(tensor->type, blocks, take * block, out + done);
-        done += take * block;
-    }
-    if (blocks != some) diti_free(&checkpoint->env, blocks);
-    return result >= 0 ? diti_factor_apply(checkpoint, tensor, 0, count, out, err) : result;
 }
 
 DIT_INTERNAL const char *diti_checkpoint_text(const diti_checkpoint *checkpoint, const char *key) {

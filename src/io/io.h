@@ -90,6 +90,9 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
 /* Reads all PyTorch archives among its files wholly and compares every entry with its CRC-32, at 1 to 2 GB/s; other
    files have no checksums. Opening a checkpoint compares only what says where tensors are. For tools. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err);
+/* Fails for a type that is not read, and names it. */
+DIT_INTERNAL dit_result diti_checkpoint_refuse_type(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
+                                                    dit_error *err);
 /* The whole tensor as float32, count elements, factors within; for small tables read on the host. */
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                                    float *out, uint64_t count, dit_error *err);

@@ -247,3 +247,15 @@ DIT_INTERNAL const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoin
         return NULL;
     return &checkpoint->tensors[found];
 }
+
+DIT_INTERNAL const diti_stored_tensor *diti_stored_sibling(const diti_checkpoint *checkpoint,
+                                                           const diti_stored_tensor *tensor, const char *ending,
+                                                           const char *other) {
+    char name[600];
+    size_t found, length = strlen(tensor->name);
+    if (!diti_ends_with(tensor->name, ending) ||
+        !diti_format(name, sizeof name, "%.*s%s", (int)(length - strlen(ending)), tensor->name, other) ||
+        !diti_name_find(&checkpoint->index, checkpoint->tensors, sizeof *checkpoint->tensors, name, &found))
+        return NULL;
+    return &checkpoint->tensors[found];
+}

@@ -1136,7 +1136,7 @@ static void test_family(const family *f) {
     const known_model *model = find_model(f->model);
     diti_split_shape shape = model->shape, told = {0};
     real_file files[2] = {{0}, {0}};
-    dit_component parts[2] = {{0}, {0}};
+    dit_component parts[2];
     dit_model_desc desc = {0};
     dit_job_desc job = {0};
     dit_model *loaded = NULL;
@@ -1145,6 +1145,7 @@ static void test_family(const family *f) {
     dit_inspector inspector = {0};
     dit_error err = {0};
     double flops = 0, planned, evaluations = 0;
+    memset(parts, 0, sizeof parts);
     files[0].container = files[1].container = REAL_SAFETENSORS;
     files[0].type = files[1].type = DIT_TYPE_F16;
     f->transformer(&files[0]);
