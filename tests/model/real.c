@@ -782,6 +782,7 @@ static void run_decoder(const decoder_run *r) {
     dit_tensor embeds = make_input(&text, 1000);
     float *values = (float *)calloc(count, sizeof *values);
     double steps;
+    context_desc.device_memory_limit = (VkDeviceSize)8 << 30; /* of the host's, more than lavapipe says */
     decoder_open(&f, small_ti2v);
     if (CHECK_MESSAGE(dit_context_create(&context_desc, &context, &err) == DIT_OK, "%s", err.message) &&
         CHECK_MESSAGE(dit_model_load(context, &f.desc, &model, &err) == DIT_OK, "%s", err.message)) {
