@@ -288,6 +288,19 @@ static const model models[] = {
      NULL},
     {"wan21-1.3b", "Wan 2.1 1.3B", published_wan_1_3b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true, NULL},
     {"wan21-14b", "Wan 2.1 14B", published_wan_14b, {umt5_xxl}, vae_wan, 832, 480, 81, 50, 0, true, NULL},
+    {"wan22-ti2v-5b",
+     "Wan 2.2 TI2V-5B",
+     published_wan_ti2v_5b,
+     {umt5_xxl},
+     vae_wan22,
+     1280,
+     704,
+     121,
+     50,
+     0,
+     true,
+     NULL},
+    {"wan22-t2v-a14b", "Wan 2.2 T2V-A14B", published_wan_14b, {umt5_xxl}, vae_wan, 832, 480, 81, 40, 0, true, NULL},
     {"cogvideox-2b",
      "CogVideoX-2b",
      published_cogvideox_2b,
@@ -367,6 +380,9 @@ static const model models[] = {
 /* Models that a picture is given to. */
 static bool takes_reference(const model *m) { return m->vae == vae_wan_whole; }
 
+/* Models with an expert for low noise beside the transformer; both have the same shape. */
+static bool has_experts(const model *m) { return !strcmp(m->name, "wan22-t2v-a14b"); }
+
 /* ---- one model of one type on one card ---- */
 
 typedef enum way { WAY_WHOLE, WAY_TILES, WAY_TURNS, WAY_STREAMED, WAYS } way;
@@ -377,8 +393,8 @@ typedef struct plan {
 } plan;
 
 typedef struct files {
-    real_file list[6];
-    dit_component components[6];
+    real_file list[7];
+    dit_component components[7];
     dit_preview preview; /* what makes previews; default: there are none */
     dit_model_desc desc;
 } files;
@@ -392,7 +408,8 @@ static dit_result open_scheduler(const char *member, dit_source *out, void *user
 }
 
 static void open_files(const model *m, dit_type type, files *out) {
-    const maker makers[] = {m->transformer, m->texts[0], m->texts[1], m->texts[2], m->vae};
+    const maker makers[] = {m->transformer, m->texts[0], m->texts[1],
+                            m->texts[2],    m->vae,      has_experts(m) ? m->transformer : NULL};
     uint32_t i;
     memset(out, 0, sizeof *out);
     for (i = 0; i < sizeof makers / sizeof *makers; i++) {
@@ -409,8 +426,9 @@ static void open_files(const model *m, dit_type type, files *out) {
             continue;
         }
         out->components[out->desc.component_count].source = source;
-        out->components[out->desc.component_count++].role =
-            i == 4 ? DIT_ROLE_VAE : (dit_role)(DIT_ROLE_TEXT_1 + (int)i - 1);
+        out->components[out->desc.component_count++].role = i == 4   ? DIT_ROLE_VAE
+                                                            : i == 5 ? DIT_ROLE_TRANSFORMER_2
+                                                                     : (dit_role)(DIT_ROLE_TEXT_1 + (int)i - 1);
     }
     if (m->scheduler) {
         dit_component *scheduler = &out->components[out->desc.component_count++];
@@ -485,7 +503,6 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
         result = dit_job_inspect(NULL, &job, &inspector, &err);
     }
     /* A refusal is an answer where it is asked whether a model has such a preview, or runs with such a budget. */
-    if (getenv("CARDS_DEBUG") && result != DIT_OK) fprintf(stderr, "DBG %s: %s\n", m->name, err.message);
     if (result != DIT_OK && (how == WAY_TILES || how == WAY_TURNS) && !f->preview)
         fprintf(stderr, "cards: %s: %s\n", m->name, err.message);
     dit_model_destroy(loaded);
@@ -655,10 +672,10 @@ static void put_stages(bytes *out) {
 /* TAESD's decoder for so many channels as a component beside the others. */
 static void add_tiny(files *f, uint32_t channels) {
     dit_component *tiny = &f->components[f->desc.component_count++];
-    f->list[5].type = DIT_TYPE_F16;
-    real_taesd(&f->list[5], channels);
+    f->list[6].type = DIT_TYPE_F16;
+    real_taesd(&f->list[6], channels);
     tiny->role = DIT_ROLE_TAE;
-    tiny->source = real_source(&f->list[5]);
+    tiny->source = real_source(&f->list[6]);
 }
 
 /* One preview beside one step. */
@@ -674,9 +691,10 @@ static void put_previews(bytes *out) {
         one.steps = 2;
         for (i = 0; i < 3; i++) {
             files f;
-            if (i == 1 && (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_qwenimage21 ||
-                           one.vae == real_dcae || one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo ||
-                           one.vae == vae_ltx || one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
+            if (i == 1 &&
+                (one.vae == vae_wan || one.vae == vae_wan_whole || one.vae == vae_wan22 || one.vae == vae_qwenimage21 ||
+                 one.vae == real_dcae || one.vae == vae_cogvideox || one.vae == vae_hunyuanvideo ||
+                 one.vae == vae_ltx || one.vae == vae_open_sora || one.vae == vae_open_sora_plan))
                 continue; /* taew2_1 has another shape, others have none */
             open_files(&one, DIT_TYPE_Q8_0, &f);
             if (i == 1) add_tiny(&f, one.vae == vae_flux2 ? 32 : one.vae == published_vae_sd ? 4 : 16);

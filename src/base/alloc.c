@@ -92,6 +92,33 @@ DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity,
     return true;
 }
 
+/* Heapsort: a parent in the heap is never before its children in order. */
+static void diti_sort_sift(char *list, size_t root, size_t count, size_t size,
+                           int (*compare)(const void *a, const void *b)) {
+    char swap[64];
+    size_t child;
+    while ((child = 2 * root + 1) < count) {
+        if (child + 1 < count && compare(list + child * size, list + (child + 1) * size) < 0) child++;
+        if (compare(list + root * size, list + child * size) >= 0) return;
+        memcpy(swap, list + root * size, size);
+        memcpy(list + root * size, list + child * size, size);
+        memcpy(list + child * size, swap, size);
+        root = child;
+    }
+}
+
+DIT_INTERNAL void diti_sort(void *list, size_t count, size_t size, int (*compare)(const void *a, const void *b)) {
+    char *at = (char *)list, swap[64];
+    size_t i;
+    for (i = count / 2; i-- > 0;) diti_sort_sift(at, i, count, size, compare);
+    for (i = count; i-- > 1;) {
+        memcpy(swap, at, size);
+        memcpy(at, at + i * size, size);
+        memcpy(at + i * size, swap, size);
+        diti_sort_sift(at, 0, i, size, compare);
+    }
+}
+
 DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment) {
     return (value + alignment - 1) / alignment * alignment;
 }

@@ -84,6 +84,8 @@ DIT_INTERNAL void diti_free(const diti_env *env, void *memory);                 
 DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);          /* NULL for NULL or no memory */
 /* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
+/* Sorts in place, not stable: libc's qsort may allocate behind the caller's hooks. Elements have at most 64 bytes. */
+DIT_INTERNAL void diti_sort(void *list, size_t count, size_t size, int (*compare)(const void *a, const void *b));
 DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment); /* to the next multiple */
 DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out);        /* false on overflow */
 DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);

@@ -31,67 +31,84 @@ static void diti_arena_widen(diti_graph *graph) {
     }
 }
 
-static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_tensor_info *b) {
-    return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
-}
-
-/* Tensors that have a place, by offset. Most live for a few ops, and are compared only with those that live in the same
-   part of the plan: plans of clips in tiles have tens of thousands. */
-#define DITI_ARENA_PARTS 256u
-typedef struct diti_arena_list {
-    uint32_t *tensors;
-    size_t count, capacity;
-} diti_arena_list;
+/* Tensors that have a place, in a binary tree over ops: node 1 spans all of them, its children 2 and 3 a half each. A
+   tensor hangs at the smallest node that spans its life, so whatever hangs at one node lives at the same time, and a
+   search walks only past tensors that live near its own: plans of clips in tiles have a hundred thousand. */
+typedef struct diti_arena_taken {
+    VkDeviceSize offset, end;
+    uint32_t block;
+} diti_arena_taken;
 typedef struct diti_arena {
-    diti_arena_list all, parts[DITI_ARENA_PARTS];
-    uint32_t part_ops; /* ops of a part */
+    uint32_t *nodes, *next; /* first tensor of a node, and the one after a tensor; 0: none */
+    uint32_t levels;
+    diti_arena_taken *taken; /* found by the last search, in order of blocks and offsets */
+    size_t count, capacity;
 } diti_arena;
 
-/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. The list is
-   ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
-static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const diti_arena *arena, uint32_t block,
-                                        const diti_tensor_info *tensor, VkDeviceSize alignment) {
-    uint32_t part = tensor->first_use / arena->part_ops;
-    const bool brief = tensor->storage == DITI_STORAGE_ARENA && part == tensor->last_use / arena->part_ops;
-    const diti_arena_list *placed = brief ? &arena->parts[part] : &arena->all;
+static bool diti_arena_open(const diti_graph *graph, diti_arena *arena, uint32_t last) {
+    const diti_env *env = &graph->device->env;
+    while (last >> arena->levels) arena->levels++;
+    arena->nodes = (uint32_t *)diti_alloc_array(env, (size_t)2 << arena->levels, sizeof *arena->nodes);
+    arena->next = (uint32_t *)diti_alloc_array(env, graph->tensor_count, sizeof *arena->next);
+    return arena->nodes && arena->next;
+}
+
+static void diti_arena_close(const diti_env *env, diti_arena *arena) {
+    diti_free(env, arena->nodes);
+    diti_free(env, arena->next);
+    diti_free(env, arena->taken);
+}
+
+static void diti_arena_hang(const diti_graph *graph, diti_arena *arena, uint32_t index) {
+    const diti_tensor_info *tensor = &graph->tensors[index];
+    uint32_t level = 0, *node;
+    while (tensor->first_use >> level != tensor->last_use >> level) level++;
+    node = &arena->nodes[((size_t)1 << (arena->levels - level)) + (tensor->first_use >> level)];
+    arena->next[index] = *node;
+    *node = index;
+}
+
+/* Adds what lives at the same time as the tensor and hangs at the node, which spans 2^level ops, or below it. */
+static bool diti_arena_search(const diti_graph *graph, diti_arena *arena, const diti_tensor_info *tensor, uint32_t node,
+                              uint32_t level) {
+    uint32_t first = (node << level) - (1u << arena->levels), index;
+    if (tensor->last_use < first || tensor->first_use > first + ((1u << level) - 1)) return true;
+    for (index = arena->nodes[node]; index; index = arena->next[index]) {
+        const diti_tensor_info *other = &graph->tensors[index];
+        diti_arena_taken *place;
+        if (other->first_use > tensor->last_use || tensor->first_use > other->last_use) continue;
+        if (!diti_grow(&graph->device->env, (void **)&arena->taken, &arena->capacity, arena->count,
+                       sizeof *arena->taken))
+            return false;
+        place = &arena->taken[arena->count++];
+        place->block = other->block;
+        place->offset = other->offset;
+        place->end = other->offset + other->bytes;
+    }
+    return !level || (diti_arena_search(graph, arena, tensor, 2 * node, level - 1) &&
+                      diti_arena_search(graph, arena, tensor, 2 * node + 1, level - 1));
+}
+
+static int diti_arena_compare(const void *a, const void *b) {
+    const diti_arena_taken *x = (const diti_arena_taken *)a, *y = (const diti_arena_taken *)b;
+    if (x->block != y->block) return x->block < y->block ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Lowest offset in block where so many bytes fit beside what the last search found: one pass in order of offsets that
+   keeps the end of what is in the way finds the first gap. */
+static VkDeviceSize diti_arena_find_gap(const diti_arena *arena, uint32_t block, VkDeviceSize bytes,
+                                        VkDeviceSize alignment) {
     VkDeviceSize offset = 0, end;
     size_t i;
-    for (i = 0; i < placed->count; i++) {
-        const diti_tensor_info *other = &graph->tensors[placed->tensors[i]];
-        if (other->block != block || !diti_arena_overlap_in_time(other, tensor)) continue;
-        if (offset + tensor->bytes <= other->offset) break;
-        end = diti_align_up(other->offset + other->bytes, alignment);
+    for (i = 0; i < arena->count; i++) {
+        const diti_arena_taken *taken = &arena->taken[i];
+        if (taken->block != block) continue;
+        if (offset + bytes <= taken->offset) break;
+        end = diti_align_up(taken->end, alignment);
         if (end > offset) offset = end;
     }
     return offset;
-}
-
-static bool diti_arena_insert(const diti_graph *graph, diti_arena_list *placed, uint32_t tensor) {
-    size_t first = 0, end = placed->count, middle;
-    if (!diti_grow(&graph->device->env, (void **)&placed->tensors, &placed->capacity, placed->count,
-                   sizeof *placed->tensors))
-        return false;
-    while (first < end) {
-        middle = first + (end - first) / 2;
-        if (graph->tensors[placed->tensors[middle]].offset > graph->tensors[tensor].offset)
-            end = middle;
-        else
-            first = middle + 1;
-    }
-    memmove(placed->tensors + first + 1, placed->tensors + first, (placed->count - first) * sizeof *placed->tensors);
-    placed->tensors[first] = tensor;
-    placed->count++;
-    return true;
-}
-
-static bool diti_arena_remember(const diti_graph *graph, diti_arena *arena, uint32_t index) {
-    const diti_tensor_info *tensor = &graph->tensors[index];
-    uint32_t part;
-    if (!diti_arena_insert(graph, &arena->all, index)) return false;
-    if (tensor->storage != DITI_STORAGE_ARENA) return true;
-    for (part = tensor->first_use / arena->part_ops; part <= tensor->last_use / arena->part_ops; part++)
-        if (!diti_arena_insert(graph, &arena->parts[part], index)) return false;
-    return true;
 }
 
 static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
@@ -117,11 +134,18 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, diti_aren
             "VAE, or ask for a smaller image or batch",
             tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
     }
+    arena->count = 0;
+    if (tensor->storage == DITI_STORAGE_ARENA && !diti_arena_search(graph, arena, tensor, 1, arena->levels))
+        return diti_fail_memory(err, "the plan");
+    diti_sort(arena->taken, arena->count, sizeof *arena->taken, diti_arena_compare);
     for (block = 0; block < plan->block_count; block++) {
-        if (plan->blocks[block].storage != tensor->storage) continue;
-        offset = diti_arena_find_gap(graph, arena, block, tensor, alignment);
+        const diti_plan_block *in = &plan->blocks[block];
+        if (in->storage != tensor->storage) continue;
+        offset = tensor->storage == DITI_STORAGE_ARENA
+                     ? diti_arena_find_gap(arena, block, tensor->bytes, alignment)
+                     : diti_align_up(in->size, alignment); /* lives from the first op to the last */
         /* the largest come first: a block becomes larger than others only for a tensor that needs it */
-        limit = plan->blocks[block].size > limits->block ? plan->blocks[block].size : limits->block;
+        limit = in->size > limits->block ? in->size : limits->block;
         if (offset + tensor->bytes <= limit) break;
     }
     if (block == plan->block_count) {
@@ -131,7 +155,8 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, diti_aren
     tensor->block = block;
     tensor->offset = offset;
     if (offset + tensor->bytes > plan->blocks[block].size) plan->blocks[block].size = offset + tensor->bytes;
-    return diti_arena_remember(graph, arena, index) ? DIT_OK : diti_fail_memory(err, "the plan");
+    if (tensor->storage == DITI_STORAGE_ARENA) diti_arena_hang(graph, arena, index);
+    return DIT_OK;
 }
 
 /* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
@@ -166,10 +191,10 @@ static void diti_arena_copy_to_views(diti_graph *graph) {
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
     const diti_env *env = &graph->device->env;
     uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 2, sizeof *order);
-    diti_arena *arena = (diti_arena *)diti_alloc_array(env, 1, sizeof *arena);
+    diti_arena arena = DITI_ZERO;
     uint32_t last = 0;
     size_t count = 0, i;
-    dit_result result = order && arena ? DIT_OK : diti_fail_memory(err, "the plan");
+    dit_result result = order ? DIT_OK : diti_fail_memory(err, "the plan");
     if (result >= 0) {
         diti_exchange_widen(graph);
         diti_arena_widen(graph);
@@ -179,13 +204,11 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
             order[count++] = (uint32_t)i;
             if (tensor->storage == DITI_STORAGE_ARENA && tensor->last_use > last) last = tensor->last_use;
         }
-        arena->part_ops = last / DITI_ARENA_PARTS + 1;
         diti_arena_sort(graph, order, order + graph->tensor_count, count);
-        for (i = 0; i < count && result >= 0; i++) result = diti_arena_place(graph, plan, arena, order[i], err);
+        if (!diti_arena_open(graph, &arena, last)) result = diti_fail_memory(err, "the plan");
+        for (i = 0; i < count && result >= 0; i++) result = diti_arena_place(graph, plan, &arena, order[i], err);
     }
-    for (i = 0; arena && i < DITI_ARENA_PARTS; i++) diti_free(env, arena->parts[i].tensors);
-    if (arena) diti_free(env, arena->all.tensors);
-    diti_free(env, arena);
+    diti_arena_close(env, &arena);
     diti_free(env, order);
     DITI_TRY(result);
     diti_arena_copy_to_views(graph);

@@ -164,32 +164,6 @@ DIT_INTERNAL dit_result diti_checkpoint_add(diti_checkpoint *checkpoint, diti_st
     return DIT_OK;
 }
 
-/* Heapsort by offset (libc's qsort may allocate behind the caller's hooks). */
-static void diti_offset_sift(const diti_stored_tensor *tensors, uint32_t *order, size_t root, size_t count) {
-    for (;;) {
-        size_t child = 2 * root + 1;
-        uint32_t swap;
-        if (child >= count) return;
-        if (child + 1 < count && tensors[order[child]].offset < tensors[order[child + 1]].offset) child++;
-        if (tensors[order[root]].offset >= tensors[order[child]].offset) return;
-        swap = order[root];
-        order[root] = order[child];
-        order[child] = swap;
-        root = child;
-    }
-}
-
-static void diti_sort_by_offset(const diti_stored_tensor *tensors, uint32_t *order, size_t count) {
-    size_t i;
-    for (i = count / 2; i-- > 0;) diti_offset_sift(tensors, order, i, count);
-    for (i = count; i-- > 1;) {
-        uint32_t last = order[0];
-        order[0] = order[i];
-        order[i] = last;
-        diti_offset_sift(tensors, order, 0, i);
-    }
-}
-
 static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stored_tensor *tensor, uint64_t data_offset,
                                     uint64_t *end, dit_error *err) {
     const diti_file *file = checkpoint->files[tensor->file];
@@ -202,24 +176,26 @@ static dit_result diti_place_tensor(const diti_checkpoint *checkpoint, diti_stor
                      diti_file_name(file), tensor->name, (unsigned long long)size);
 }
 
+static int diti_stored_order(const void *a, const void *b) {
+    uint64_t x = (*(const diti_stored_tensor *const *)a)->offset, y = (*(const diti_stored_tensor *const *)b)->offset;
+    return (x > y) - (x < y);
+}
+
 /* Empty tensors take no place. */
 static dit_result diti_refuse_overlaps(const diti_checkpoint *checkpoint, size_t first, dit_error *err) {
-    const diti_stored_tensor *tensors = checkpoint->tensors, *before = NULL;
-    size_t i, count = 0;
-    uint32_t *order = (uint32_t *)diti_alloc_array(&checkpoint->env, checkpoint->tensor_count - first, sizeof *order);
+    const diti_stored_tensor **order = (const diti_stored_tensor **)diti_alloc_array(
+        &checkpoint->env, checkpoint->tensor_count - first, sizeof(const diti_stored_tensor *));
     dit_result result = DIT_OK;
+    size_t i, count = 0;
     if (!order) return diti_no_memory(diti_checkpoint_name(checkpoint), err);
     for (i = first; i < checkpoint->tensor_count; i++) {
-        if (tensors[i].size) order[count++] = (uint32_t)i;
+        if (checkpoint->tensors[i].size) order[count++] = &checkpoint->tensors[i];
     }
-    diti_sort_by_offset(tensors, order, count);
-    for (i = 0; i < count && result >= 0; i++) {
-        const diti_stored_tensor *tensor = &tensors[order[i]];
-        if (before && tensor->offset - before->offset < before->size) {
-            result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensors '%s' and '%s' overlap",
-                               diti_file_name(checkpoint->files[tensor->file]), before->name, tensor->name);
-        }
-        before = tensor;
+    diti_sort(order, count, sizeof *order, diti_stored_order);
+    for (i = 1; i < count && result >= 0; i++) {
+        if (order[i]->offset - order[i - 1]->offset >= order[i - 1]->size) continue;
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensors '%s' and '%s' overlap",
+                           diti_file_name(checkpoint->files[order[i]->file]), order[i - 1]->name, order[i]->name);
     }
     diti_free(&checkpoint->env, order);
     return result;

@@ -272,7 +272,7 @@ static int diti_lora_match_order(const void *a, const void *b) {
 /* Rows of a module that follow each other in the weight, too, become one match: q, k and v. */
 static void diti_lora_join_matches(diti_lora_matches *matches) {
     size_t i, last = 0;
-    qsort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
+    diti_sort(matches->list, matches->count, sizeof *matches->list, diti_lora_match_order);
     for (i = 1; i < matches->count; i++) {
         diti_lora_match *before = &matches->list[last];
         const diti_lora_match *match = &matches->list[i];

@@ -67,7 +67,7 @@ static dit_result diti_lora_names_make(const diti_env *env, const diti_weights *
         if (name && !((target->names & DITI_NAMES_DIFFUSERS) && diti_equal(name, target->module)))
             diti_lora_names_add(names, target, name);
     }
-    qsort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
+    diti_sort(names->list, names->count, sizeof *names->list, diti_lora_name_order);
     return DIT_OK;
 }
 

@@ -54,7 +54,7 @@ DIT_INTERNAL dit_result diti_lora_merges_match(diti_lora_merges *merges, dit_rol
         if (result >= 0) result = diti_lora_merges_note(merges, i, &matches, err);
         diti_free(&merges->env, matches.list);
     }
-    if (merges->list_count) qsort(merges->list, merges->list_count, sizeof *merges->list, diti_lora_merge_order);
+    diti_sort(merges->list, merges->list_count, sizeof *merges->list, diti_lora_merge_order);
     return result;
 }
 
