@@ -21,6 +21,9 @@ shared float keeps[rows];
 // The memory of scores has room for all queries at once. Matrices that are loaded behind a condition are copied by RADV
 // before each product: 16 instructions.
 const bool AT_ONCE = SHARE * rows * score_stride >= (rows + KEYS - 1u) / KEYS * KEYS * stride;
+// The next tile is read while this one is used, except where the registers have no room: on Intel, whose matrices have
+// 8 rows, heads of more than 192 spilled 2 values.
+const bool EARLY = SHARE < 8u || TM > 8u;
 const uint soft_rows = own_rows / SHARE; // of a subgroup
 layout(constant_id = 15) const uint WRITTEN =
     2; // score_count, or 1 where not all products of queries with a tile of keys are written out
@@ -103,14 +106,22 @@ void main() {
         if (INT8) factors[i] *= q_scales[scale_at[i]];
     }
 
-    fetch(FROM_KEYS, 0u);
+    if (EARLY) fetch(FROM_KEYS, 0u);
     barrier();
-    put(0u);
-    fetch(FROM_VALUES, 0u);
+    if (EARLY) {
+        put(0u);
+        fetch(FROM_VALUES, 0u);
+    }
     for (uint first_key = 0u; first_key < place.keys; first_key += KEYS) {
+        if (!EARLY) {
+            fetch(FROM_KEYS, first_key);
+            barrier(); // the keys before are done with
+            put(0u);
+            fetch(FROM_VALUES, first_key);
+        }
         barrier(); // the keys are there, the values before are done with
         put(KEYS * stride);
-        fetch(FROM_KEYS, first_key + KEYS);
+        if (EARLY) fetch(FROM_KEYS, first_key + KEYS);
         bool raised = false; // the maximum of any row of this lane
         MATRIX(float16_t, TM, TK, A) weights[RM * weight_count];
         FLOATS(TN) s[RM];
@@ -181,8 +192,10 @@ void main() {
         }
 
         barrier(); // the values are there, the keys are done with
-        put(0u);
-        fetch(FROM_VALUES, first_key + KEYS);
+        if (EARLY) {
+            put(0u);
+            fetch(FROM_VALUES, first_key + KEYS);
+        }
         bool any_raised = SHARE > 1u || subgroupAny(raised);
         [[unroll]] for (uint i = 0u; i < RM; i++) {
             FLOATS(TN) kept;

@@ -1,20 +1,19 @@
 #version 450
-// Attention for GPUs without matrix units: ACROSS x 8 threads work on 32 queries of one head; tiles of KEYS keys, then
-// of their values, stand in shared memory. Scores: each thread 4 queries x (KEYS / ACROSS) keys. Softmax: TEAM threads
-// per query. Output: each thread the same 4 queries x every ACROSS-th group of four channels. Queries and keys may be
-// int8 with a scale for each head of each row (qkv_post.comp): sixteen channels at a time, by the dot product of four
-// bytes. glslang learned GL_EXT_integer_dot_product late; this is the same instruction, OpSDot of packed words. Devices
-// without it get the module without it (diti_spirv_no_dot).
+// Attention for GPUs without matrix units: ACROSS x 8 threads work on QUERIES of one head; tiles of KEYS keys, then of
+// their values, stand in shared memory. Scores: each thread PER_THREAD queries x (KEYS / ACROSS) keys. Softmax: TEAM
+// threads per query. Output: each thread the same queries x every ACROSS-th group of four channels. Queries and keys
+// may be int8 with a scale for each head of each row (qkv_post.comp): sixteen channels at a time, by the dot product of
+// four bytes. glslang learned GL_EXT_integer_dot_product late; this is the same instruction, OpSDot of packed words.
+// Devices without it get the module without it (diti_spirv_no_dot).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "attention.glsl"
 layout(constant_id = 6) const uint KEYS = 16;              // 2, 4, 8, 16 or 32
 layout(constant_id = 7) const bool SHARED_QUERIES = false; // where shared memory has room for them
-#define QUERIES 32u
-#define PER_THREAD 4u
+layout(constant_id = 8) const uint QUERIES = 32;           // fewer where a thread has many groups of channels
 #define INT8 (FORMAT == FORMAT_I8)
 
-const uint ACROSS = THREADS / 8u, TEAM = THREADS / 32u;
+const uint ACROSS = THREADS / 8u, TEAM = THREADS / QUERIES, PER_THREAD = QUERIES / 8u;
 const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
            row_quads = QUADS + 1u;
 const uint part_keys = (KEYS + TEAM - 1u) / TEAM;

@@ -475,7 +475,7 @@ static void add_picture(feigned *f) {
 
 static void add_all(feigned *f) {
     static const uint32_t heads[] = {64, 72, 80, 88, 96, 112, 128, 144, 160, 192, 224, 256};
-    static const uint32_t single[] = {320, 384, 512, 1024}; /* the only head of autoencoders */
+    static const uint32_t single[] = {320, 384, 512, 1024, 1152}; /* the only head of autoencoders */
     static const dit_type convolved[] = {DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_Q8_0};
     uint32_t i;
     f->flux = true;

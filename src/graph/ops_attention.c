@@ -94,10 +94,12 @@ static uint32_t diti_attention_threads(const diti_device *device, uint32_t quads
 }
 
 static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
-    const uint32_t queries = 32;
-    uint32_t keys = 32, bytes = 0;
+    const uint32_t each = device->portions->quads;
+    uint32_t queries = 32, keys = 32, bytes = 0;
     bool kept = false;
-    out->group = diti_attention_threads(device, quads, device->portions->quads);
+    out->group = diti_attention_threads(device, quads, each);
+    while (each && queries > 8 && quads * queries > 2 * 32 * each * (out->group / 8))
+        queries /= 2;              /* more would spill */
     for (; keys >= 2; keys /= 2) { /* keys or values, weights, and a little */
         bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
@@ -108,7 +110,8 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     out->quads = quads;
     out->constants[0] = keys;
     out->constants[1] = kept;
-    out->constant_count = 2;
+    out->constants[2] = queries;
+    out->constant_count = 3;
     return keys >= 2;
 }
 
