@@ -182,15 +182,15 @@ DIT_INTERNAL dit_result diti_nvfp4_read(const diti_checkpoint *checkpoint, const
 #define DITI_FACTOR_SUFFIX "_factor" /* factors of NVFP4 */
 
 /* --- inside the room: nunchaku's files (docs/quantized.md), whose layers are in the order in which its kernels load
-   them, in tiles of 128 rows and columns. The tensors of a checkpoint are made of them: rows of Q4_0, Q4_1 and NVFP4,
-   and floats, under diffusers' names. --- */
+   them, in tiles of 128 rows and columns. The tensors of a checkpoint are made of them: rows of Q4_0, Q4_1, I4_GROUP
+   and NVFP4, and floats, under diffusers' names. --- */
 #define DITI_NUNCHAKU_TILE 128u
 #define DITI_NUNCHAKU_GROUP 64u /* columns that share a scale */
 #define DITI_NUNCHAKU_PACK 16u  /* rows and columns of a tile of a low-rank part */
 typedef enum diti_nunchaku_part {
     DITI_NUNCHAKU_VALUES,
     DITI_NUNCHAKU_SCALES,
-    DITI_NUNCHAKU_ZEROS, /* layers of modulation alone have them */
+    DITI_NUNCHAKU_ZEROS, /* layers of AWQ's order alone have them */
     DITI_NUNCHAKU_BIAS,
     DITI_NUNCHAKU_SMOOTH,
     DITI_NUNCHAKU_DOWN,
@@ -202,8 +202,9 @@ typedef enum diti_nunchaku_part {
 typedef struct diti_nunchaku_layer {
     const diti_stored_tensor *parts[DITI_NUNCHAKU_PARTS]; /* in the file; NULL: absent */
     uint32_t rows, columns, tile_rows, tile_columns;      /* sizes of the matrix, and of its tiles */
-    uint32_t splits; /* not 0: the layer modulates, and row r of the file is row r / splits of what is number r % splits
-                        of so many (shifts, scales, gates) */
+    uint32_t splits; /* not 0: the layer is in AWQ's order, and row r of the file is row r / splits of what is number
+                        r % splits of so many (shifts, scales, gates); 1: a text encoder's, whose rows stay */
+    uint32_t group;  /* columns that share a scale, in AWQ's order */
     bool shifted;    /* x is what GELU makes, and nunchaku adds a constant to it, which the bias takes away again */
     bool fp4;        /* values are E2M1, with scales of E4M3 for 16 columns */
 } diti_nunchaku_layer;

@@ -66,6 +66,9 @@ static const diti_nunchaku_rule diti_nunchaku_rules[] = {
     DITI_ZIMAGE_RULES("context_refiner."),
 };
 
+/* Any layer of a text encoder, whose names are transformers' and stay. */
+static const diti_nunchaku_rule diti_nunchaku_text = {"", "", DITI_ONE(NULL), 0, 0, 1, false, NULL};
+
 /* Tensors of blocks that are not quantized and have other names than in diffusers. */
 static const char *const diti_nunchaku_plain[][2] = {
     {"norm_q.weight", "attn.norm_q.weight"},
@@ -75,17 +78,11 @@ static const char *const diti_nunchaku_plain[][2] = {
     {"feed_forward.net.2.weight", "feed_forward.w2.weight"},
 };
 
-/* Names of a layer's parts, the older and the newer one. */
+/* Names of a layer's parts, the older one and the newer one or a text encoder's. */
 static const char *const diti_nunchaku_parts[DITI_NUNCHAKU_PARTS][2] = {
-    {".qweight", NULL},
-    {".wscales", NULL},
-    {".wzeros", NULL},
-    {".bias", NULL},
-    {".smooth", ".smooth_factor"},
-    {".lora_down", ".proj_down"},
-    {".lora_up", ".proj_up"},
-    {".wcscales", NULL},
-    {".wtscale", NULL},
+    {".qweight", NULL},       {".wscales", ".scales"},       {".wzeros", ".scaled_zeros"},
+    {".bias", NULL},          {".smooth", ".smooth_factor"}, {".lora_down", ".proj_down"},
+    {".lora_up", ".proj_up"}, {".wcscales", NULL},           {".wtscale", NULL},
 };
 /* The factors of calibration, which nothing reads. */
 static const char *const diti_nunchaku_ignored[] = {".smooth_orig", ".smooth_factor_orig"};
@@ -249,6 +246,7 @@ static dit_result diti_nunchaku_check_modulation(const diti_nunchaku_file *file,
     uint32_t groups = layer->columns / DITI_NUNCHAKU_GROUP;
     layer->tile_rows = layer->rows;
     layer->tile_columns = layer->columns;
+    layer->group = DITI_NUNCHAKU_GROUP;
     if (values->type != DIT_TYPE_I32 || layer->columns % DITI_NUNCHAKU_GROUP || layer->rows % 4 ||
         !diti_nunchaku_is(values, 2, layer->rows / 4, layer->columns / 2)) {
         char wanted[120];
@@ -267,6 +265,31 @@ static dit_result diti_nunchaku_check_modulation(const diti_nunchaku_file *file,
     return diti_nunchaku_want(file, bias, 1, layer->rows, 0);
 }
 
+/* Layers of a text encoder are AWQ's, too, with groups of 128. Scales have rows for groups that do not exist, which
+   make their number a multiple of 8. */
+static dit_result diti_nunchaku_check_text(const diti_nunchaku_file *file, const char *base,
+                                           diti_nunchaku_layer *layer) {
+    const diti_stored_tensor *values = layer->parts[DITI_NUNCHAKU_VALUES], *bias = layer->parts[DITI_NUNCHAKU_BIAS];
+    const uint64_t groups = diti_align_up(layer->columns / DITI_I4_GROUP, 8);
+    uint32_t part;
+    layer->tile_rows = layer->rows;
+    layer->tile_columns = layer->columns;
+    layer->group = DITI_I4_GROUP;
+    if (!diti_equal(values->type_name, "I16") || layer->columns % DITI_I4_GROUP)
+        return diti_nunchaku_fail_shape(
+            file, values, "I16 [rows / 4, columns] of a text encoder, whose columns are a multiple of 128");
+    if (!layer->parts[DITI_NUNCHAKU_ZEROS])
+        return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base, "has no scaled_zeros");
+    for (part = DITI_NUNCHAKU_SMOOTH; part < DITI_NUNCHAKU_PARTS; part++)
+        if (layer->parts[part])
+            return diti_nunchaku_fail(
+                file, DIT_ERROR_UNSUPPORTED_MODEL, base,
+                "is a text encoder's, and has factors or a low-rank part, which no known file has");
+    DITI_TRY(diti_nunchaku_want(file, layer->parts[DITI_NUNCHAKU_SCALES], 2, groups, layer->rows));
+    DITI_TRY(diti_nunchaku_want(file, layer->parts[DITI_NUNCHAKU_ZEROS], 2, groups, layer->rows));
+    return bias ? diti_nunchaku_want(file, bias, 1, layer->rows, 0) : DIT_OK;
+}
+
 /* Rows or columns that a rule does not tell are those of the tiles. */
 static dit_result diti_nunchaku_size(const diti_nunchaku_file *file, const diti_nunchaku_rule *rule,
                                      diti_nunchaku_layer *layer) {
@@ -276,6 +299,10 @@ static dit_result diti_nunchaku_size(const diti_nunchaku_file *file, const diti_
         return diti_nunchaku_fail_shape(file, values, "a matrix of nunchaku's tiles");
     layer->rows = rule->rows ? rule->rows * count * file->width : (uint32_t)values->shape[0];
     layer->columns = rule->columns ? rule->columns * file->width : (uint32_t)values->shape[1] * 2;
+    if (rule == &diti_nunchaku_text) {
+        layer->rows = (uint32_t)values->shape[0] * 4;
+        layer->columns = (uint32_t)values->shape[1];
+    }
     if (!layer->rows || layer->rows % count || !layer->columns)
         return diti_nunchaku_fail_shape(file, values, "a matrix of layers of equal size");
     return DIT_OK;
@@ -306,13 +333,15 @@ static dit_result diti_nunchaku_take(diti_nunchaku_file *file, const char *base,
                                       "is a view of PyTorch's; save the file as safetensors");
     if (!layer->parts[DITI_NUNCHAKU_VALUES]) return DIT_OK;
     if (!layer->parts[DITI_NUNCHAKU_SCALES])
-        return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base, "has no wscales");
+        return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, base,
+                                  rule == &diti_nunchaku_text ? "has no scales" : "has no wscales");
     layer->splits = rule->splits;
     layer->fp4 = layer->parts[DITI_NUNCHAKU_SCALES]->type == DIT_TYPE_F8_E4M3;
     layer->shifted = rule->shifted && !layer->fp4; /* kernels of fp4 have a sign for what GELU makes */
     DITI_TRY(diti_nunchaku_size(file, rule, layer));
-    DITI_TRY(layer->splits ? diti_nunchaku_check_modulation(file, base, layer)
-                           : diti_nunchaku_check_tiles(file, base, layer));
+    DITI_TRY(rule == &diti_nunchaku_text ? diti_nunchaku_check_text(file, base, layer)
+             : layer->splits             ? diti_nunchaku_check_modulation(file, base, layer)
+                                         : diti_nunchaku_check_tiles(file, base, layer));
     *out = layer;
     return DIT_OK;
 }
@@ -353,6 +382,12 @@ static dit_result diti_nunchaku_make(diti_nunchaku_file *file, const char *name,
     return diti_nunchaku_add(file, &tensor);
 }
 
+/* The type of its rows. */
+static dit_type diti_nunchaku_type(const diti_nunchaku_layer *layer) {
+    if (layer->splits) return layer->group == DITI_I4_GROUP ? DIT_TYPE_I4_GROUP : DIT_TYPE_Q4_1;
+    return layer->fp4 ? DIT_TYPE_NVFP4 : DIT_TYPE_Q4_0;
+}
+
 /* Makes the tensors of rows [first, first + rows) of one layer, or of two that lie side by side. */
 static dit_result diti_nunchaku_emit(diti_nunchaku_file *file, const char *name, const diti_nunchaku_layer *layer,
                                      const diti_nunchaku_layer *beside, uint32_t first, uint32_t rows) {
@@ -364,11 +399,7 @@ static dit_result diti_nunchaku_emit(diti_nunchaku_file *file, const char *name,
     made.first = first;
     if (beside && beside->fp4 != layer->fp4)
         return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, name, "is fp4 in some of its columns alone");
-    DITI_TRY(diti_nunchaku_make(file, name, ".weight",
-                                layer->splits ? DIT_TYPE_Q4_1
-                                : layer->fp4  ? DIT_TYPE_NVFP4
-                                              : DIT_TYPE_Q4_0,
-                                &made, rows, columns));
+    DITI_TRY(diti_nunchaku_make(file, name, ".weight", diti_nunchaku_type(layer), &made, rows, columns));
     made.part = DITI_NUNCHAKU_ROW_FACTORS;
     if (parts[made.part] || (beside && beside->parts[made.part]))
         DITI_TRY(diti_nunchaku_make(file, name, ".weight" DITI_FACTOR_SUFFIX, DIT_TYPE_F32, &made, rows, 0));
@@ -407,6 +438,10 @@ static dit_result diti_nunchaku_layer_of(diti_nunchaku_file *file, const diti_st
     uint32_t i, count;
     if (!diti_format(base, sizeof base, "%.*s", (int)(strlen(values->name) - strlen(".qweight")), values->name))
         return diti_nunchaku_fail(file, DIT_ERROR_BAD_FILE, values->name, "has too long a name");
+    if (diti_nunchaku_find(file, base, ".scales") || diti_nunchaku_find(file, base, ".scaled_zeros")) {
+        DITI_TRY(diti_nunchaku_take(file, base, &diti_nunchaku_text, &layer));
+        return diti_nunchaku_emit(file, base, layer, NULL, 0, layer->rows);
+    }
     rule = diti_nunchaku_find_rule(base, &block);
     if (!rule)
         return diti_nunchaku_fail(file, DIT_ERROR_UNSUPPORTED_MODEL, base,
@@ -499,7 +534,9 @@ static dit_result diti_nunchaku_names(diti_nunchaku_file *file) {
 static bool diti_nunchaku_wrote(const diti_checkpoint *checkpoint) {
     size_t i;
     for (i = 0; i < checkpoint->tensor_count; i++)
-        if (diti_stored_sibling(checkpoint, &checkpoint->tensors[i], ".qweight", ".wscales")) return true;
+        if (diti_stored_sibling(checkpoint, &checkpoint->tensors[i], ".qweight", ".wscales") ||
+            diti_stored_sibling(checkpoint, &checkpoint->tensors[i], ".qweight", ".scaled_zeros"))
+            return true;
     return false;
 }
 

@@ -7,7 +7,6 @@
 #define DITI_TILE_SCALES 512u        /* bytes of their scales, where 16 columns share one */
 #define DITI_NVFP4_BYTES 36u
 #define DITI_Q4_0_BYTES 18u
-#define DITI_Q4_1_BYTES 20u
 
 /* Place of row n of a tile among its scales, and of a vector's value among 128. */
 static uint32_t diti_tile_place(uint32_t n) { return n / 16 * 16 + n % 8 / 2 * 4 + n / 8 % 2 * 2 + n % 2; }
@@ -161,15 +160,28 @@ static dit_result diti_tile_rows_of_fours(const diti_checkpoint *checkpoint, con
     return result;
 }
 
-/* --- layers of modulation: AWQ's order, four rows side by side --- */
+/* --- layers of modulation and of text encoders: AWQ's order, four rows side by side --- */
 
-/* 32 columns of a row: a word of 16 bits has columns j, j + 8, j + 16 and j + 24. */
+/* 32 columns of a row as Q4_1 has them: a word of 16 bits has columns j, j + 8, j + 16 and j + 24. */
 static void diti_awq_block(const unsigned char *words, unsigned char *out) {
     uint32_t j;
     for (j = 0; j < 8; j++) {
         unsigned char low = words[2 * j], high = words[2 * j + 1];
-        out[4 + j] = (unsigned char)((low & 15) | (high & 15) << 4);
-        out[12 + j] = (unsigned char)(low >> 4 | (high & 0xf0));
+        out[j] = (unsigned char)((low & 15) | (high & 15) << 4);
+        out[8 + j] = (unsigned char)(low >> 4 | (high & 0xf0));
+    }
+}
+
+/* The same 32 columns as words of eight neighbours, as I4_GROUP has them. */
+static void diti_awq_quarter(const unsigned char *words, unsigned char *out) {
+    uint32_t j;
+    for (j = 0; j < 4; j++) {
+        unsigned char low = words[2 * j], high = words[2 * j + 1], next_low = words[2 * j + 8],
+                      next_high = words[2 * j + 9];
+        out[j] = (unsigned char)((low & 15) | (next_low & 15) << 4);
+        out[4 + j] = (unsigned char)(low >> 4 | (next_low & 0xf0));
+        out[8 + j] = (unsigned char)((high & 15) | (next_high & 15) << 4);
+        out[12 + j] = (unsigned char)(high >> 4 | (next_high & 0xf0));
     }
 }
 
@@ -184,7 +196,7 @@ typedef struct diti_awq_rows {
 static dit_result diti_awq_factors(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
                                    const diti_awq_rows *rows, diti_nunchaku_part part, float *all, uint16_t *out,
                                    dit_error *err) {
-    uint32_t group, i, groups = layer->columns / DITI_NUNCHAKU_GROUP, span = (rows->count - 1) * rows->step + 1;
+    uint32_t group, i, groups = layer->columns / layer->group, span = (rows->count - 1) * rows->step + 1;
     for (group = 0; group < groups; group++) {
         DITI_TRY(diti_packed_floats(checkpoint, layer->parts[part], (uint64_t)group * layer->rows + rows->first, span,
                                     all, err));
@@ -196,20 +208,29 @@ static dit_result diti_awq_factors(const diti_checkpoint *checkpoint, const diti
 }
 
 static void diti_awq_put(const diti_nunchaku_layer *layer, const diti_awq_rows *rows, uint32_t i, unsigned char *out) {
+    const bool groups = layer->group == DITI_I4_GROUP; /* blocks of Q4_1 else, two of them with the same factors */
     uint32_t column, row = rows->first + i * rows->step, tiles = layer->columns / 64;
-    for (column = 0; column < layer->columns; column += 32, out += DITI_Q4_1_BYTES) {
-        uint32_t tile = column / 64, at = tile * rows->count + i;
+    for (column = 0; column < layer->columns; column += 32) {
+        uint32_t tile = column / 64, at = column / layer->group * rows->count + i;
         size_t word = ((size_t)(row / 4 - rows->quad) * tiles + tile) * 4 + row % 4;
-        memcpy(out, &rows->scales[at], 2);
-        memcpy(out + 2, &rows->zeros[at], 2);
-        diti_awq_block(rows->values + word * 32 + column / 32 % 2 * 16, out);
+        const unsigned char *words = rows->values + word * 32 + column / 32 % 2 * 16;
+        if (!groups || column % DITI_I4_GROUP == 0) {
+            memcpy(out, &rows->scales[at], 2);
+            memcpy(out + 2, &rows->zeros[at], 2);
+            out += 4;
+        }
+        if (groups)
+            diti_awq_quarter(words, out);
+        else
+            diti_awq_block(words, out);
+        out += 16;
     }
 }
 
 static dit_result diti_awq_read(const diti_checkpoint *checkpoint, const diti_nunchaku_layer *layer,
                                 diti_awq_rows *rows, unsigned char *out, size_t pitch, dit_error *err) {
     const uint64_t quad_bytes = (uint64_t)layer->columns * 2;
-    const size_t factors = (size_t)layer->columns / DITI_NUNCHAKU_GROUP * rows->count;
+    const size_t factors = (size_t)layer->columns / layer->group * rows->count;
     uint32_t i;
     float *all;
     dit_result result = DIT_OK;
