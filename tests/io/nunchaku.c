@@ -1,11 +1,13 @@
-/* nunchaku's files: the integers, scales and factors of tests/fixtures/nunchaku (tests/reference/nunchaku.py) come back
-   bit for bit, in pieces of any size, under diffusers' names; files that are damaged, or of another layout, are
+/* nunchaku's files: the integers, scales and factors of tests/fixtures/nunchaku (tests/reference/nunchaku.py and
+   nunchaku_text.py) come back bit for bit, in pieces of any size, under diffusers' names; files that are damaged, or of another layout, are
    refused. */
 #include "library.h"
 #include "test.h"
 #include "files.h"
 #include "lora_file.h"
 #include "nunchaku_file.h"
+
+#define TEXT "tests/fixtures/nunchaku/text.safetensors"
 
 static test_memory memory;
 static diti_env env;
@@ -170,22 +172,22 @@ static void test_beside(void) {
 }
 
 /* Any stretch of bytes is that of the whole. */
-static void test_pieces(void) {
-    for (uint32_t i = 0; i < diti_checkpoint_count(packed); i++) {
-        const diti_stored_tensor *tensor = diti_checkpoint_tensor(packed, i);
+static void test_pieces(const diti_checkpoint *from) {
+    for (uint32_t i = 0; i < diti_checkpoint_count(from); i++) {
+        const diti_stored_tensor *tensor = diti_checkpoint_tensor(from, i);
         size_t size = (size_t)tensor->size;
         unsigned char *whole = malloc(size), *piece = malloc(size);
         static const size_t steps[] = {1, 7, 18, 613, 4096};
-        CHECK(diti_checkpoint_read(packed, tensor, 0, whole, size, &err) == DIT_OK);
+        CHECK(diti_checkpoint_read(from, tensor, 0, whole, size, &err) == DIT_OK);
         for (uint32_t s = size > 4096 ? 3 : 0; s < DITI_COUNT(steps); s++) {
             for (size_t at = s; at < size; at += steps[s] * 5 + 1) {
                 size_t take = size - at < steps[s] ? size - at : steps[s];
-                CHECK(diti_checkpoint_read(packed, tensor, at, piece, take, &err) == DIT_OK);
+                CHECK(diti_checkpoint_read(from, tensor, at, piece, take, &err) == DIT_OK);
                 CHECK_MESSAGE(!memcmp(piece, whole + at, take), "%s: bytes from %zu", tensor->name, at);
             }
         }
-        CHECK(diti_checkpoint_read(packed, tensor, size, piece, 0, &err) == DIT_OK);
-        CHECK(diti_checkpoint_read(packed, tensor, size, piece, 1, &err) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK(diti_checkpoint_read(from, tensor, size, piece, 0, &err) == DIT_OK);
+        CHECK(diti_checkpoint_read(from, tensor, size, piece, 1, &err) == DIT_ERROR_INVALID_ARGUMENT);
         free(piece);
         free(whole);
     }
@@ -239,6 +241,130 @@ static void test_packer(void) {
     lora_file_free(&file);
     free(scales);
     free(q);
+}
+
+/* A text encoder: each value is what the packer was given, q * scale - zero, rounded once. */
+static void test_text(void) {
+    static const struct {
+        const char *base;
+        uint32_t rows, columns;
+    } layers[] = {{"encoder.block.0.layer.0.SelfAttention.q", 136, 128},
+                  {"encoder.block.0.layer.1.DenseReluDense.wi_0", 24, 384},
+                  {"encoder.block.0.layer.1.DenseReluDense.wo", 8, 1152}};
+    diti_checkpoint *text = open_path(TEXT);
+    if (!text) return;
+    plain = text;
+    for (uint32_t l = 0; l < DITI_COUNT(layers); l++) {
+        const uint32_t groups = layers[l].columns / 128;
+        const diti_stored_tensor *tensor;
+        uint64_t rows, columns, count, n, k, wrong = 0;
+        char name[200];
+        int8_t *q;
+        float *scales, *zeros, *got;
+        snprintf(name, sizeof name, "%s.plain", layers[l].base);
+        q = read_integers(name, &rows, &columns);
+        scales = read_plain(name, "scales");
+        zeros = read_plain(name, "zeros");
+        snprintf(name, sizeof name, "%s.weight", layers[l].base);
+        tensor = diti_checkpoint_find(text, name);
+        CHECK_MESSAGE(tensor && tensor->type == DIT_TYPE_I4_GROUP && tensor->rank == 2 &&
+                          tensor->shape[0] == layers[l].rows && tensor->shape[1] == layers[l].columns &&
+                          tensor->size == (uint64_t)layers[l].rows * groups * 68,
+                      "%s", name);
+        got = read_floats(text, name, &count);
+        for (n = 0; n < rows && count == rows * columns; n++)
+            for (k = 0; k < columns; k++) {
+                uint64_t at = n * groups + k / 128;
+                double wanted = (double)q[n * columns + k] * (double)scales[at] - (double)zeros[at];
+                wrong += got[n * columns + k] != (float)wanted;
+            }
+        CHECK_MESSAGE(count == (uint64_t)layers[l].rows * layers[l].columns && wrong == 0, "%s: %u wrong values", name,
+                      (unsigned)wrong);
+        snprintf(name, sizeof name, "%s.qweight", layers[l].base);
+        CHECK(!diti_checkpoint_find(text, name));
+        free(got), free(zeros), free(scales), free(q);
+    }
+    CHECK(diti_checkpoint_find(text, "shared.weight"));
+    test_pieces(text);
+    plain = NULL;
+    diti_checkpoint_close(text);
+}
+
+/* A layer whose parts have these sizes, rows and columns being those of its words; a length of 0: it has no such part. */
+typedef struct text_case {
+    const char *type;
+    uint64_t rows, columns, scales, zeros, bias;
+    const char *other; /* a part more */
+    uint16_t half;     /* all scales and zeros */
+    dit_result result;
+    const char *said; /* NULL: it is read */
+} text_case;
+
+static void check_text(const text_case *c) {
+    static const char base[] = "encoder.block.0.layer.0.SelfAttention.q";
+    unsigned char bits[2048];
+    uint16_t halves[8 * 8];
+    float values[8 * 128];
+    lora_file file = {0};
+    diti_checkpoint *checkpoint = NULL;
+    dit_source source;
+    dit_result result;
+    for (uint32_t i = 0; i < DITI_COUNT(halves); i++) halves[i] = c->half;
+    for (uint32_t i = 0; i < sizeof bits; i++) bits[i] = (unsigned char)(i * 37);
+    nunchaku_add(&file, base, ".qweight", c->type, c->rows, c->columns, bits,
+                 (size_t)(c->rows * c->columns) * (strcmp(c->type, "I32") ? 2 : 4));
+    if (c->scales) nunchaku_add(&file, base, ".scales", "BF16", c->scales, 8, halves, (size_t)c->scales * 16);
+    if (c->zeros) nunchaku_add(&file, base, ".scaled_zeros", "BF16", c->zeros, 8, halves, (size_t)c->zeros * 16);
+    if (c->bias) nunchaku_add(&file, base, ".bias", "BF16", c->bias, 0, halves, (size_t)c->bias * 2);
+    if (c->other) nunchaku_add(&file, base, c->other, "BF16", 8, 0, halves, 16);
+    source = lora_file_source(&file);
+    result = diti_checkpoint_open(&env, &source, &checkpoint, &err);
+    if (result == DIT_OK) {
+        const diti_stored_tensor *weight = diti_checkpoint_find(checkpoint, "encoder.block.0.layer.0.SelfAttention.q.weight");
+        const diti_stored_tensor *added = diti_checkpoint_find(checkpoint, "encoder.block.0.layer.0.SelfAttention.q.bias");
+        if (CHECK(weight)) result = diti_checkpoint_read_float(checkpoint, weight, values, 8 * 128, &err);
+        if (result == DIT_OK && c->bias && CHECK(added)) {
+            result = diti_checkpoint_read_float(checkpoint, added, values, 8, &err);
+            for (uint32_t i = 0; i < 8; i++) CHECK(values[i] == diti_bfloat_to_float(c->half));
+        }
+    }
+    if (c->said)
+        CHECK_MESSAGE(result == c->result && strstr(err.message, c->said), "%s: %d, %s", c->said, result, err.message);
+    else
+        CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
+    diti_checkpoint_close(checkpoint);
+    lora_file_free(&file);
+}
+
+static void test_text_refused(void) {
+    static const text_case cases[] = {
+        {"I16", 2, 128, 8, 8, 8, NULL, 0x3f80, DIT_OK, NULL},
+        {"I32", 2, 128, 8, 8, 0, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "is not I16"},
+        {"I16", 2, 192, 8, 8, 0, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "multiple of 128"},
+        {"I16", 0, 128, 8, 8, 0, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "is not a matrix"},
+        {"I16", 2, 128, 0, 8, 0, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "has no scales"},
+        {"I16", 2, 128, 1, 1, 0, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "is not [8, 8] of floats"},
+        {"I16", 2, 128, 8, 1, 0, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "is not [8, 8] of floats"},
+        {"I16", 2, 128, 8, 8, 4, NULL, 0x3f80, DIT_ERROR_BAD_FILE, "is not [8] of floats"},
+        {"I16", 2, 128, 8, 8, 0, ".smooth", 0x3f80, DIT_ERROR_UNSUPPORTED_MODEL, "factors or a low-rank part"},
+        {"I16", 2, 128, 8, 8, 0, ".extra", 0x3f80, DIT_ERROR_UNSUPPORTED_MODEL, "does not know what it is for"},
+        {"I16", 2, 128, 8, 8, 0, NULL, 0x7f7f, DIT_ERROR_BAD_FILE, "beyond F16"},
+    };
+    size_t size;
+    char *file = test_read_file(TEXT, &size), *at = NULL;
+    diti_checkpoint *checkpoint = NULL;
+    dit_source source = {0};
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) check_text(&cases[i]);
+    for (size_t i = 8; i < 4096 && !at; i++) /* another layer still has its zeros */
+        if (!memcmp(file + i, "wo.scaled_zeros", 15)) at = file + i;
+    if (CHECK(at)) at[3] = 'S';
+    source.data = file;
+    source.size = size;
+    CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_ERROR_BAD_FILE &&
+                      strstr(err.message, "DenseReluDense.wo' has no scaled_zeros"),
+                  "%s", err.message);
+    diti_checkpoint_close(checkpoint);
+    free(file);
 }
 
 /* A block of Qwen-Image: all its layers have their names, and what they mean. */
@@ -474,12 +600,12 @@ static void test_values_refused(void) {
     free(file);
 }
 
-static void test_memory_fails(void) {
+static void test_memory_fails(const char *path) {
     for (long at = 1; at < 400; at += 3) {
         diti_checkpoint *checkpoint = NULL;
         dit_source source = {0};
         long before = memory.alive;
-        source.path = "tests/fixtures/nunchaku/packed.safetensors";
+        source.path = path;
         memory.fail_at = memory.calls + at;
         if (diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK) {
             for (uint32_t i = 0; i < diti_checkpoint_count(checkpoint); i++) {
@@ -502,7 +628,7 @@ int main(void) {
         test_fused();
         test_modulation();
         test_beside();
-        test_pieces();
+        test_pieces(packed);
         test_packer();
     }
     diti_checkpoint_close(packed);
@@ -512,7 +638,10 @@ int main(void) {
     test_fp4();
     test_fp4_refused();
     test_values_refused();
-    test_memory_fails();
+    test_text();
+    test_text_refused();
+    test_memory_fails("tests/fixtures/nunchaku/packed.safetensors");
+    test_memory_fails(TEXT);
     CHECK(memory.alive == 0);
     return TEST_END("nunchaku");
 }

@@ -53,16 +53,8 @@ if __name__ == "__main__":
         zeros = (torch.rand(rows, columns // GROUP) * 15).to(dtype).float() * scales.float()
         zeros = zeros.to(dtype)
         wide = lambda values: values.float().repeat_interleave(GROUP, 1)
-        weight = q * wide(scales) - wide(zeros)  # in float32: the packer rounds it back to q
-        half = weight.to(torch.float32)
-
-        class Weight:  # the packer wants halves, which may round to another integer; it converts them to float32 at once
-            dtype, device = scales.dtype, scales.device
-
-            def to(self, **_):
-                return half.clone()
-
-        packed, scale, zero = convert(Weight(), scales, zeros, GROUP)
+        weight = (q * wide(scales) - wide(zeros)).to(dtype)  # rounding moves it by less than half a step
+        packed, scale, zero = convert(weight, scales, zeros, GROUP)
         assert torch.equal(packed, pack_intweight(q, 4, 64)), name
         out[name + ".qweight"], out[name + ".scales"], out[name + ".scaled_zeros"] = packed, scale, zero
         out[name + ".plain.q"], out[name + ".plain.scales"] = q.to(torch.int8), scales

@@ -91,8 +91,9 @@ static inline void nunchaku_low_rank(lora_file *file, const char *base, const ch
     free(out);
 }
 
-/* q [rows][columns], 0 to 15. */
-static inline void nunchaku_awq(lora_file *file, const char *base, const uint8_t *q, uint64_t rows, uint64_t columns) {
+/* q [rows][columns], 0 to 15; text: of a text encoder, whose words have 16 bits and not 32. */
+static inline void nunchaku_awq(lora_file *file, const char *base, const uint8_t *q, uint64_t rows, uint64_t columns,
+                                bool text) {
     uint64_t n, k;
     uint16_t *out = (uint16_t *)calloc((size_t)(rows * columns / 4), 2);
     for (n = 0; n < rows; n++) {
@@ -101,7 +102,8 @@ static inline void nunchaku_awq(lora_file *file, const char *base, const uint8_t
             out[word] |= (uint16_t)(q[n * columns + k] << k % 32 / 8 * 4);
         }
     }
-    nunchaku_add(file, base, ".qweight", "I32", rows / 4, columns / 2, out, (size_t)(rows * columns / 2));
+    nunchaku_add(file, base, ".qweight", text ? "I16" : "I32", rows / 4, text ? columns : columns / 2, out,
+                 (size_t)(rows * columns / 2));
     free(out);
 }
 
@@ -281,11 +283,41 @@ static inline void nunchaku_modulation(lora_file *file, const char *base, float 
             }
         }
     }
-    nunchaku_awq(file, base, q, rows, columns);
+    nunchaku_awq(file, base, q, rows, columns, false);
     nunchaku_add(file, base, ".wscales", "BF16", all, rows, scales, (size_t)(all * rows) * 2);
     nunchaku_add(file, base, ".wzeros", "BF16", all, rows, zeros, (size_t)(all * rows) * 2);
     nunchaku_add(file, base, ".bias", "BF16", rows, 0, stored, (size_t)rows * 2);
     free(stored);
+    free(scales);
+    free(q);
+}
+
+/* A layer of a text encoder: groups of 128 columns, with scales and zeros in halves, and rows of them for groups that do
+   not exist. */
+static inline void nunchaku_text(lora_file *file, const char *base, float *weight, uint64_t rows, uint64_t columns) {
+    uint64_t n, g, k, groups = columns / 128, all = nunchaku_up(groups, 8);
+    uint8_t *q = (uint8_t *)malloc((size_t)(rows * columns));
+    uint16_t *scales = (uint16_t *)calloc((size_t)(2 * all * rows), 2), *zeros = scales + all * rows;
+    for (n = 0; n < rows; n++) {
+        for (g = 0; g < groups; g++) {
+            float *w = weight + n * columns + g * 128;
+            double least = (double)w[0], most = (double)w[0], scale, zero;
+            for (k = 0; k < 128; k++) least = fmin(least, (double)w[k]), most = fmax(most, (double)w[k]);
+            scales[g * rows + n] = diti_float_to_half((float)((most - least) / 15));
+            zeros[g * rows + n] = diti_float_to_half((float)least);
+            scale = (double)diti_half_to_float(scales[g * rows + n]);
+            zero = (double)diti_half_to_float(zeros[g * rows + n]);
+            for (k = 0; k < 128; k++) {
+                double value = rint(((double)w[k] - zero) / scale);
+                value = value < 0 ? 0 : value > 15 ? 15 : value;
+                q[n * columns + g * 128 + k] = (uint8_t)value;
+                w[k] = (float)(scale * value + zero);
+            }
+        }
+    }
+    nunchaku_awq(file, base, q, rows, columns, true);
+    nunchaku_add(file, base, ".scales", "F16", all, rows, scales, (size_t)(all * rows) * 2);
+    nunchaku_add(file, base, ".scaled_zeros", "F16", all, rows, zeros, (size_t)(all * rows) * 2);
     free(scales);
     free(q);
 }
