@@ -101,7 +101,9 @@ static dit_result open_input(converter *convert) {
     dit_source source = {0};
     source.path = convert->input;
     DITI_TRY(diti_package_open(&convert->env, &source, &convert->package, convert->err));
-    return add_everything(convert);
+    DITI_TRY(add_everything(convert));
+    widen_parameters(convert);
+    return DIT_OK;
 }
 
 static dit_result convert_model(converter *convert) {

@@ -549,34 +549,80 @@ static void test_damaged_input(void) {
     bytes_free(&archive);
 }
 
+static void narrow_sd3(real_file *file) { real_sd3(file, 2, 8, 0, false); }
+static void narrow_wan(real_file *file) { real_wan(file, 32, 2, 64, 16, 16, 0); }
+static void narrow_lumina2(real_file *file) { real_lumina2(file, 32, 16, 16, 32, 2, 2); }
+static void narrow_zimage(real_file *file) { real_zimage(file, 128, 2, 2); }
+static void narrow_qwenimage(real_file *file) { real_qwenimage(file, 128, 2); }
+static void narrow_ltx(real_file *file) { real_ltx(file, 32, 2); }
+static void narrow_hunyuanvideo(real_file *file) { real_hunyuanvideo(file, 128, 2, 2); }
+static void narrow_pixart(real_file *file) { real_pixart(file, 32, 28, 8, 8, false); } /* as many tables as LTX has */
+
+/* Writes that model as BF16. */
+static void write_narrow(const char *path, void (*make)(real_file *file), bool original, const char *prefix) {
+    real_file file = {0};
+    dit_source source;
+    char *data;
+    file.container = REAL_SAFETENSORS;
+    file.type = DIT_TYPE_BF16;
+    file.original = original;
+    file.prefix = prefix;
+    make(&file);
+    source = real_source(&file);
+    data = malloc((size_t)source.size);
+    CHECK(source.read_at(0, data, (size_t)source.size, source.user) == DIT_OK);
+    write_text(path, data, (size_t)source.size);
+    free(data);
+    real_free(&file);
+}
+
 /* A transformer alone with its original names says what it is, as ComfyUI-GGUF wants it; all others are dit.h's. */
 static void test_architecture(const diti_env *env) {
+    static const char made[] = "build/convert_test.safetensors", prefix[] = "model.diffusion_model.";
     static const struct {
-        const char *input, *wanted;
-    } rows[] = {{"tests/fixtures/gguf_flux_sdcpp/model.gguf", "flux"},
-                {"build/convert_test.safetensors", "sd3"},
-                {"tests/fixtures/pipe_flux/transformer", "dit"},
-                {"tests/fixtures/pipe_flux", "dit"}};
-    bytes file =
-        safetensors_bytes("{\"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight\":{\"dtype\":\"F32\","
-                          "\"shape\":[1,2],\"data_offsets\":[0,8]}}",
-                          8);
-    write_text(rows[1].input, (const char *)file.data, file.size);
-    bytes_free(&file);
+        const char *input; /* NULL: it is made */
+        void (*make)(real_file *file);
+        bool original;
+        const char *prefix, *wanted, *parameter; /* one that becomes F32 */
+    } rows[] = {{"tests/fixtures/gguf_flux_sdcpp/model.gguf", NULL, true, NULL, "flux", NULL},
+                {"tests/fixtures/pipe_flux/transformer", NULL, false, NULL, "dit", NULL},
+                {"tests/fixtures/pipe_flux", NULL, false, NULL, "dit", NULL},
+                {NULL, narrow_sd3, true, prefix, "sd3", NULL},
+                {NULL, narrow_wan, true, NULL, "wan", "blocks.1.modulation"},
+                {NULL, narrow_wan, true, prefix, "wan", "model.diffusion_model.head.modulation"},
+                {NULL, narrow_wan, false, NULL, "dit", NULL},
+                {NULL, narrow_lumina2, true, NULL, "lumina2", NULL},
+                {NULL, narrow_lumina2, false, NULL, "dit", NULL},
+                {NULL, narrow_zimage, true, NULL, "lumina2", "x_pad_token"},
+                {NULL, narrow_zimage, false, NULL, "dit", NULL},
+                {NULL, narrow_qwenimage, true, NULL, "qwen_image", NULL},
+                {NULL, narrow_ltx, true, NULL, "ltxv", "transformer_blocks.1.scale_shift_table"},
+                {NULL, narrow_ltx, false, NULL, "dit", NULL},
+                {NULL, narrow_pixart, false, NULL, "dit", NULL},
+                {NULL, narrow_hunyuanvideo, true, NULL, "hyvid", NULL},
+                {NULL, narrow_hunyuanvideo, false, NULL, "dit", NULL}};
     for (size_t i = 0; i < DITI_COUNT(rows); i++) {
+        const char *input = rows[i].input ? rows[i].input : made, *prefix_of;
         const diti_checkpoint *converted = NULL;
-        const char *prefix;
+        const diti_stored_tensor *parameter;
         dit_error err = {0};
         diti_package *package;
-        if (!CHECK_MESSAGE(run("q8_0", rows[i].input, output) == 0, "%s", rows[i].input)) continue;
+        if (rows[i].make) write_narrow(made, rows[i].make, rows[i].original, rows[i].prefix);
+        if (!CHECK_MESSAGE(run("q8_0", input, output) == 0, "row %zu", i)) continue;
         package = open_package(env, output);
-        CHECK(diti_package_component(package, "", &converted, &prefix, &err) == DIT_OK && converted);
-        if (converted)
-            CHECK_MESSAGE(diti_equal(diti_checkpoint_text(converted, "general.architecture"), rows[i].wanted), "%s",
-                          rows[i].input);
+        CHECK(diti_package_component(package, "", &converted, &prefix_of, &err) == DIT_OK && converted);
+        if (converted) {
+            CHECK_MESSAGE(diti_equal(diti_checkpoint_text(converted, "general.architecture"), rows[i].wanted),
+                          "row %zu, %s: %s", i, rows[i].wanted, diti_checkpoint_text(converted, "general.architecture"));
+            parameter = rows[i].parameter ? diti_checkpoint_find(converted, rows[i].parameter) : NULL;
+            if (rows[i].parameter)
+                CHECK_MESSAGE(parameter && parameter->type == DIT_TYPE_F32, "row %zu, %s", i, rows[i].parameter);
+            parameter = diti_equal(rows[i].wanted, "dit") ? diti_checkpoint_find(converted, "scale_shift_table") : NULL;
+            CHECK_MESSAGE(!parameter || parameter->type == DIT_TYPE_BF16, "row %zu keeps its tables", i);
+        }
         diti_package_close(package);
     }
-    remove(rows[1].input), remove(output);
+    remove(made), remove(output);
 }
 
 #ifndef _WIN32

@@ -61,25 +61,66 @@ static const char *blocks_of(const converter *convert, const out_tensor *tensor)
     return type == DIT_TYPE_I4_GROUP ? "i4_group" : type == DIT_TYPE_I4_ROW_ROTATED ? "i4_row_rotated" : NULL;
 }
 
-/* Other programs choose a model by this word. They know it for a transformer alone that has its original names, which
-   stay as the input has them; all other files are dit.h's own. */
-static const char *architecture_of(const converter *convert) {
+/* Other programs choose a model by this word (ComfyUI-GGUF's loader.py). They know it for a transformer alone that has
+   its original names, which stay as the input has them; all other files are dit.h's own. */
+typedef struct known_architecture {
+    const char *name;
+    const char *tensors[3]; /* the file has all of them */
+    const char *parameters; /* names end so whose values that program wants as F32; NULL: none */
+} known_architecture;
+
+static bool has_tensor(const converter *convert, const char *wanted) {
     static const char prefix[] = "model.diffusion_model.";
-    static const struct {
-        const char *tensor, *name;
-    } known[] = {{"double_blocks.0.img_attn.proj.weight", "flux"}, {"joint_blocks.0.x_block.attn.qkv.weight", "sd3"}};
     for (size_t i = 0; i < convert->tensor_count; i++) {
         const char *name = convert->tensors[i].name;
         if (diti_starts_with(name, prefix)) name += sizeof prefix - 1;
-        for (size_t k = 0; k < DITI_COUNT(known); k++)
-            if (strcmp(name, known[k].tensor) == 0) return known[k].name;
+        if (strcmp(name, wanted) == 0) return true;
     }
-    return "dit";
+    return false;
+}
+
+/* NULL: none that others know. Z-Image is read as a Lumina 2, whose names it has; Qwen-Image's own are diffusers'. */
+static const known_architecture *architecture_of(const converter *convert) {
+    static const known_architecture known[] = {
+        {"hyvid",
+         {"double_blocks.0.img_attn_proj.weight", "txt_in.individual_token_refiner.blocks.1.self_attn_qkv.weight"},
+         NULL},
+        {"wan", {"blocks.0.self_attn.norm_q.weight", "text_embedding.2.weight", "head.modulation"}, ".modulation"},
+        {"ltxv",
+         {"patchify_proj.weight", "adaln_single.emb.timestep_embedder.linear_2.weight",
+          "transformer_blocks.0.scale_shift_table"},
+         "scale_shift_table"},
+        {"lumina2", {"cap_embedder.1.weight", "context_refiner.0.attention.qkv.weight"}, "_pad_token"},
+        {"qwen_image", {"txt_norm.weight", "transformer_blocks.0.img_mod.1.weight"}, NULL},
+        {"flux", {"double_blocks.0.img_attn.proj.weight"}, NULL},
+        {"sd3", {"joint_blocks.0.x_block.attn.qkv.weight"}, NULL},
+    };
+    for (size_t k = 0; k < DITI_COUNT(known); k++) {
+        bool has = true;
+        for (size_t i = 0; i < DITI_COUNT(known[k].tensors) && known[k].tensors[i]; i++)
+            has = has && has_tensor(convert, known[k].tensors[i]);
+        if (has) return &known[k];
+    }
+    return NULL;
+}
+
+/* ComfyUI-GGUF's own converter keeps such parameters in F32, since the program takes no halves for them. */
+static void widen_parameters(converter *convert) {
+    const known_architecture *known = architecture_of(convert);
+    for (size_t i = 0; i < convert->tensor_count && known && known->parameters; i++) {
+        out_tensor *tensor = &convert->tensors[i];
+        if (tensor->is_made || (tensor->type != DIT_TYPE_BF16 && tensor->type != DIT_TYPE_F16) ||
+            !diti_ends_with(tensor->name, known->parameters))
+            continue;
+        tensor->type = DIT_TYPE_F32;
+        tensor->size = diti_stored_tensor_elements(tensor->stored) * 4;
+    }
 }
 
 static dit_result put_metadata(converter *convert) {
+    const known_architecture *known = architecture_of(convert);
     dit_result result = put_key(convert, "general.", "architecture", DITI_GGUF_STRING);
-    if (result >= 0) result = put_text(convert, architecture_of(convert));
+    if (result >= 0) result = put_text(convert, known ? known->name : "dit");
     if (result >= 0) result = put_key(convert, "general.", "name", DITI_GGUF_STRING);
     if (result >= 0) result = put_text(convert, convert->name);
     if (result >= 0) result = put_key(convert, "general.", "quantization_version", DITI_GGUF_U32);
