@@ -1,6 +1,6 @@
 /* nunchaku's files: the integers, scales and factors of tests/fixtures/nunchaku (tests/reference/nunchaku.py and
-   nunchaku_text.py) come back bit for bit, in pieces of any size, under diffusers' names; files that are damaged, or of another layout, are
-   refused. */
+   nunchaku_text.py) come back bit for bit, in pieces of any size, under diffusers' names; files that are damaged, or of
+   another layout, are refused. */
 #include "library.h"
 #include "test.h"
 #include "files.h"
@@ -290,7 +290,8 @@ static void test_text(void) {
     diti_checkpoint_close(text);
 }
 
-/* A layer whose parts have these sizes, rows and columns being those of its words; a length of 0: it has no such part. */
+/* A layer whose parts have these sizes, rows and columns being those of its words; a length of 0: it has no such part.
+ */
 typedef struct text_case {
     const char *type;
     uint64_t rows, columns, scales, zeros, bias;
@@ -320,8 +321,10 @@ static void check_text(const text_case *c) {
     source = lora_file_source(&file);
     result = diti_checkpoint_open(&env, &source, &checkpoint, &err);
     if (result == DIT_OK) {
-        const diti_stored_tensor *weight = diti_checkpoint_find(checkpoint, "encoder.block.0.layer.0.SelfAttention.q.weight");
-        const diti_stored_tensor *added = diti_checkpoint_find(checkpoint, "encoder.block.0.layer.0.SelfAttention.q.bias");
+        const diti_stored_tensor *weight =
+            diti_checkpoint_find(checkpoint, "encoder.block.0.layer.0.SelfAttention.q.weight");
+        const diti_stored_tensor *added =
+            diti_checkpoint_find(checkpoint, "encoder.block.0.layer.0.SelfAttention.q.bias");
         if (CHECK(weight)) result = diti_checkpoint_read_float(checkpoint, weight, values, 8 * 128, &err);
         if (result == DIT_OK && c->bias && CHECK(added)) {
             result = diti_checkpoint_read_float(checkpoint, added, values, 8, &err);

@@ -1,7 +1,8 @@
-/* Text encoders whose matrices have few bits, as other programs' files hold them, against the encoder of floats that the
-   file means: T5 as nunchaku packs it (AWQ, groups of 128) and with 8-bit and 4-bit floats that have factors (ComfyUI's
-   "scaled fp8", and its newer kinds), Qwen3 with 8-bit floats. On the base rung both have the same bytes, those of F32, as
-   have the pictures of a pipeline that asks such a T5; in halves those of F16. A width of 384 has three groups, and 640 five.
+/* Text encoders whose matrices have few bits, as other programs' files hold them, against the encoder of floats that
+   the file means: T5 as nunchaku packs it (AWQ, groups of 128) and with 8-bit and 4-bit floats that have factors
+   (ComfyUI's "scaled fp8", and its newer kinds), Qwen3 with 8-bit floats. On the base rung both have the same bytes,
+   those of F32, as have the pictures of a pipeline that asks such a T5; in halves those of F16. A width of 384 has
+   three groups, and 640 five.
 
    make test runs nunchaku's kind and ComfyUI's older one; DIT_TEST_ALL=1 all, and in halves.
    test-runs: lavapipe, in test-all sanitize swiftshader */
@@ -13,7 +14,16 @@
 
 #define PIPELINE "tests/fixtures/pipe_pixart_sigma/"
 #define QWEN3 "tests/fixtures/qwen3_text/"
-enum { WORDS = 1024, COLUMNS = 384, HEADS = 2, HIDDEN = 640, BLOCKS = 2, WIDTH = 16, HEIGHT = 16, NUNCHAKU = SMALL_FLOATS_KINDS };
+enum {
+    WORDS = 1024,
+    COLUMNS = 384,
+    HEADS = 2,
+    HIDDEN = 640,
+    BLOCKS = 2,
+    WIDTH = 16,
+    HEIGHT = 16,
+    NUNCHAKU = SMALL_FLOATS_KINDS
+};
 
 static const char *const kind_names[] = {"F8, marked", "F8, older", "F8, rows", "NVFP4", "nunchaku's"};
 static const char prompt[] = "a red kite over the sea";
@@ -173,7 +183,11 @@ static dit_result repository_open(const char *member, dit_source *out, void *use
 }
 
 static const repository pixart = {"{\"_class_name\": \"PixArtSigmaPipeline\"}",
-                                  "{\"feed_forward_proj\": \"gated-gelu\"}", PIPELINE "tokenizer/", false, NULL, ""};
+                                  "{\"feed_forward_proj\": \"gated-gelu\"}",
+                                  PIPELINE "tokenizer/",
+                                  false,
+                                  NULL,
+                                  ""};
 
 /* apart: the encoder is a file of its own, which has no config.json. */
 static dit_model *load(repository *from, lora_file *encoder, bool apart, uint32_t parts, VkDeviceSize budget) {
@@ -272,7 +286,8 @@ static bool draw(lora_file *encoder, bool apart, VkDeviceSize *budget, float *ou
     result = dit_job_create(context, &desc, &job, &err);
     if (result == DIT_OK) result = dit_job_wait(job, UINT64_MAX);
     if (job && result != DIT_OK) dit_job_status(job, NULL, &err);
-    if (result == DIT_OK) result = dit_job_read(job, DIT_READ_RGB_F32, 0, 0, out, 3 * WIDTH * HEIGHT * sizeof *out, 0, &err);
+    if (result == DIT_OK)
+        result = dit_job_read(job, DIT_READ_RGB_F32, 0, 0, out, 3 * WIDTH * HEIGHT * sizeof *out, 0, &err);
     CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
     dit_job_destroy(job);
     dit_model_destroy(model);

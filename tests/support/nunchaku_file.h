@@ -292,8 +292,8 @@ static inline void nunchaku_modulation(lora_file *file, const char *base, float 
     free(q);
 }
 
-/* A layer of a text encoder: groups of 128 columns, with scales and zeros in halves, and rows of them for groups that do
-   not exist. */
+/* A layer of a text encoder: groups of 128 columns, with scales and zeros in halves, and rows of them for groups that
+   do not exist. */
 static inline void nunchaku_text(lora_file *file, const char *base, float *weight, uint64_t rows, uint64_t columns) {
     uint64_t n, g, k, groups = columns / 128, all = nunchaku_up(groups, 8);
     uint8_t *q = (uint8_t *)malloc((size_t)(rows * columns));

@@ -570,7 +570,7 @@ static void write_narrow(const char *path, void (*make)(real_file *file), bool o
     make(&file);
     source = real_source(&file);
     data = malloc((size_t)source.size);
-    CHECK(source.read_at(0, data, (size_t)source.size, source.user) == DIT_OK);
+    CHECK(source.read_at(0, data, (size_t)source.size, source.user) == (int64_t)source.size);
     write_text(path, data, (size_t)source.size);
     free(data);
     real_free(&file);
@@ -613,7 +613,8 @@ static void test_architecture(const diti_env *env) {
         CHECK(diti_package_component(package, "", &converted, &prefix_of, &err) == DIT_OK && converted);
         if (converted) {
             CHECK_MESSAGE(diti_equal(diti_checkpoint_text(converted, "general.architecture"), rows[i].wanted),
-                          "row %zu, %s: %s", i, rows[i].wanted, diti_checkpoint_text(converted, "general.architecture"));
+                          "row %zu, %s: %s", i, rows[i].wanted,
+                          diti_checkpoint_text(converted, "general.architecture"));
             parameter = rows[i].parameter ? diti_checkpoint_find(converted, rows[i].parameter) : NULL;
             if (rows[i].parameter)
                 CHECK_MESSAGE(parameter && parameter->type == DIT_TYPE_F32, "row %zu, %s", i, rows[i].parameter);
