@@ -172,7 +172,7 @@ static void diti_awq_block(const unsigned char *words, unsigned char *out) {
     }
 }
 
-/* The same 32 columns as words of eight neighbours, as I4_GROUP has them. */
+/* 32 columns of such a row as I4_GROUP has them: words of eight neighbours. */
 static void diti_awq_quarter(const unsigned char *words, unsigned char *out) {
     uint32_t j;
     for (j = 0; j < 4; j++) {
