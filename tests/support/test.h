@@ -47,7 +47,7 @@ static inline void test_took(const char *file, int line) {
     test_place *p = places;
     if (on < 0) on = getenv("DIT_TEST_PROFILE") != NULL;
     if (!on) return;
-    for (int told = 0; !file && told < 25; told++) {
+    for (int told = 0; !file && told < 40; told++) {
         test_place *most = places;
         for (p = places; p < places + 4096 && p->file; p++)
             if (p->seconds > most->seconds) most = p;
