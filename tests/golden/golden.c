@@ -279,14 +279,22 @@ static int run_below(golden *g, const char *path) {
     return cases;
 }
 
+static int rung_number(const char *name) {
+    int i = 0;
+    while (i < DITI_RUNG_COUNT && !diti_equal(name, diti_rung_name((diti_rung)i))) i++;
+    return i;
+}
+
 static void run_path(golden *g, const char *path) {
     char trimmed[1024];
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     diti_format(trimmed, sizeof trimmed, "%.*s", (int)length, path);
-    if (run_below(g, trimmed)) return;
-    golden_begin(g, trimmed);
-    golden_check(g, false, "no golden.safetensors or golden.json here or below");
+    if (!run_below(g, trimmed)) {
+        golden_begin(g, trimmed);
+        golden_check(g, false, "no golden.safetensors or golden.json here or below");
+    }
+    test_took(path, rung_number(g->rung)); /* a profile tells each folder's time on each rung */
 }
 
 static bool chosen_rung; /* --rung was given */
@@ -326,8 +334,7 @@ static int read_arguments(golden *g, int argc, char **argv) {
         else
             argv[folders++] = argv[i];
     }
-    for (i = 0; i < DITI_RUNG_COUNT; i++)
-        if (diti_equal(g->rung, diti_rung_name((diti_rung)i))) return folders;
+    if (rung_number(g->rung) < DITI_RUNG_COUNT) return folders;
     return usage("there is no rung", g->rung), -1;
 }
 

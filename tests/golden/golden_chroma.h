@@ -138,6 +138,6 @@ static inline void golden_run_chroma(golden *g, const golden_folder *folder) {
     diti_json_free(&g->env, config);
     if (!golden_has(folder->path, "model_index.json")) return;
     golden_each_call(g, folder, golden_chroma_call);
-    if (getenv("DIT_TEST_ALL") && !g->split) golden_each_call(g, folder, golden_chroma_split);
+    if (test_sweeps() && !g->split) golden_each_call(g, folder, golden_chroma_split);
 }
 #endif

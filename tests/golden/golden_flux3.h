@@ -215,6 +215,6 @@ static inline void golden_run_flux3(golden *g, const golden_folder *folder) {
     diti_checkpoint_close(weights);
     if (!golden_has(folder->path, "model_index.json")) return;
     golden_each_call(g, folder, golden_flux3_call);
-    if (getenv("DIT_TEST_ALL") && !g->split) golden_each_call(g, folder, golden_flux3_split);
+    if (test_sweeps() && !g->split) golden_each_call(g, folder, golden_flux3_split);
 }
 #endif

@@ -47,7 +47,7 @@ static inline void test_took(const char *file, int line) {
     test_place *p = places;
     if (on < 0) on = getenv("DIT_TEST_PROFILE") != NULL;
     if (!on) return;
-    for (int told = 0; !file && told < 25; told++) {
+    for (int told = 0; !file && told < 40; told++) {
         test_place *most = places;
         for (p = places; p < places + 4096 && p->file; p++)
             if (p->seconds > most->seconds) most = p;
@@ -109,17 +109,23 @@ static inline int test_end(const char *name) {
     fflush(stdout); /* a leak checker may end the program before stdio does */
     return test_failed != 0;
 }
+/* Whether make test-all runs: tests/run.sh sets the variable to 0 for make test. */
+static inline int test_sweeps(void) {
+    const char *all = getenv("DIT_TEST_ALL");
+    return all && !strcmp(all, "1");
+}
+
 /* Whether to run checks that other ways need not repeat in make test: true on lavapipe, on a driver that
    DIT_TEST_DRIVER names, and in all ways with DIT_TEST_ALL=1. */
 static inline int test_first_driver(void) {
-    const char *all = getenv("DIT_TEST_ALL"), *way = getenv("DIT_TEST_WAY");
-    return (all && !strcmp(all, "1")) || !way || !strcmp(way, "lavapipe") || !strcmp(way, "driver");
+    const char *way = getenv("DIT_TEST_WAY");
+    return test_sweeps() || !way || !strcmp(way, "lavapipe") || !strcmp(way, "driver");
 }
 
 /* Whether that way, a name of tests/run.sh, is to be cheap: true in make test, when it is the one. */
 static inline int test_quick_way(const char *wanted) {
-    const char *all = getenv("DIT_TEST_ALL"), *way = getenv("DIT_TEST_WAY");
-    return !(all && !strcmp(all, "1")) && way && !strcmp(way, wanted);
+    const char *way = getenv("DIT_TEST_WAY");
+    return !test_sweeps() && way && !strcmp(way, wanted);
 }
 
 #endif

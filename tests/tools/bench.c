@@ -1,6 +1,8 @@
 /* build/dit-bench from inside: every case in a tiny size prints lines of JSON with the keys it promises, wrong
    arguments are refused in one line and before any work.   test-runs: lavapipe */
 #define BENCH_NO_MAIN
+#define BENCH_BURSTS 1 /* every call measures the device anew */
+#define BENCH_COPY_MIB 1
 #include "library.h"
 #include "tools/dit-bench.c"
 #include "vulkan_test.h"
