@@ -464,7 +464,17 @@ static bool add_op(const dit_op_info *op, void *user) {
 /* The largest tile that helps, as `dit` finds it. */
 static uint32_t tile_of(const model *m) { return m->vae == vae_open_sora_plan ? 128 : m->frames ? 256 : 512; }
 
-/* Memory of a job with a budget for weights, 0: all of them. */
+/* Bytes that a clip of a model with two experts reads, but no step does: matrices that stay while an expert is at work,
+   and those of the other one, of the same shape, that pass through the two slots in its own steps. */
+static uint64_t read_once(const dit_model *loaded) {
+    const diti_weights *high = &loaded->transformer->component.weights, *low;
+    if (!loaded->low) return 0;
+    low = &loaded->low->component.weights;
+    return (high->expert ? high->expert->bytes : 0) + (low->expert ? low->expert->bytes : 0) +
+           (low->streamed ? low->streamed->bytes : 0);
+}
+
+/* Memory of a job with a budget for weights, 0: all of them; what is streamed is in every step. */
 static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *memory, work *w) {
     dit_model_desc desc = f->desc;
     dit_job_desc job = DITI_ZERO;
@@ -496,6 +506,7 @@ static bool ask(const model *m, files *f, way how, uint64_t budget, dit_memory *
     job.preview_interval = f->preview ? 1 : 0;
     job.vae_tile = how >= WAY_TILES ? tile_of(m) : 0;
     if (result == DIT_OK) result = dit_job_memory(NULL, &job, memory, &err);
+    if (result == DIT_OK) memory->streamed -= read_once(loaded);
     if (result == DIT_OK && w) {
         memset(w, 0, sizeof *w);
         inspector.op = add_op;
