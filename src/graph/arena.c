@@ -39,8 +39,8 @@ typedef struct diti_arena_taken {
     uint32_t block;
 } diti_arena_taken;
 typedef struct diti_arena {
-    uint32_t *nodes, *next; /* first tensor of a node, and the one after a tensor; 0: none */
-    uint32_t levels;
+    uint32_t *nodes, *next;  /* first tensor of a node, and the one after a tensor; 0: none */
+    uint32_t levels;         /* node 1 spans 2^levels ops */
     diti_arena_taken *taken; /* found by the last search, in order of blocks and offsets */
     size_t count, capacity;
 } diti_arena;

@@ -98,8 +98,8 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     uint32_t queries = 32, keys = 32, bytes = 0;
     bool kept = false;
     out->group = diti_attention_threads(device, quads, each);
-    while (each && queries > 8 && quads * queries > 2 * 32 * each * (out->group / 8))
-        queries /= 2;              /* more would spill */
+    /* a thread with the outputs of four queries for more than twice so many groups of channels would spill */
+    while (each && queries > 8 && quads * queries > 2 * 32 * each * (out->group / 8)) queries /= 2;
     for (; keys >= 2; keys /= 2) { /* keys or values, weights, and a little */
         bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;

@@ -322,7 +322,7 @@ static void test_kinds(void) {
 int main(void) {
     dit_context_desc desc = {0};
     dit_error err = {0};
-    sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    sweep = test_sweeps();
     test_vulkan_begin();
     diti_env_init(&env, NULL, NULL, NULL);
     make_transformer();
