@@ -111,10 +111,9 @@ static int is_directive(const char *line) {
     return strncmp(line, "#if", 3) == 0 || strncmp(line, "#else", 5) == 0 || strncmp(line, "#endif", 6) == 0;
 }
 
-/* `#usual`, `#small` and `#once` end the region of files before them and begin another. */
+/* `#usual` and `#once` end the region of files before them and begin another. */
 static const char *room_of(const char *line) {
     if (strcmp(line, "#usual") == 0) return "#define DITI_ROOM\n";
-    if (strcmp(line, "#small") == 0) return "#define DITI_ROOM DITI_SMALL\nDITI_SMALL_BEGIN\n";
     if (strcmp(line, "#once") == 0) return "#define DITI_ROOM DITI_SMALL\nDITI_ONCE_BEGIN\n";
     return NULL;
 }
