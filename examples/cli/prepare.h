@@ -276,6 +276,14 @@ static const char *relieve(app *a) {
     return streams && !a->o.verbose ? "" : "weights read from the file while it runs (--weight-budget)";
 }
 
+/* What the device cannot do at once with its largest buffer, it can do in tiles: the message of such a failure names
+   vae_tile. */
+static const char *fit_in_buffers(app *a) {
+    dit_memory before;
+    if (!a->model || a->r.vae_tile || !strstr(a->err.message, "vae_tile") || !would_take(a, &before)) return NULL;
+    return relieve_with_tiles(a, &before) ? "decoding in tiles (--vae-tiling)" : NULL;
+}
+
 /* The plan of the picture before serves for the next one that has its shape. */
 static dit_result plan_job(app *a) {
     dit_job_desc desc;
@@ -296,10 +304,15 @@ static int load_and_plan(app *a) {
     do {
         result = a->model ? DIT_OK : load_model(a);
         if (result == DIT_OK) result = plan_job(a);
-        relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ? relieve(a) : NULL;
+        relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY   ? relieve(a)
+                 : result == DIT_ERROR_UNSUPPORTED_DEVICE ? fit_in_buffers(a)
+                                                          : NULL;
         if (relief && *relief && !a->o.quiet) {
             close_line(a);
-            fprintf(stderr, "dit: device memory ran out; trying again with %s\n", relief);
+            fprintf(stderr, "dit: %s; trying again with %s\n",
+                    result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ? "device memory ran out"
+                                                             : "the device's buffers are too small for the decoder",
+                    relief);
         }
     } while (relief);
     a->relief.vae_tile = a->r.vae_tile;

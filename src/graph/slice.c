@@ -87,9 +87,10 @@ static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatc
     const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[culprit].tensor];
     return diti_fail(
         err, DIT_ERROR_UNSUPPORTED_DEVICE,
-        "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image",
+        "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image%s",
         dispatch->name, tensor->name, tensor->rows, tensor->columns,
-        (unsigned long long)plan->device->limits.storage_range);
+        (unsigned long long)plan->device->limits.storage_range,
+        strncmp(dispatch->name, "vae_", 4) ? "" : ", or decode in tiles (vae_tile)");
 }
 
 /* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */

@@ -613,6 +613,35 @@ static void test_tiles(bool sweep) {
     context = before;
 }
 
+/* A decoder of clips convolves over several frames at once, which a device with small buffers cannot have in one binding:
+   the message names the way out, and tiles are it. */
+static void test_small_buffers(void) {
+    dit_context *before = context;
+    dit_context_desc cd = {0};
+    dit_error err = {0};
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    cd.overrides = "rung=base,storage_range=1M,gflop_ns=100000000";
+    context = NULL;
+    if (CHECK_MESSAGE(dit_context_create(&cd, &context, &err) == DIT_OK, "%s", err.message))
+        model = load(COGVIDEOX, NULL, false);
+    if (model) {
+        dit_job_desc desc = describe(model);
+        desc.width = desc.height = 128;
+        desc.frame_count = 1;
+        CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_ERROR_UNSUPPORTED_DEVICE && !job &&
+                          strstr(err.message, "maxStorageBufferRange of 1048576 bytes") &&
+                          strstr(err.message, "vae_tile"),
+                      "%s", err.message);
+        desc.vae_tile = 64;
+        CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
+        dit_job_destroy(job);
+    }
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    context = before;
+}
+
 /* A model whose memory is measured: a pipeline, or parts without text encoders, which is told embeddings. */
 typedef struct measured_model {
     const char *name;                          /* a pipeline's folder, or the model's */
@@ -971,6 +1000,7 @@ int main(void) {
         test_holding();
         test_bounds();
         test_tile_memory();
+        test_small_buffers();
         test_tiles(sweep);
         test_peaks(sweep);
         test_four_times(sweep);
