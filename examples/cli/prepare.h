@@ -276,12 +276,15 @@ static const char *relieve(app *a) {
     return streams && !a->o.verbose ? "" : "weights read from the file while it runs (--weight-budget)";
 }
 
-/* What the device cannot do at once with its largest buffer, it can do in tiles: the message of such a failure names
-   vae_tile. */
+/* Smaller and smaller tiles for a decoder that needs a larger buffer than the device binds, which its message says by
+   naming vae_tile; returns the change as the user is told it, NULL: no tile is left to try. */
 static const char *fit_in_buffers(app *a) {
-    dit_memory before;
-    if (!a->model || a->r.vae_tile || !strstr(a->err.message, "vae_tile") || !would_take(a, &before)) return NULL;
-    return relieve_with_tiles(a, &before) ? "decoding in tiles (--vae-tiling)" : NULL;
+    uint32_t side = a->r.width > a->r.height ? a->r.width : a->r.height;
+    uint32_t tile = a->r.vae_tile ? a->r.vae_tile / 2 : 512;
+    while (tile >= side) tile /= 2;
+    if (!a->model || !strstr(a->err.message, "vae_tile") || tile < 64) return NULL;
+    a->r.vae_tile = tile;
+    return "decoding in tiles (--vae-tiling)";
 }
 
 /* The plan of the picture before serves for the next one that has its shape. */
