@@ -200,19 +200,22 @@ static dit_result load_combined(maker *m, const generated_model *shape, dit_type
 
 static void test_low_rank(const generated_model *shape, const char *overrides, dit_type type) {
     static const float first[LORAS] = {1, 0};
+    const double halves =
+        1.0 / 1024; /* two roundings to F16: without adapters FLUX is off by 1.4e-4, PixArt by 4.4e-4 */
     const loading with = {true, false, type, 0, false};
-    static outcome wanted;
+    static outcome wanted, divided;
     dit_model_info all;
     maker m = DITI_ZERO;
     if (!CHECK_RUN(open_devices(&m, 2, overrides, 0))) return;
     make_files(shape, false);
     if (CHECK_RUN(load(&m, shape, &with)) && CHECK_RUN(run_with(&m, first, NULL, &wanted, NULL)) &&
-        CHECK_RUN(load_combined(&m, shape, type, 0, 3)) && CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL))) {
+        CHECK_RUN(run_with(&m, first, "tensor2", &divided, NULL)) && CHECK_RUN(load_combined(&m, shape, type, 0, 3)) &&
+        CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL))) {
         CHECK(difference(&other, &wanted) == 0);
         dit_model_get_info(m.model, &all);
         CHECK(all.lora_count == 0);
-        if (CHECK_RUN(run_with(&m, NULL, "tensor2", &other, NULL)))
-            near("low rank, tensor2", difference(&other, &wanted), 1e-4);
+        if (CHECK_RUN(run_with(&m, NULL, "tensor2", &other, NULL))) CHECK(difference(&other, &divided) == 0);
+        near("low rank, tensor2", difference(&divided, &wanted), diti_equal(overrides, "rung=base") ? 1e-6 : halves);
         if (CHECK_RUN(load_combined(&m, shape, type, all.weight_bytes / 2, 3)) &&
             CHECK_RUN(run_with(&m, NULL, NULL, &other, NULL)))
             CHECK(difference(&other, &wanted) == 0);
