@@ -576,7 +576,8 @@ static void test_tile_memory(void) {
     dit_model_destroy(model);
 }
 
-/* A clip in tiles is one chunk, whose frames are ready together; a job makes it again, and devices divide its tiles. */
+/* A clip in tiles is one chunk, whose frames are ready together; a job makes it again, and devices divide its tiles.
+   The last split divides the transformer's tokens, too, whose sums then round in other places. */
 static void test_tiles(bool sweep) {
     enum { SIDE = 80, TILED_FRAMES = 9 };
     static const char *const splits[] = {NULL, NULL, "cfg2", "ulysses2"};
@@ -594,6 +595,8 @@ static void test_tiles(bool sweep) {
         model = load(COGVIDEOX, NULL, false);
     for (i = 0; i < (sweep ? 4 : 2) && model; i++) {
         dit_job_desc desc = describe(model);
+        int most = 0;
+        size_t k;
         desc.width = desc.height = SIDE;
         desc.frame_count = TILED_FRAMES;
         desc.steps = 1;
@@ -604,7 +607,9 @@ static void test_tiles(bool sweep) {
         CHECK_MESSAGE(dit_job_read(job, DIT_READ_RGBA8, 0, DIT_ALL_FRAMES, frames[i > 0], sizeof frames[0], 0, &err) ==
                           DIT_OK,
                       "%s", err.message);
-        CHECK_MESSAGE(!memcmp(frames[0], frames[i > 0], sizeof frames[0]), "case %u makes another clip", i);
+        for (k = 0; k < sizeof frames[0]; k++)
+            if (abs(frames[0][k] - frames[i > 0][k]) > most) most = abs(frames[0][k] - frames[i > 0][k]);
+        CHECK_MESSAGE(most <= (i == 3), "case %u makes another clip, off by %d of 255", i, most);
     }
     CHECK(memcmp(frames[0], frames[0] + sizeof frames[0] / 2, SIDE * 4) != 0);
     dit_job_destroy(job);
@@ -613,8 +618,8 @@ static void test_tiles(bool sweep) {
     context = before;
 }
 
-/* A decoder of clips convolves over several frames at once, which a device with small buffers cannot have in one binding:
-   the message names the way out, and tiles are it. */
+/* A decoder of clips convolves over several frames at once, which a device with small buffers cannot have in one
+   binding: the message names the way out, and tiles are it. */
 static void test_small_buffers(void) {
     dit_context *before = context;
     dit_context_desc cd = {0};
