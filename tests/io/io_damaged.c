@@ -476,7 +476,7 @@ static bytes factor_file(const factor_case *c) {
     bytes header = {0}, data = {0}, file;
     unsigned char zeros[1 << 15] = {0}, scales[2048];
     float factors[4] = {c->factor, c->factor, c->factor, c->factor};
-    char name[60], text[80], shape[20];
+    char name[60], text[80], shape[24];
     factor_tensor(&header, &data, "m.weight", c->type, c->shape, zeros, shape_bytes(c->shape));
     snprintf(name, sizeof name, "m.%s", c->scale ? c->scale : "");
     if (c->scale)

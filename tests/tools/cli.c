@@ -1441,7 +1441,7 @@ static void test_page(void) {
     static const char *const made[] = {"fox.mp4",         "fox.webm",  "wakes.apng",
                                        "frames/0004.png", "hare.cond", "hare.webp"};
     const bool ffmpeg = system("ffmpeg -version >/dev/null 2>&1") == 0;
-    char line[1000], folder[200], prefix[300], whole[2500], *from, *to, *name;
+    char line[1000], folder[200], prefix[700], whole[3000], *from, *to, *name;
     FILE *page = fopen("README.md", "r");
     bool found = false, begun = false;
     int commands = 0;

@@ -422,7 +422,7 @@ static void test_plain_terminals(void) {
 
 /* A locale in Latin-1, made for the test: no half blocks are written, and typed letters become UTF-8. */
 static void test_latin1(void) {
-    char command[700], path[400];
+    char command[1000], path[400];
     kind latin = {plain.answers, 80, 24, {path, "LC_ALL=xx_XX.ISO-8859-1", NULL}, false};
     terminal t;
     snprintf(path, sizeof path, "LOCPATH=%s", in_work("locale"));
@@ -550,7 +550,7 @@ static void test_pipes(void) {
 }
 
 static int shell(const char *format, ...) {
-    char command[2000], whole[3000];
+    char command[2000], whole[4000];
     va_list args;
     va_start(args, format);
     vsnprintf(command, sizeof command, format, args);
