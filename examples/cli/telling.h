@@ -158,12 +158,13 @@ static void format_time_left(char *out, size_t size, double seconds) {
 }
 
 /* Rates count from the first finished step on, because what lies before it (the prompt, the driver's compiler) is no
- * guide. */
+   guide. After a single step, decoding is measured by itself. */
 static void format_rate(const app *a, const dit_status *s, char *out, size_t size) {
     double time = now() - a->first_at, left;
     int n = 0;
     out[0] = 0;
-    if (!a->first.step || s->step <= a->first.step || s->fraction <= a->first.fraction || time <= 0) return;
+    if (!a->first.step || s->fraction <= a->first.fraction || time <= 0) return;
+    if (s->step <= a->first.step && s->stage != DIT_STAGE_DECODE) return;
     left = time * (1.0 - s->fraction) / (s->fraction - a->first.fraction);
     if (s->stage == DIT_STAGE_DENOISE) n = snprintf(out, size, "  %.2f steps/s", (s->step - a->first.step) / time);
     n += snprintf(out + n, size - (size_t)n, "  ");
