@@ -307,7 +307,7 @@ static int load_and_plan(app *a) {
     do {
         result = a->model ? DIT_OK : load_model(a);
         if (result == DIT_OK) result = plan_job(a);
-        relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY   ? relieve(a)
+        relief = result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ? relieve(a)
                  : result == DIT_ERROR_UNSUPPORTED_DEVICE ? fit_in_buffers(a)
                                                           : NULL;
         if (relief && *relief && !a->o.quiet) {
