@@ -34,9 +34,9 @@
 /* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
 #define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
 
-/* Around files of src/ORDER that run once: gcc does not optimize these files. They do without a frame pointer, as
-   optimized functions do, which takes gcc a twentieth less time. Without optimization, or for size, all are compiled as
-   the application asks. */
+/* Around files of src/ORDER that run for a file, a tensor or a job, and not for each value or frame: gcc does not
+   optimize these files. They do without a frame pointer, as optimized functions do, which takes gcc a twentieth less
+   time. Without optimization, or for size, all are compiled as the application asks. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\", \"omit-frame-pointer\")")
 #define DITI_REGION_END _Pragma("GCC pop_options")

@@ -710,12 +710,9 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.push[DITI_PIXELS_CHANNELS] = from->columns;
     dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
     diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
-    diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
     diti_op_bind_rows(graph, &dispatch, 0, 1, DITI_ELEMENTWISE_GROUP * 4u, 0, 0);
-    if (rgba) { /* a word for each pixel, in one run */
-        dispatch.bindings[2].group_div = 1;
-        dispatch.bindings[2].group_step = DITI_ELEMENTWISE_GROUP * 4u;
-    }
+    diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
+    diti_small_bind_run(graph, &dispatch, 2);
     diti_op_bind(graph, &dispatch, 3, rgb, DITI_PIXELS_RGB, false, true);
     diti_op_bind(graph, &dispatch, 4, health, DITI_PIXELS_HEALTH, true, true);
     diti_small_emit(graph, &dispatch, 1, pixels, DITI_PIXELS_PUSH_WORDS);

@@ -90,7 +90,7 @@ static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatc
         "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image%s",
         dispatch->name, tensor->name, tensor->rows, tensor->columns,
         (unsigned long long)plan->device->limits.storage_range,
-        strncmp(dispatch->name, "vae_", 4) ? "" : ", or decode in tiles (vae_tile)");
+        strncmp(dispatch->name, "vae_", 4) ? "" : ", or for smaller tiles (vae_tile)");
 }
 
 /* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */

@@ -632,14 +632,14 @@ static void test_small_buffers(void) {
         model = load(COGVIDEOX, NULL, false);
     if (model) {
         dit_job_desc desc = describe(model);
-        desc.width = desc.height = 128;
+        desc.width = desc.height = 192;
         desc.frame_count = 1;
         CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_ERROR_UNSUPPORTED_DEVICE && !job &&
                           strstr(err.message, "maxStorageBufferRange of 1048576 bytes") &&
                           strstr(err.message, "vae_tile"),
                       "%s", err.message);
         desc.vae_tile = 64;
-        desc.frame_count = 9; /* all of its pixels exceed a binding, too */
+        desc.frame_count = 9; /* all of its pixels exceed a binding, too, as floats and as bytes */
         CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
         dit_job_destroy(job);
     }
