@@ -469,13 +469,13 @@ static bool cache_path(const char *device, char *out, size_t size) {
 static unsigned char *load_cache(const char *path, size_t *size) {
     unsigned char *file = read_file(path, size);
     uint64_t sum;
-    if (!file) return NULL;
-    if (*size > 8) {
+    if (file && *size > 8) {
         memcpy(&sum, file, 8);
         *size -= 8;
         memmove(file, file + 8, *size);
         if (sum == fnv1a(file, *size)) return file;
     }
+    *size = 0;
     free(file);
     return NULL;
 }

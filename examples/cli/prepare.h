@@ -19,12 +19,18 @@ static void keep_pipeline_cache(app *a) {
     char path[PATH_SIZE];
     size_t size = 0;
     unsigned char *blob = NULL;
-    if (!a->context || dit_context_save_cache(a->context, NULL, &size, NULL) != DIT_OK || size == 0) return;
-    blob = malloc(size);
-    if (blob && dit_context_save_cache(a->context, blob, &size, NULL) == DIT_OK &&
-        (size != a->cache_size || memcmp(blob, a->cache, size) != 0) && cache_path(a->o.device, path, sizeof path)) {
-        save_cache(path, blob, size);
+    dit_result result = DIT_ERROR_INVALID_ARGUMENT;
+    int i;
+    if (!a->context) return;
+    for (i = 0; i < 3 && result == DIT_ERROR_INVALID_ARGUMENT; i++) { /* a driver's data may grow between both calls */
+        if (dit_context_save_cache(a->context, NULL, &size, NULL) != DIT_OK || size == 0) break;
+        free(blob);
+        blob = malloc(size);
+        result = blob ? dit_context_save_cache(a->context, blob, &size, NULL) : DIT_ERROR_OUT_OF_HOST_MEMORY;
     }
+    if (result == DIT_OK && (size != a->cache_size || memcmp(blob, a->cache, size) != 0) &&
+        cache_path(a->o.device, path, sizeof path))
+        save_cache(path, blob, size);
     free(blob);
 }
 

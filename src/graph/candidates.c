@@ -33,7 +33,7 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
     size_t i;
     if (graph->candidate) return graph->candidate - 1;
     if (device->candidate) return device->candidate - 1;
-    if (diti_tuned_find(device, shapes, &choice) || !device->tune) return choice;
+    if (diti_tuned_find(device, shapes, &choice) || !device->tune) return choice < DITI_TUNE_CANDIDATES ? choice : 0;
     for (i = 0; i < graph->wanted_count; i++) {
         if (graph->wanted[i].shapes == shapes) return 0;
     }

@@ -158,6 +158,8 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph);
 /* The member coop_layout of a diti_device that follows from these, for m rows and n columns. */
 DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n);
+/* Whether such a matrix can have this layout, which is not 0. */
+DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, uint32_t m, uint32_t n);
 
 /* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
    A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of

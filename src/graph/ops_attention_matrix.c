@@ -165,6 +165,13 @@ DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph) {
     return found;
 }
 
+DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, uint32_t m, uint32_t n) {
+    uint32_t elements = lanes ? m * n / lanes : 0, bit, columns = 1;
+    for (bit = 1; bit < 65536; bit *= 2)
+        if (layout & bit) columns *= 2;
+    return (layout & 255u) < lanes && layout >> 8 < elements && columns == n;
+}
+
 DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n) {
     uint32_t elements = m * n / lanes, threads = 0, columns = 0, bit, i, place, row;
     uint8_t seen[1024] = DITI_ZERO; /* no side of a matrix is longer than 32, see coop.c */
@@ -184,6 +191,6 @@ DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, ui
         uint32_t first = (i / elements & ~threads) * elements + (i % elements & ~columns);
         if ((uint32_t)found[2 * i] / n != (uint32_t)found[2 * first] / n) return 0;
     }
-    for (bit = 1, i = 1; bit < 256; bit *= 2) i *= (threads & bit ? 2u : 1u) * (columns & bit ? 2u : 1u);
-    return i == n ? threads | columns << 8 : 0;
+    threads |= columns << 8;
+    return diti_coop_layout_fits(threads, lanes, m, n) ? threads : 0;
 }

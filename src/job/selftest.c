@@ -151,6 +151,16 @@ static uint64_t diti_selftest_layout_key(const diti_device *device) {
     return diti_hash(parts, sizeof parts);
 }
 
+/* Takes over the layout that the cache blob tells; false: the matrices cannot have it. */
+static bool diti_selftest_take_layout(diti_device *device) {
+    const diti_coop_shape *shape = &device->coop.subgroup_shape[DITI_COOP_F16];
+    uint32_t layout = 0;
+    if (!diti_tuned_find(device, diti_selftest_layout_key(device), &layout)) return true;
+    if (layout && !diti_coop_layout_fits(layout, device->coop.subgroup, shape->m, shape->n)) return false;
+    device->coop_layout = layout;
+    return true;
+}
+
 /* Attention on the matrices of VK_KHR_cooperative_matrix: with weights in registers where the layout of matrices allows
    that and the results are right, else through shared memory. The cache blob keeps the layout beside the proof. */
 static dit_result diti_selftest_coop_attention(diti_device *device, const char *overrides, bool *agrees,
@@ -250,8 +260,7 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
         *good = false;
         return DIT_OK;
     }
-    if (which == DITI_CLASS_COOP_ATTENTION && *good)
-        diti_tuned_find(device, diti_selftest_layout_key(device), &device->coop_layout);
+    if (which == DITI_CLASS_COOP_ATTENTION && *good && !diti_selftest_take_layout(device)) known = DITI_PROOF_UNKNOWN;
     if (known == DITI_PROOF_BAD || known == DITI_PROOF_GOOD) return DIT_OK;
     return diti_selftest_prove(test, which, good);
 }

@@ -39,7 +39,8 @@ static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
     out->spirv_hash = diti_spirv_hash();
 }
 
-/* Some drivers trust the data they are given, so its own header is checked here too. */
+/* Some drivers trust the data they are given, so its own header is checked here too. Where it is wrong the data alone
+   is left out: whatever a driver makes of it, the choices beside it are good. */
 static bool diti_cache_data_fits(const diti_cache_header *header, const unsigned char *data, size_t size) {
     uint32_t words[4]; /* VkPipelineCacheHeaderVersionOne: header size, version, vendor, device, then the UUID */
     if (!size) return true;
@@ -59,10 +60,12 @@ static diti_tuned diti_cache_tuned(const unsigned char *blob, uint32_t index) {
     return tuned;
 }
 
+/* Whoever asks for a choice looks whether it is one of theirs; no choice of dit's is larger than this. */
 static bool diti_cache_choices_fit(const diti_cache_header *header, const unsigned char *blob) {
     uint32_t i;
     for (i = 0; i < header->tuned_count; i++) {
-        if (diti_cache_tuned(blob, i).choice >= DITI_TUNE_CANDIDATES) return false;
+        diti_tuned tuned = diti_cache_tuned(blob, i);
+        if (tuned.choice > DITI_TUNED_MOST || tuned.reserved) return false;
     }
     return true;
 }
@@ -87,10 +90,7 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
     if (header->checksum != diti_cache_checksum(header, blob + sizeof *header, size - sizeof *header)) {
         return "its checksum is wrong";
     }
-    if (!diti_cache_choices_fit(header, blob) ||
-        !diti_cache_data_fits(header, blob + size - header->data_size, (size_t)header->data_size))
-        return "its content is damaged";
-    return NULL;
+    return diti_cache_choices_fit(header, blob) ? NULL : "its tuned choices are damaged";
 }
 
 /* Bytes of the first of several parts; 0: it is none, or not whole. */
@@ -138,7 +138,7 @@ static bool diti_cache_speed_fits(const diti_speed *speed) {
            speed->us_per_gigabyte > 0 && speed->us_per_gigabyte < 1e9f;
 }
 
-/* Takes over what a part knows; *data: where the driver's own begins. */
+/* Takes over what a part knows; *data: where the driver's own begins, the end where it has none that fits. */
 static void diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
     diti_cache_header header;
     uint32_t i;
@@ -150,6 +150,11 @@ static void diti_cache_accept(diti_device *device, const void *blob, size_t size
         device->calibrated_rung = (diti_rung)header.rung;
     }
     *data = size - (size_t)header.data_size;
+    if (!diti_cache_data_fits(&header, (const unsigned char *)blob + *data, (size_t)header.data_size)) {
+        diti_log(&device->env, DITI_LOG_INFO,
+                 "the driver's data in the cache blob is left out: another driver wrote it");
+        *data = size;
+    }
     for (i = 0; i < header.tuned_count; i++) {
         diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);
         diti_tuned_add(device, tuned.shapes, tuned.choice);
@@ -189,7 +194,41 @@ static dit_result diti_cache_data_size(diti_device *device, size_t *size, dit_er
     *size = 0;
     if (!device->owns_pipeline_cache) return DIT_OK;
     vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, size, NULL);
-    return vr < 0 ? diti_device_fail(device, vr, "vkGetPipelineCacheData", err) : DIT_OK;
+    if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+    if (vr < 0) *size = 0; /* diti_cache_copy_data tells it */
+    return DIT_OK;
+}
+
+static bool diti_cache_has_grown(diti_device *device, size_t size) {
+    size_t now = 0;
+    VkResult vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &now, NULL);
+    return vr >= 0 && now > size;
+}
+
+/* Copies the driver's data, of *size bytes as it announced, to `out`. Data that cannot be had, or would be refused
+   later, is left out: the blob is good without it. */
+static dit_result diti_cache_copy_data(diti_device *device, const diti_cache_header *header, unsigned char *out,
+                                       size_t *size, dit_error *err) {
+    const size_t announced = *size;
+    const char *problem = NULL;
+    VkResult vr;
+    if (!device->owns_pipeline_cache) return DIT_OK;
+    /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
+    vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, size, announced ? out : NULL);
+    if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
+    if (vr == VK_INCOMPLETE && diti_cache_has_grown(device, announced))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
+    if (vr != VK_SUCCESS)
+        problem = diti_vk_name(vr);
+    else if (*size > announced)
+        problem = "it is larger than was announced";
+    else if (!diti_cache_data_fits(header, out, *size)) /* newer lavapipes announce a header and write 20 bytes of it */
+        problem = "its header is wrong";
+    if (problem) {
+        diti_log(&device->env, DITI_LOG_INFO, "the driver's data is left out of the cache blob: %s", problem);
+        *size = 0;
+    }
+    return DIT_OK;
 }
 
 /* Choices that another thread adds meanwhile are left out. */
@@ -211,7 +250,6 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     diti_cache_header header;
     unsigned char *behind;
     size_t data_size, room = *size, tuned_size;
-    VkResult vr = VK_SUCCESS;
     DITI_TRY(diti_device_check(device, err));
     DITI_TRY(diti_cache_data_size(device, &data_size, err));
     diti_cache_identity(device, &header);
@@ -225,15 +263,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     }
     behind = (unsigned char *)blob + sizeof header;
     diti_cache_copy_tuned(device, behind, header.tuned_count);
-    /* exactly the size that was told: lavapipe returns any larger one as it came, SwiftShader refuses it */
-    if (data_size)
-        vr = device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &data_size, behind + tuned_size);
-    if (vr == VK_INCOMPLETE) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob has grown: ask for its size again");
-    }
-    if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
-    /* newer lavapipes announce a header and write 20 bytes of it: what would be refused later is left out */
-    if (!diti_cache_data_fits(&header, behind + tuned_size, data_size)) data_size = 0;
+    DITI_TRY(diti_cache_copy_data(device, &header, behind + tuned_size, &data_size, err));
     header.rung = (uint32_t)(device->calibrated ? device->calibrated_rung : device->rung);
     header.is_cpu = device->is_cpu;
     if (device->calibrated) header.speed = device->speed;

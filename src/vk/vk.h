@@ -355,6 +355,7 @@ typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
 } diti_tuned;
 #define DITI_TUNE_CANDIDATES 3u
 #define DITI_TUNED_MAX 4096u
+#define DITI_TUNED_MOST 65535u /* largest choice: a coop_layout, of 16 bits */
 
 /* Modules that fold.c specializes; the override `fold` is one of these numbers. */
 typedef enum diti_folding {
@@ -560,7 +561,7 @@ DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
-/* false: never measured. */
+/* false: never measured. The choice may be any number that a cache blob held. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
 /* In place of an earlier one; false: there is no memory for it. Entries beyond the room are left out. */
 DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice);

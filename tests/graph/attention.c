@@ -689,6 +689,15 @@ static void test_layouts(void) {
     }
     nvidia[512] = nvidia[513] = 8;
     CHECK(diti_coop_layout_of(nvidia, 32, 16, 16) == (3 | 5 << 8));
+    CHECK(diti_coop_layout_fits(3 | 5 << 8, 32, 16, 16) && diti_coop_layout_fits(7, 8, 8, 8));
+    CHECK(!diti_coop_layout_fits(3 | 5 << 8, 8, 8, 8) && !diti_coop_layout_fits(8 | 3 << 8, 8, 8, 8));
+    CHECK(!diti_coop_layout_fits(3, 8, 8, 8) && !diti_coop_layout_fits(7 | 8 << 8, 8, 8, 8));
+}
+
+static uint32_t ignored; /* times that a cache blob was */
+static void hear_ignored(int level, const char *message, void *user) {
+    (void)level, (void)user;
+    if (strstr(message, "the cache blob is ignored")) ignored++;
 }
 
 /* Weights in registers: the self-test finds the layout, production uses it, and a wrong one is found out. */
@@ -706,7 +715,10 @@ static void test_direct(void) {
         dit_context *context = NULL;
         dit_error err = {0};
         static unsigned char blob[1 << 22];
+        ignored = 0;
         desc.overrides = cases[i].overrides;
+        desc.logger.func = hear_ignored;
+        desc.logger.max_level = DITI_LOG_INFO;
         if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) continue;
         CHECK_MESSAGE(context->device->coop_layout == cases[i].layout, "%s: %u", cases[i].overrides,
                       context->device->coop_layout);
@@ -717,6 +729,8 @@ static void test_direct(void) {
         dit_context_destroy(context);
         if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) continue;
         CHECK(context->device->coop_layout == cases[i].layout); /* told by the blob: nothing was run for it */
+        CHECK_MESSAGE(!ignored && !context->device->submits, "%s: %u, %llu", cases[i].overrides, ignored,
+                      (unsigned long long)context->device->submits);
         dit_context_destroy(context);
     }
 }

@@ -80,9 +80,13 @@ static void sweep_calls(const char *overrides, VkResult code) {
                       fault_name);
         CHECK_MESSAGE(test_blocks == 0, "call %u, %s: %d blocks are left", n, fault_name, test_blocks);
         test_blocks = 0;
-        errors += result < 0;
+        if (fault_name && !strcmp(fault_name, "vkGetPipelineCacheData") && code != VK_ERROR_DEVICE_LOST)
+            CHECK_MESSAGE(result >= 0 || strstr(err.message, "the cache blob needs"),
+                          "call %u: a blob without the driver's data is good, too: %s", n, err.message);
+        else
+            errors += result < 0;
     }
-    CHECK_MESSAGE(errors * 10 > calls * 8, "only %u of %u failed calls were errors", errors, calls);
+    CHECK_MESSAGE(errors * 10 > calls * 7, "only %u of %u failed calls were errors", errors, calls);
 }
 
 static unsigned alloc_calls, alloc_fails_at;
