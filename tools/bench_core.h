@@ -12,7 +12,7 @@ typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report, *page, *parts, *split;
     uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers, lora;
     uint32_t steps, width, height, cfg_scale, frames, runs, slice_us, budget_us, seconds;
-    bool profile, no_fusion, no_replay, by_cpu, strided, full, sweep;
+    bool profile, no_fusion, no_replay, no_ceilings, by_cpu, strided, full, sweep;
     dit_type type; /* of the case at hand */
 } options;
 
@@ -80,6 +80,7 @@ typedef struct bench_lora {
 
 typedef struct times { /* seconds of one run: medians over all */
     double device, wall, cpu;
+    double cold; /* of the first run, when a GPU's clocks may still be low */
 } times;
 
 typedef struct line { /* the numbers that a case prints */
@@ -108,6 +109,7 @@ typedef struct bench {
     bool no_memory;                  /* weights have a size, but no memory: their plan is never made */
     double weight_bytes;             /* of them, so far */
     int code;                        /* the first failure while a graph is built */
+    double busy;                     /* when the device was last seen at work for long */
     double peaks[RATES], peak_bytes; /* operations by rate, and bytes, per second; 0: not measured, or there is none */
     line line;
     dit_error err;
@@ -372,6 +374,9 @@ static const uint32_t half_words[] = {
 static const uint32_t dot_words[] = {
 #include "bench_dot.inc"
 };
+static const uint32_t copy_words[] = {
+#include "bench_copy.inc"
+};
 static const uint32_t coop_words[] = {
 #include "bench_coop_f16.inc"
 };
@@ -379,10 +384,12 @@ static const uint32_t coop_i8_words[] = {
 #include "bench_coop_s8.inc"
 };
 #define RATE_GROUP 64u
-#define RATE_MOST_GROUPS 32768u
+#define RATE_MOST_GROUPS 32768u /* that write results of their own; more of them write the same again */
+#define RATE_MOST (RATE_MOST_GROUPS * 64)
 #define RATE_STEPS (256.0 * 4 * 8) /* of an invocation of bench_fma.comp */
-#define COOP_STEPS (256.0 * 4)     /* of a subgroup of bench_coop.comp */
+#define COOP_STEPS (64.0 * 4 * 8)  /* of a subgroup of bench_coop.comp */
 #define COOP_SUBGROUPS 4u          /* in a workgroup of it */
+#define COPY_BYTES 16384u          /* that a workgroup of bench_copy.comp reads */
 
 static const struct {
     const char *name, *what;
@@ -420,6 +427,26 @@ typedef struct ceiling { /* one of the measurements */
     uint32_t amount; /* workgroups, or copies */
 } ceiling;
 
+/* An idle GPU lowers its clocks within a second, and raises them after a tenth to some tenths of a second of work: it
+   is kept busy for so long before anything counts, and while runs still become faster. */
+#ifndef BENCH_WARM
+#define BENCH_WARM 0.3
+#endif
+#define BENCH_WARM_MOST 1.5
+
+typedef struct warming {
+    double begun, best, improved; /* when, the shortest run, and when that was found */
+} warming;
+
+/* Whether a run that has just taken so long was still part of the warm-up, which is short for a device that is warm. */
+static bool still_warming(const bench *b, warming *w, double seconds) {
+    double at = now(), least = w->begun - b->busy < 0.1 ? BENCH_WARM / 6 : BENCH_WARM;
+    if (b->device->software) return false;
+    if (!w->best || seconds < w->best * 0.97) w->improved = at;
+    if (!w->best || seconds < w->best) w->best = seconds;
+    return at - w->begun < least || (at - w->improved < least / 3 && at - w->begun < BENCH_WARM_MOST);
+}
+
 static void record_copies(diti_device *device, VkCommandBuffer commands, void *user) {
     const ceiling *c = user;
     VkBufferCopy copy = DITI_ZERO;
@@ -436,12 +463,31 @@ static void record_copies(diti_device *device, VkCommandBuffer commands, void *u
     }
 }
 
+/* Copies by a kernel: some drivers' own keep only a part of a large GPU busy. */
+static void record_copy_kernels(diti_device *device, VkCommandBuffer commands, void *user) {
+    const ceiling *c = user;
+    const VkPipelineBindPoint compute = VK_PIPELINE_BIND_POINT_COMPUTE;
+    VkMemoryBarrier barrier = DITI_ZERO;
+    uint32_t i;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    device->vk.CmdBindPipeline(commands, compute, c->pipeline);
+    device->vk.CmdBindDescriptorSets(commands, compute, device->pipeline_layout, 0, 1, &c->set, 0, NULL);
+    for (i = 0; i < c->amount; i++) {
+        device->vk.CmdDispatch(commands, (uint32_t)(c->buffers[0].size / COPY_BYTES), 1, 1);
+        device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+    }
+}
+
 static void record_rate(diti_device *device, VkCommandBuffer commands, void *user) {
     const ceiling *c = user;
     const VkPipelineBindPoint compute = VK_PIPELINE_BIND_POINT_COMPUTE;
+    uint32_t groups = c->amount < RATE_MOST_GROUPS ? c->amount : RATE_MOST_GROUPS;
     device->vk.CmdBindPipeline(commands, compute, c->pipeline);
     device->vk.CmdBindDescriptorSets(commands, compute, device->pipeline_layout, 0, 1, &c->set, 0, NULL);
-    device->vk.CmdDispatch(commands, c->amount, 1, 1);
+    device->vk.CmdDispatch(commands, groups, c->amount / groups, 1); /* both are powers of two */
 }
 
 /* A test that asks whether figures are there, not what they are, makes both smaller. */
@@ -450,26 +496,35 @@ static void record_rate(diti_device *device, VkCommandBuffer commands, void *use
 #define BENCH_COPY_MIB 64 /* four times as many on a GPU */
 #endif
 
-/* Doubles the amount until it takes 4 ms, then takes the best of the bursts; seconds per amount. Short bursts, of which
-   some run undisturbed on a busy machine. */
+static dit_result time_burst(bench *b, ceiling *c, diti_record_function record, double *seconds) {
+    double begin = now();
+    dit_result result = diti_run_now(b->device, record, c, &b->err);
+    *seconds = now() - begin;
+    return result;
+}
+
+/* Doubles the amount until it takes 4 ms, warms the device up, which may double it again, and takes the best of the
+   bursts; seconds per amount. Short bursts, of which some run undisturbed on a busy machine. */
 static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record, uint32_t most, double *out) {
-    double best = 0, begin, seconds = 0;
-    dit_result result;
+    double best = 0, seconds = 0;
+    warming w = DITI_ZERO;
     uint32_t i;
-    for (c->amount = 1; c->amount < most && seconds < 0.004; c->amount *= 2) {
-        begin = now();
-        result = diti_run_now(b->device, record, c, &b->err);
-        if (result < 0) return result;
-        seconds = now() - begin;
-    }
+    w.begun = now();
+    for (c->amount = 1; c->amount < most && seconds < 0.004; c->amount *= 2)
+        DITI_TRY(time_burst(b, c, record, &seconds));
+    do {
+        DITI_TRY(time_burst(b, c, record, &seconds));
+        if (seconds < 0.003 && c->amount < most && !b->device->software) {
+            c->amount *= 2;
+            w.best = 0;
+        }
+    } while (still_warming(b, &w, seconds));
     for (i = 0; i < BENCH_BURSTS; i++) {
-        begin = now();
-        result = diti_run_now(b->device, record, c, &b->err);
-        if (result < 0) return result;
-        seconds = now() - begin;
+        DITI_TRY(time_burst(b, c, record, &seconds));
         if (!best || seconds < best) best = seconds;
     }
     *out = best / c->amount;
+    b->busy = now();
     return DIT_OK;
 }
 
@@ -482,7 +537,7 @@ typedef struct rate_stage { /* the parameters of the pipeline of cooperative mat
 
 static void rate_describe(const diti_device *device, rate r, rate_stage *out, VkPipelineShaderStageCreateInfo *stage) {
     uint32_t i;
-    if (r < RATE_COOP) return;
+    if (r < RATE_COOP || r == RATES) return;
     out->subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
     out->subgroup.requiredSubgroupSize = device->coop.subgroup;
     out->values[0] = device->coop.subgroup * COOP_SUBGROUPS;
@@ -501,6 +556,7 @@ static void rate_describe(const diti_device *device, rate r, rate_stage *out, Vk
     stage->pSpecializationInfo = &out->constants;
 }
 
+/* r: RATES stands for copies. */
 static dit_result rate_pipeline(bench *b, ceiling *c, rate r) {
     diti_device *device = b->device;
     VkShaderModuleCreateInfo module = DITI_ZERO;
@@ -508,8 +564,8 @@ static dit_result rate_pipeline(bench *b, ceiling *c, rate r) {
     rate_stage stage = DITI_ZERO;
     VkResult vk;
     module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    module.codeSize = rates[r].size;
-    module.pCode = rates[r].words;
+    module.codeSize = r == RATES ? sizeof copy_words : rates[r].size;
+    module.pCode = r == RATES ? copy_words : rates[r].words;
     pipeline.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     pipeline.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     pipeline.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
@@ -524,13 +580,14 @@ static dit_result rate_pipeline(bench *b, ceiling *c, rate r) {
     return vk == VK_SUCCESS ? DIT_OK : diti_device_fail(device, vk, "vkCreateComputePipelines", &b->err);
 }
 
-/* Every binding of dit's layout holds the one buffer. */
+/* Every binding of dit's layout holds the first buffer, but the second one the second, where there is one. */
 static dit_result rate_set(bench *b, ceiling *c) {
     diti_device *device = b->device;
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, DITI_MAX_BINDINGS};
     VkDescriptorPoolCreateInfo pool = DITI_ZERO;
     VkDescriptorSetAllocateInfo allocate = DITI_ZERO;
-    VkDescriptorBufferInfo range = {c->buffers[0].buffer, 0, VK_WHOLE_SIZE};
+    VkDescriptorBufferInfo ranges[] = {{c->buffers[0].buffer, 0, VK_WHOLE_SIZE},
+                                       {c->buffers[1].buffer, 0, VK_WHOLE_SIZE}};
     VkWriteDescriptorSet writes[DITI_MAX_BINDINGS] = DITI_ZERO;
     VkResult vk;
     uint32_t i;
@@ -550,7 +607,7 @@ static dit_result rate_set(bench *b, ceiling *c) {
         writes[i].dstBinding = i;
         writes[i].descriptorCount = 1;
         writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        writes[i].pBufferInfo = &range;
+        writes[i].pBufferInfo = &ranges[i == 1 && c->buffers[1].buffer];
     }
     device->vk.UpdateDescriptorSets(device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
     return DIT_OK;
@@ -569,14 +626,19 @@ static void free_ceiling(bench *b, ceiling *c) {
     diti_buffer_destroy(device, &c->buffers[1]);
 }
 
+/* The faster of the driver's copies and a kernel's; every byte counts twice, as it does for ops. */
 static dit_result measure_copy(bench *b) {
     ceiling c = DITI_ZERO;
     VkDeviceSize size = (VkDeviceSize)(b->device->is_cpu ? BENCH_COPY_MIB : 4 * BENCH_COPY_MIB) << 20;
-    double seconds = 1;
+    double seconds = 1, by_kernel = 1;
     dit_result result = ceiling_buffer(b, &c.buffers[0], size);
     if (result >= 0) result = ceiling_buffer(b, &c.buffers[1], size);
     if (result >= 0) result = time_ceiling(b, &c, record_copies, 64, &seconds);
-    b->peak_bytes = 2 * (double)size / seconds; /* read and written */
+    if (result >= 0) result = rate_set(b, &c);
+    if (result >= 0) result = rate_pipeline(b, &c, RATES);
+    if (result >= 0) result = time_ceiling(b, &c, record_copy_kernels, 64, &by_kernel);
+    if (by_kernel < seconds) seconds = by_kernel;
+    b->peak_bytes = 2 * (double)size / seconds;
     free_ceiling(b, &c);
     return result;
 }
@@ -587,7 +649,7 @@ static dit_result measure_rate(bench *b, rate r) {
     dit_result result = ceiling_buffer(b, &c.buffers[0], RATE_MOST_GROUPS * RATE_GROUP * sizeof(float));
     if (result >= 0) result = rate_set(b, &c);
     if (result >= 0) result = rate_pipeline(b, &c, r);
-    if (result >= 0) result = time_ceiling(b, &c, record_rate, RATE_MOST_GROUPS, &seconds);
+    if (result >= 0) result = time_ceiling(b, &c, record_rate, RATE_MOST, &seconds);
     b->peaks[r] = rate_flops(b->device, r) / seconds;
     free_ceiling(b, &c);
     return result;
@@ -602,7 +664,7 @@ static rate case_rate(const bench *b) {
 }
 
 static bool rate_wanted(const bench *b, rate r) {
-    if (!rate_exists(b->device, r) || b->peaks[r] > 0) return false;
+    if (b->o.no_ceilings || !rate_exists(b->device, r) || b->peaks[r] > 0) return false;
     return r == case_rate(b) || b->page || b->o.report || strcmp(b->o.op, "ceilings") == 0;
 }
 
@@ -611,7 +673,7 @@ static int measure_ceilings(bench *b) {
     for (r = 0; r < RATES; r++) {
         if (rate_wanted(b, (rate)r) && measure_rate(b, (rate)r) < 0) return failed(b);
     }
-    return !(b->peak_bytes > 0) && measure_copy(b) < 0 ? failed(b) : EXIT_GOOD;
+    return !b->o.no_ceilings && !(b->peak_bytes > 0) && measure_copy(b) < 0 ? failed(b) : EXIT_GOOD;
 }
 
 /* ---- a case as a plan: segment 0 brings the inputs, those after it are measured ---- */
@@ -754,21 +816,35 @@ static dit_result run_once(bench *b, uint32_t segment, times *t) {
     return result;
 }
 
-/* The first run pays for the driver's compiler and cold caches: it is not counted. */
+/* The first run pays for the driver's compiler and cold caches; it is not counted, nor are those that raise clocks. */
+static int warm_up(bench *b, uint32_t segment, double *cold) {
+    warming w = DITI_ZERO;
+    times t;
+    w.begun = now();
+    *cold = 0;
+    do {
+        if (run_once(b, segment, &t) < 0) return failed(b);
+        if (!*cold) *cold = t.device > 0 ? t.device : t.wall;
+    } while (still_warming(b, &w, t.device > 0 ? t.device : t.wall));
+    return EXIT_GOOD;
+}
+
 static int measure(bench *b, uint32_t segment, times *out) {
     double device[MOST_RUNS], wall[MOST_RUNS], cpu[MOST_RUNS];
     uint32_t i, runs = b->o.runs;
     times t;
-    for (i = 0; i <= runs; i++) {
+    int code = warm_up(b, segment, &out->cold);
+    if (code) return code;
+    for (i = 0; i < runs; i++) {
         if (run_once(b, segment, &t) < 0) return failed(b);
-        if (i == 0) continue;
-        device[i - 1] = t.device;
-        wall[i - 1] = t.wall;
-        cpu[i - 1] = t.cpu;
+        device[i] = t.device;
+        wall[i] = t.wall;
+        cpu[i] = t.cpu;
     }
     out->device = median(device, runs);
     out->wall = median(wall, runs);
     out->cpu = median(cpu, runs);
+    b->busy = now();
     return EXIT_GOOD;
 }
 
@@ -893,6 +969,7 @@ static void print_line(bench *b) {
     add_key(b, "gbytes_per_s", l->bytes / seconds * 1e-9, "%.6g");
     add_key(b, "seconds", seconds, "%.6f");
     add_key(b, "wall_seconds", l->t.wall, "%.6f");
+    if (l->t.cold > 0) add_key(b, "cold_seconds", l->t.cold, "%.6f");
     add_key(b, "cpu_seconds", l->t.cpu, "%.6f");
     add_key(b, "gflops_per_core", l->t.cpu > 0 ? l->flops / l->t.cpu * 1e-9 : 0, "%.3f");
     if (b->peak_bytes > 0) {

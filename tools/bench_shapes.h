@@ -606,6 +606,7 @@ static int add_segment(bench *b, uint32_t segment, double share) {
     b->line.t.device += t.device * share;
     b->line.t.wall += t.wall * share;
     b->line.t.cpu += t.cpu * share;
+    b->line.t.cold += t.cold * share;
     return EXIT_GOOD;
 }
 
