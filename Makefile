@@ -111,6 +111,11 @@ $(eval $(call optional,DIT_JSON,jansson))
 $(eval $(call optional,DIT_HTTP,libmicrohttpd))
 build/dit build/asan/dit: LINKED += $(foreach part,$(OPTIONAL),$($(part)_FLAGS)) -Ibuild
 build/dit build/asan/dit: LIBS += $(foreach part,$(OPTIONAL),$($(part)_LIBS))
+# A machine that lacks those libraries gets one that asks for none (tools/gpu-day.sh).
+build/alone/dit: LINKED += -Ibuild
+build/alone/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/library.o
+	@mkdir -p $(@D)
+	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/page.inc: examples/cli/page.html
 	@mkdir -p $(@D) && od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' >$@
 build/asan/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/page.inc build/asan/library.o

@@ -1,9 +1,18 @@
 #!/bin/sh
 # The day when a GPU is there: writes all that a real one can tell, in ten minutes and without network, as one page.
-#   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (15 MB) with what the other
+#   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (17 MB) with what the other
 #                                      machine may lack: headers, Vulkan's loader and validation layers, ggml, and programs
-#                                      for the case that it has no compiler. The other machine must be of this architecture
-#   tools/gpu-day.sh run FOLDER [PAGE] there, in this tree: writes PAGE (build/gpu-day/page.md)
+#                                      for the case that it has no compiler; and FOLDER/tree.tar.xz (60 MB) with what `run`
+#                                      needs of this tree, for a machine that cannot have all of it. The other machine must
+#                                      be of this architecture
+#   tools/gpu-day.sh run FOLDER [PAGE] there, in this tree or in what the second file holds: writes PAGE
+#                                      (build/gpu-day/page.md):
+#                                        mkdir dit && tar -xJf FOLDER/tree.tar.xz -C dit && cd dit
+#                                        sh tools/gpu-day.sh run FOLDER page.md
+#
+# DIT_DAY_FIXTURES=few packs a smaller tree (37 MB), without the models of tests/fixtures that weigh most: the goldens and tests
+# of the others run. DIT_DAY_VULKAN=installed packs the loader and the layers of this machine, else those that
+# tools/newest.sh fetched are preferred, which want a C library of 2024 (glibc 2.38); `pack` tells which they are.
 #
 # The day is made of parts; the most important part comes first. Each may take its own time and what those before it
 # left over; a part that fails, or is stopped, is written down with the end of what it said, and the next one begins.
@@ -20,18 +29,69 @@ seconds_of() {
     device) echo 60 ;;    # what the device is, its rungs, pictures, one of them as two devices
     tests) echo 60 ;;     # building them
     goldens) echo 90 ;;   # on every rung that works
-    networks) echo 80 ;;  # dit-bench's models
-    kernels) echo 60 ;;   # and single kernels
+    networks) echo 80 ;;  # dit-bench's models, alone on the machine
+    kernels) echo 60 ;;   # and single kernels, alone as well
     versus) echo 70 ;;    # ggml beside
     suite) echo 90 ;;     # tests/run.sh in the way `driver`
     esac
 }
 tests="kernels attention int8 guard stream contract split_jobs"
+[ -d tests/fixtures/pipe_opensora12 ] || tests=${tests% split_jobs} # whose models a small tree lacks
+# Models that weigh a megabyte and more, and that none of the other tests and fixtures reads.
+heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_zimage pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
+heavy="$heavy pipe_wan22_i2v_a14b pipe_latte taesd hunyuandit_v12 sd35_odd osp11_lattet2v_rope vae_hunyuanvideo vae_wan gguf_flux_sdcpp qwen3_text_gguf lora_zimage"
 threads=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 fail() {
     echo "gpu-day: $1" >&2
     exit 1
+}
+
+# The loader and the layers: the newest, where they were fetched.
+pack_vulkan() {
+    folder=
+    [ "${DIT_DAY_VULKAN:-}" = installed ] || folder=$(sh tools/newest.sh folder)
+    for library in libvulkan.so.1 libVkLayer_khronos_validation.so; do
+        if [ -n "$folder" ]; then
+            path=$(ls "$folder"/lib/*/$library "$folder"/lib64/$library "$folder"/lib/$library 2>/dev/null | head -n 1)
+        else
+            path=$(ls /usr/lib/*/$library /usr/lib64/$library /usr/lib/$library 2>/dev/null | head -n 1)
+        fi
+        [ -n "$path" ] || fail "$library is not installed"
+        cp -L "$path" "$work/pack/lib/" || exit 1
+        echo "gpu-day: $(readlink -f "$path"), which wants $(objdump -T "$path" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
+    done
+    cp "${folder:-/usr}"/share/vulkan/explicit_layer.d/*validation*.json "$work/pack/layers/" || exit 1
+}
+
+# Prints the files of some paths: those that git knows, where this is a checkout.
+files_of() {
+    git ls-files -- "$@" 2>/dev/null | grep . || find "$@" -type f
+}
+
+# The models that the goldens and the tests read, by the names that their sources hold.
+fixtures_of_day() {
+    sources=tests/golden/golden.c
+    for name in $tests; do sources="$sources $(ls tests/*/"$name.c")"; done
+    # shellcheck disable=SC2086
+    { sed '/own_folders\[\]/,/^}/d; /sweep_folders\[\]/,/^}/d' tests/golden/golden.c && cat ${sources#* } tests/golden/*.h tests/support/*.h; } |
+        grep -o 'tests/fixtures/[a-z0-9_]*' | sort -u | while read -r folder; do
+        [ -d "$folder" ] || continue
+        case "${DIT_DAY_FIXTURES:-all} $heavy " in few*" ${folder##*/} "*) continue ;; esac
+        echo "$folder"
+    done
+}
+
+# Packs what `run` needs of the tree. Sources stand beside dit.h, which is made of them, so that they are stored once.
+pack_tree() { # pack_tree FILE
+    # shellcheck disable=SC2046
+    files_of Makefile src dit.h shaders tools tests examples models $(ls LICENSE meson.build 2>/dev/null) |
+        grep -v -e '^tests/fixtures/' -e '^tests/corpus/' -e '^tests/reference/' -e '^tests/godot/' -e '^examples/godot/' -e '\.png$' -e '\.webp$' \
+            >"$work/tree.files" || return 1
+    # shellcheck disable=SC2046
+    files_of $(fixtures_of_day) >>"$work/tree.files" || return 1
+    # shellcheck disable=SC2046
+    XZ_OPT=-6 tar -cJf "$1" -T "$work/tree.files" && du -ch --apparent-size $(cat "$work/tree.files") | sed -n 's/total/of files in the tree/p'
 }
 
 pack() { # pack FOLDER
@@ -41,17 +101,13 @@ pack() { # pack FOLDER
     cp "$include"/vulkan/*.h "$work/pack/include/vulkan/" && cp -r "$include/vk_video" "$work/pack/include/" || fail "Vulkan's headers are not installed"
     stb=$(echo '#include <stb/stb_image.h>' | cc -E - | sed -n 's#.*"\(.*\)/stb_image.h".*#\1#p' | head -n 1)
     cp "$stb"/stb_image.h "$stb"/stb_image_write.h "$work/pack/include/stb/" || fail "stb's headers are not installed"
-    for library in libvulkan.so.1 libVkLayer_khronos_validation.so; do
-        path=$(ls /usr/lib/*/$library /usr/lib64/$library /usr/lib/$library 2>/dev/null | head -n 1)
-        [ -n "$path" ] || fail "$library is not installed"
-        cp -L "$path" "$work/pack/lib/" || exit 1
-    done
-    cp /usr/share/vulkan/explicit_layer.d/*validation*.json "$work/pack/layers/" || exit 1
-    make build/dit build/dit-bench build/tests/golden build/tests/kernels || exit 1
-    for program in dit dit-bench tests/golden tests/kernels; do strip -o "$work/pack/bin/${program##*/}" "build/$program" || exit 1; done
+    pack_vulkan
+    make build/alone/dit build/dit-bench build/tests/golden build/tests/kernels || exit 1
+    for program in alone/dit dit-bench tests/golden tests/kernels; do strip -o "$work/pack/bin/${program##*/}" "build/$program" || exit 1; done
     sh tools/versus.sh fetch "$work/pack/ggml" || exit 1
     git rev-parse --short HEAD >"$work/pack/COMMIT" 2>/dev/null || echo unknown >"$work/pack/COMMIT"
-    XZ_OPT=-4 tar -C "$work/pack" -cJf "$1/gpu-day.tar.xz" . && rm -rf "$work/pack" && ls -l "$1/gpu-day.tar.xz"
+    XZ_OPT=-4 tar -C "$work/pack" -cJf "$1/gpu-day.tar.xz" . && rm -rf "$work/pack" && pack_tree "$1/tree.tar.xz" || exit 1
+    ls -l "$1/gpu-day.tar.xz" "$1/tree.tar.xz"
 }
 
 # The drivers to use: those named, else all that are no software where they have a device, else those that are.
@@ -71,7 +127,11 @@ find_driver() {
 # Sets the environment that every part needs. The layers' manifest names its library by a path.
 environment() {
     export CPATH="$carried/include${CPATH:+:$CPATH}"
-    { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1' || export LD_LIBRARY_PATH="$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    if ! { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1'; then
+        ! ldd "$carried/lib/libvulkan.so.1" 2>&1 | grep -q 'not found' ||
+            fail "the carried loader wants a newer C library than this machine has; pack again with DIT_DAY_VULKAN=installed"
+        export LD_LIBRARY_PATH="$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    fi
     driver=$(find_driver)
     [ -n "$driver" ] || fail "no Vulkan driver: no manifest in any icd.d, and VK_DRIVER_FILES names none"
     export VK_DRIVER_FILES="$driver" VK_ICD_FILENAMES="$driver"
@@ -110,23 +170,40 @@ part_tests() {
     return 1
 }
 
+# Compilers take most of the time of a rung, so that rungs run side by side where processors are many.
+golden_rung() { # golden_rung RUNG SECONDS [FOLDER...]: prints the row of a rung
+    rung=$1 seconds=$2 began=$(date +%s)
+    shift 2
+    DIT_TEST_LAYERS=0 timeout -k 3 "$seconds" build/tests/golden "$@" --rung "$rung" >"$work/golden.$rung.log" 2>&1
+    code=$?
+    line=$(grep '^golden: ' "$work/golden.$rung.log" | tail -n 1)
+    [ $code != 124 ] || line="stopped after $seconds s"
+    echo "| $rung | $(($(date +%s) - began)) | ${line:-ended with code $code} |"
+    [ $code = 0 ] || { : >"$work/golden.$rung.bad"; echo "rung $rung:" >&2; grep -iE 'fail|error' "$work/golden.$rung.log" | head -n 8 >&2; }
+}
+
 part_goldens() {
     printf '\n## Goldens\n\nResults of the original implementations, all models of tests/fixtures on each rung that works.\n\n'
+    folders=
+    if [ ! -d tests/fixtures/pipe_opensora12 ]; then
+        folders=$(sed -n '/model_folders\[\]/,/^}/s/.*"\(tests[^"]*\)".*/\1/p' tests/golden/golden.c | while read -r folder; do [ ! -d "$folder" ] || echo "$folder"; done)
+        printf 'This tree holds %s of them.\n\n' "$(echo "$folders" | wc -l)"
+    fi
     echo "| rung | seconds | |"
     echo "| --- | --- | --- |"
-    bad=0
+    rm -f "$work"/golden.*.bad
     rungs=$(sed -n 's/^| \([a-z0-9]*\) | works |.*/\1/p' "$work/device.md")
     for rung in ${rungs:-base}; do
         case ${DIT_DAY_SIZE:-large}:$rung in small:half | small:coop*) echo "| $rung | | emulated: left out |"; continue ;; esac
-        began=$(date +%s)
-        DIT_TEST_LAYERS=0 timeout "$(($1 / 3))" build/tests/golden --rung "$rung" >"$work/golden.$rung.log" 2>&1
-        code=$?
-        line=$(grep '^golden: ' "$work/golden.$rung.log" | tail -n 1)
-        [ $code != 124 ] || line="stopped after $(($1 / 3)) s"
-        echo "| $rung | $(($(date +%s) - began)) | ${line:-ended with code $code} |"
-        [ $code = 0 ] || { bad=1; echo "rung $rung:" >&2; grep -iE 'fail|error' "$work/golden.$rung.log" | head -n 8 >&2; }
+        # shellcheck disable=SC2086
+        if [ "$threads" -ge 8 ]; then
+            golden_rung "$rung" "$1" $folders &
+        else
+            golden_rung "$rung" "$(($1 / 3))" $folders
+        fi
     done
-    return $bad
+    wait
+    ! ls "$work"/golden.*.bad >/dev/null 2>&1
 }
 
 part_networks() { build/dit-bench report --parts steps --seconds "$1"; }
@@ -134,7 +211,7 @@ part_kernels() { build/dit-bench report --parts kernels --seconds "$1"; }
 
 part_versus() {
     printf '\n## ggml beside dit.h\n\n'
-    sh tools/versus.sh run "$carried/ggml" "${DIT_DAY_SIZE:-large}"
+    DIT_VERSUS_SECONDS=$1 sh tools/versus.sh run "$carried/ggml" "${DIT_DAY_SIZE:-large}"
 }
 
 part_suite() {
@@ -142,7 +219,7 @@ part_suite() {
     built=
     for name in $tests; do [ ! -x "build/tests/$name" ] || built="$built $name"; done
     # shellcheck disable=SC2086
-    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=2 sh tests/run.sh ${built:-kernels}
+    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=$([ "$threads" -ge 8 ] && echo 8 || echo 2) sh tests/run.sh ${built:-kernels}
     code=$?
     echo '```'
     return $code

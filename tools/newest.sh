@@ -8,6 +8,7 @@
 #                                    fetched on first use)
 #   tools/newest.sh beside-godot PROGRAM ...  a program with that lavapipe
 #   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder
+#   tools/newest.sh folder           prints the folder usr/ of what was fetched; fails where nothing was
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
 #   tools/newest.sh windows-headers  prints a folder with Wine's headers for Windows, msvcrt/ and windows/: the installed
 #                                    ones, else fetched on first use (5 MB); fails quietly
@@ -130,6 +131,7 @@ run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 godot) shift && with_godot godot "$@" ;;
 beside-godot) [ $# -ge 2 ] && shift && with_godot "$@" ;;
+folder) [ -d "$root/usr" ] && echo "$root/usr" ;;
 headers) headers ;;
 windows-headers) windows_headers ;;
 unpack) [ $# -ge 4 ] && shift && unpack "$@" ;;
@@ -137,5 +139,5 @@ source) # a mirror may lack sources of suites that move
     [ $# -eq 3 ] && for suite in testing unstable; do unpack_source $suite "$3" "$2" 2>/dev/null && exit 0; done
     [ $# -eq 3 ] && unpack_source stable "$3" "$2"
     ;;
-*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, godot, beside-godot PROGRAM, unpack SUITE FOLDER PACKAGE, headers, windows-headers or source PACKAGE FOLDER" ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, godot, beside-godot PROGRAM, unpack SUITE FOLDER PACKAGE, folder, headers, windows-headers or source PACKAGE FOLDER" ;;
 esac

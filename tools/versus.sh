@@ -5,7 +5,9 @@
 #                                            tools/versus_ggml.c against it (no root; 25 MB are downloaded)
 #   tools/versus.sh run FOLDER [large|small] prints a Markdown table: GFLOP/s of both, without network. The driver is the
 #                                            first that Vulkan finds, or what VK_DRIVER_FILES names; build/dit-bench must
-#                                            be there. small: for a software driver
+#                                            be there. small: for a software driver. Each row stands there as soon as it
+#                                            is known. DIT_VERSUS_SECONDS=300: all cases together; ggml, which compiles
+#                                            long at first, gets half of what is left for a case, dit.h the rest
 set -u
 
 fail() {
@@ -37,14 +39,25 @@ number() { # number KEY LINE
     echo "$2" | sed -n "s/.*\"$1\": \([0-9.e+]*\).*/\1/p"
 }
 
+ours_seconds=4 # that a case of dit.h is expected to take
 ours() { # ours CASE: dit-bench's line for what versus_ggml calls by that name
     IFS=: read -r kind a b c d <<END
 $1
 END
     case $kind in
-    gemm) build/dit-bench gemm --type "$a" --m "$b" --n "$c" --k "$d" ;;
-    attention) build/dit-bench attention --head-dim "$a" --heads "$b" --tokens "$c" ;;
+    gemm) timeout -k 1 30 build/dit-bench gemm --no-ceilings --type "$a" --m "$b" --n "$c" --k "$d" ;;
+    attention) timeout -k 1 30 build/dit-bench attention --no-ceilings --head-dim "$a" --heads "$b" --tokens "$c" ;;
     esac
+}
+
+print_row() { # print_row "CASE|GGML'S SECONDS|ITS GFLOP/S, OR WHY THERE ARE NONE|SECONDS|GFLOP/S"
+    echo "$1" | awk -F'|' '{
+        split($1, c, ":")
+        title = c[1] == "gemm" ? "product " c[3] " × " c[4] " × " c[5] : "attention " c[4] " tokens, " c[3] " heads of " c[2]
+        printf "| %s | %s | %s | %s | %s | %s | %s |\n", title, c[1] == "gemm" ? c[2] : "f16", $2 + 0 ? sprintf("%.3f", $2 * 1e3) : "", \
+            $4 + 0 ? sprintf("%.3f", $4 * 1e3) : "", $3, $5 == "" ? "failed" : sprintf("%.2f", $5), \
+            $3 + 0 && $5 + 0 ? sprintf("%.2f", $5 / $3) : ""
+    }'
 }
 
 run() { # run FOLDER SIZE
@@ -59,27 +72,30 @@ run() { # run FOLDER SIZE
     # A driver may need libraries from wherever the system's own loader finds them.
     system=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | sed -n 's#.*=> \(/.*\)/[^/]*#\1#p' | sort -u | tr '\n' ':')
     mkdir -p build
-    # Software drivers are taken only when they are named.
-    GGML_VK_VISIBLE_DEVICES=0 "$loader" --library-path "$1:${system}${LD_LIBRARY_PATH:-}" "$1/versus_ggml" "$1" $cases >build/versus.txt 2>build/versus.log ||
-        [ -s build/versus.txt ] || fail "$(tail -n 1 build/versus.log)"
-    echo "ggml-vulkan $(cat "$1/VERSION") on $(head -n 1 build/versus.txt): up to 16 operations in one graph, by the clock."
+    : >build/versus.log
+    echo "ggml-vulkan $(cat "$1/VERSION"): up to 16 operations in one graph, by the clock."
     echo "dit.h: one operation, by the device's timestamps. Sizes of products are tokens × outputs × inputs; medians of 7."
     echo
     echo "| case | type | ggml ms | dit.h ms | ggml GFLOP/s | dit.h GFLOP/s | dit.h / ggml |"
     echo "| --- | --- | --- | --- | --- | --- | --- |"
+    end=$(($(date +%s) + ${DIT_VERSUS_SECONDS:-300})) waiting=$(echo $cases | wc -w) bad=0
     for case in $cases; do
-        line=$(ours "$case" 2>>build/versus.log)
+        limit=$(((end - $(date +%s) - waiting * ours_seconds) / 2))
+        [ $limit -ge 3 ] || limit=3
+        # Software drivers are taken only when they are named.
+        GGML_VK_VISIBLE_DEVICES=0 timeout -k 1 $limit "$loader" --library-path "$1:${system}${LD_LIBRARY_PATH:-}" "$1/versus_ggml" "$1" "$case" \
+            >build/versus.txt 2>>build/versus.log
+        code=$?
         row=$(grep "^$case	" build/versus.txt)
-        theirs=$(echo "$row" | cut -f 3) seconds=$(echo "$row" | cut -f 2)
-        echo "$case|$seconds|$theirs|$(number seconds "$line")|$(number gflops "$line")"
-    done | awk -F'|' '{
-        split($1, c, ":")
-        title = c[1] == "gemm" ? "product " c[3] " × " c[4] " × " c[5] : "attention " c[4] " tokens, " c[3] " heads of " c[2]
-        printf "| %s | %s | %s | %s | %s | %s | %s |\n", title, c[1] == "gemm" ? c[2] : "f16", $2 + 0 ? sprintf("%.3f", $2 * 1e3) : "", \
-            $4 + 0 ? sprintf("%.3f", $4 * 1e3) : "", $3 == "" ? "ended early" : $3, $5 == "" ? "failed" : sprintf("%.2f", $5), \
-            $3 + 0 && $5 + 0 ? sprintf("%.2f", $5 / $3) : ""
-        fflush() # this may be stopped
-    }'
+        if [ -z "$row" ]; then
+            [ $code = 124 ] && row="$case	-	not within $limit s" || row="$case	-	ended early"
+        fi
+        line=$(ours "$case" 2>>build/versus.log)
+        [ -n "$line" ] || bad=1
+        print_row "$case|$(echo "$row" | cut -f 2)|$(echo "$row" | cut -f 3)|$(number seconds "$line")|$(number gflops "$line")"
+        waiting=$((waiting - 1))
+    done
+    return $bad
 }
 
 case ${1:-} in
