@@ -43,9 +43,11 @@ static inline void golden_draw_from(golden *g, const diti_checkpoint *golden, co
     diti_format(golden_recorded.rest, sizeof golden_recorded.rest, "%s", rest);
 }
 
+/* Golden's jobs are made by its own dit_job_create, which calls its own diti_job_request_noise on every system. */
 #define diti_random_normal golden_draw
 #include "job/noise.c"
 #undef diti_random_normal
+#include "job/job.c"
 
 /* --- comparing --- */
 
