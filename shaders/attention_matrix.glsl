@@ -37,8 +37,11 @@ const float no_score = -1e30;
 const float slack =
     8.0; // weights of a row grow to 2^slack before its maximum is raised: the output is seldom scaled anew
 
+#ifndef TILES
+#define TILES 2u
+#endif
 shared uvec4
-    tile[2u * KEYS * stride]; // keys, then values; queries before the loop; KEYS rows of floats of the output after it
+    tile[TILES * KEYS * stride]; // keys, then values; queries before the loop; rows of floats of the output after it
 const uint fetches = (KEYS * units + THREADS - 1u) / THREADS;
 uvec4 fetched[fetches];
 Place place;
@@ -73,9 +76,10 @@ void put(const uint at) {
     }
 }
 
-// KEYS rows of floats of the tile, from row `first` of the workgroup's on.
+// TILES / 2 * KEYS rows of floats of the tile, from row `first` of the workgroup's on.
+const uint out_rows = TILES * KEYS / 2u;
 void write_out(const uint first) {
-    for (uint n = gl_LocalInvocationIndex; n < KEYS * units; n += THREADS) {
+    for (uint n = gl_LocalInvocationIndex; n < out_rows * units; n += THREADS) {
         uint r = n / units, c = n % units, query = place.first + first + r;
         if (first + r >= rows || query >= place.queries || c >= head_dim / 8u) continue;
         uint at = (out_offset + (place.query_row + row_of(query)) * out_pitch + place.head * head_dim) / 8u + c;

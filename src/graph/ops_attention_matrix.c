@@ -13,7 +13,8 @@ typedef struct diti_attention_matrix {
     uint32_t share;                                   /* subgroups that have the same queries */
     bool pairs;     /* registers have room for two matrices of queries, so that one of keys or values serves twice */
     bool registers; /* scores stay in them: attention_coop2.comp */
-    bool direct;    /* scores stay in them, too, since the layout of matrices allows it: attention_direct.comp */
+    bool single, held, ahead; /* attention_coop2.comp: its constants of these names */
+    bool direct; /* scores stay in them, too, since the layout of matrices allows it: attention_direct.comp */
 } diti_attention_matrix;
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -38,11 +39,13 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     out->registers = device->coop_attention == 2 && !int8 && head_dim <= 256;
     if (!out->registers && !int8 && !device->coop_attention_khr) return false;
     *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
+    if (out->registers)
+        s->n = s->k = diti_attention_larger(s->n, s->k); /* weights become a first operand as they are */
     out->shape8 = diti_attention_shape8(device);
     out->lanes = coop->subgroup;
     out->share = 1;
     out->pairs =
-        out->registers ? head_dim <= 80 && device->portions->queries >= 16 : head_dim <= device->portions->pair_heads;
+        out->registers ? head_dim <= 96 && device->portions->queries >= 16 : head_dim <= device->portions->pair_heads;
     channels = out->pairs ? device->portions->pair_channels : device->portions->channels;
     if (!out->registers && !device->is_cpu)
         while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
@@ -67,7 +70,8 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     uint32_t rows = a->subgroups / a->share * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
     if (a->direct) return bytes + (a->keys + rows) * 4;
-    return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
+    if (a->registers) return (a->single ? bytes / 2 : bytes) + (a->held ? 16 : rows * (a->padded / 8 + 1) * 16);
+    return bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
 /* The most queries of a subgroup, where there are many. */
@@ -80,7 +84,9 @@ static uint32_t diti_attention_query_limit(const diti_device *device, const diti
    size of workgroup, or of a subgroup's part. */
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
                                        diti_attention_matrix *a) {
-    uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
+    bool wide = a->registers && a->padded > 128; /* such heads leave registers for half as many */
+    uint32_t wanted = (queries > 512 && !wide) != (candidate == 1) ? 128 : 64, m = a->shape.m;
+    uint32_t least = device->portions->queries;
     uint32_t simds = 2; /* SIMDs of one of AMD's compute units, on which a workgroup's waves are spread */
     bool pairs = (a->pairs && queries > 512) != (candidate == 2);
     a->queries = device->is_cpu ? m : pairs ? 2 * diti_attention_larger(m, least) : diti_attention_larger(m, least);
@@ -92,7 +98,7 @@ static void diti_attention_matrix_rows(const diti_device *device, uint32_t queri
 }
 
 /* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
- */
+   The figures for attention_coop2 are those that an H100 was fastest with (BENCHMARKS.md). */
 static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
     uint32_t fewest = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k)), least = fewest;
     diti_attention_matrix one;
@@ -102,7 +108,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
     } else {
         least = diti_attention_larger(least, a->lanes > a->shape.m ? 8 * a->lanes / a->shape.m : 8);
     }
-    a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
+    a->keys = diti_attention_larger(least, device->is_cpu ? 8 : 32);
+    if (a->registers && !a->pairs && a->padded <= 128 && !device->is_cpu) a->keys = diti_attention_larger(least, 64);
+    a->held = true;
+    a->ahead = a->padded <= 128;
+    a->single = !a->ahead;
     if (device->portions->queries < 16 && !a->registers && !device->is_cpu)
         a->keys = a->padded / a->share > 32 || a->padded > 128 ? 16 : 32;
     one = *a;
@@ -129,17 +139,23 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     out->block = a.subgroups / a.share * a.queries;
     out->quads = a.padded / 4;
     c[0] = a.lanes;
-    c[1] = a.registers ? a.queries : a.shape.m;
+    c[1] = a.shape.m;
     c[2] = a.shape.n;
     c[3] = a.shape.k;
-    c[4] = a.registers ? 1 : a.queries / a.shape.m;
+    c[4] = a.queries / a.shape.m;
     c[5] = a.keys;
     c[6] = int8 ? a.shape8.k : a.shape.k;
     c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
     c[8] = a.share;
     c[9] = a.keys / a.shape.n;
     if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
-    out->constant_count = a.registers ? 8 : 10;
+    out->constant_count = 10;
+    if (a.registers) {
+        c[9] = a.single;
+        c[10] = a.held;
+        c[11] = a.ahead;
+        out->constant_count = 12;
+    }
     if (a.direct) {
         c[9] = device->coop_layout & 255u;
         c[10] = device->coop_layout >> 8;

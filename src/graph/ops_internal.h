@@ -112,7 +112,7 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 /* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
-#define DITI_ATTENTION_CONSTANTS 11u
+#define DITI_ATTENTION_CONSTANTS 12u
 typedef struct diti_attention_tiles {
     diti_kernel kernel;
     uint32_t group, block;                                        /* workgroup size and its queries */
