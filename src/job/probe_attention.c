@@ -20,15 +20,29 @@ static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves)
     }
 }
 
+/* Queries, keys and values as a job has them: what makes halves of floats guards them, and attention is compiled with
+   guards, too. Where activations are floats nothing is guarded. */
+static diti_tensor diti_attention_probe_operand(diti_graph *graph, diti_tensor input) {
+    diti_elementwise_desc narrow = DITI_ZERO;
+    narrow.name = "self-test operand";
+    return diti_tensor_get(graph, input)->format == DITI_F32 ? diti_elementwise(graph, input, &narrow) : input;
+}
+
 static dit_result diti_attention_probe_run(diti_device *device, const diti_attention_probe *p, const uint16_t *halves,
                                            bool int8, dit_error *err) {
-    const uint32_t width = p->heads * p->head_dim;
+    const uint32_t width = p->heads * p->head_dim, rows[3] = {p->queries, p->keys, p->keys};
+    const float *values[3];
     diti_attention_desc desc = DITI_ZERO;
     diti_elementwise_desc keep = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
-    diti_tensor q, k, v;
+    diti_tensor inputs[3], operands[3];
+    bool guarded;
     dit_result result;
+    int i;
+    values[0] = p->q;
+    values[1] = p->k;
+    values[2] = p->v;
     desc.heads = p->heads;
     desc.head_dim = p->head_dim;
     desc.scale = p->scale;
@@ -36,19 +50,24 @@ static dit_result diti_attention_probe_run(diti_device *device, const diti_atten
     desc.name = "self-test";
     keep.name = "self-test";
     diti_graph_init(&graph, device);
+    diti_guard_begin(&graph);
+    guarded = graph.activation == DITI_F16;
     diti_graph_segment(&graph, "self-test", false);
-    q = diti_tensor_input(&graph, DITI_F16, p->queries, width, "self-test queries");
-    k = diti_tensor_input(&graph, DITI_F16, p->keys, width, "self-test keys");
-    v = diti_tensor_input(&graph, DITI_F16, p->keys, width, "self-test values");
+    for (i = 0; i < 3; i++) {
+        inputs[i] = diti_tensor_input(&graph, guarded ? DITI_F32 : DITI_F16, rows[i], width, "self-test input");
+        operands[i] = diti_attention_probe_operand(&graph, inputs[i]);
+    }
     keep.out = diti_tensor_state(&graph, DITI_F32, p->queries, width, "self-test output");
-    diti_elementwise(&graph, diti_attention(&graph, q, k, v, &desc), &keep);
+    diti_elementwise(&graph, diti_attention(&graph, operands[0], operands[1], operands[2], &desc), &keep);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
-    if (result >= 0) result = diti_plan_write(plan, q, halves, (size_t)p->queries * width * 2, err);
-    halves += (size_t)p->queries * width;
-    if (result >= 0) result = diti_plan_write(plan, k, halves, (size_t)p->keys * width * 2, err);
-    halves += (size_t)p->keys * width;
-    if (result >= 0) result = diti_plan_write(plan, v, halves, (size_t)p->keys * width * 2, err);
+    if (result >= 0) result = diti_guard_write(plan, 0, err);
+    for (i = 0; i < 3 && result >= 0; i++) {
+        size_t count = (size_t)rows[i] * width;
+        result = diti_plan_write(plan, inputs[i], guarded ? (const void *)values[i] : (const void *)halves,
+                                 count * (guarded ? sizeof(float) : sizeof *halves), err);
+        halves += count;
+    }
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
     if (result >= 0) result = diti_plan_read(plan, keep.out, p->out, (size_t)p->queries * width * sizeof *p->out, err);
     diti_plan_destroy(plan);

@@ -123,6 +123,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     dit_result result;
     size_t i;
     diti_graph_init(&graph, device);
+    diti_guard_begin(&graph); /* as jobs do, whose pipelines have guards */
     halves = graph.activation == DITI_F16;
     diti_graph_segment(&graph, "self-test", true);
     diti_graph_scope(&graph, "block", 0);
@@ -150,6 +151,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
         diti_linear(&graph, x, weight, &linear);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
+    if (result >= 0) result = diti_guard_write(plan, 0, err);
     if (result >= 0) result = diti_product_write(plan, x, p->x, inputs, p->half, scratch, err);
     if (result >= 0 && multiply)
         result = diti_product_write(plan, multiply, p->multiply_values, outputs, halves, scratch, err);

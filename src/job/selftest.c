@@ -146,6 +146,22 @@ static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop,
     return result;
 }
 
+/* What computes with halves in memory and has no class of its own: products, and attention without matrices. */
+static dit_result diti_selftest_fp16(diti_device *device, bool *agrees, dit_error *err) {
+    const bool half = device->half_attention, khr = device->coop_attention_khr;
+    const uint32_t used = device->coop_attention, team = device->attention_team;
+    dit_result result = diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
+    if (result < 0 || !*agrees) return result;
+    device->half_attention = device->coop_attention_khr = false;
+    device->coop_attention = device->attention_team = 0;
+    result = diti_probe_attention(device, false, device->is_cpu ? 24 : 72, agrees, err);
+    device->half_attention = half;
+    device->coop_attention_khr = khr;
+    device->coop_attention = used;
+    device->attention_team = team;
+    return result;
+}
+
 static uint64_t diti_selftest_layout_key(const diti_device *device) {
     const uint64_t parts[2] = {device->proof_key, diti_hash("layout of matrices", 18)};
     return diti_hash(parts, sizeof parts);
@@ -186,7 +202,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
-    case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
+    case DITI_CLASS_FP16: return diti_selftest_fp16(device, agrees, err);
     case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
