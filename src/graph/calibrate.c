@@ -266,6 +266,57 @@ DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_err
     return DIT_OK;
 }
 
+/* --- fragments of products, which may be large on devices with VK_NV_cooperative_matrix2 --- */
+
+#define DITI_CALIBRATE_SHAPES 2048u /* rows and columns of the products */
+
+/* Products on large fragments and on listed ones, in turn: a GPU that has just compiled is slow at first. */
+static dit_result diti_calibrate_shapes(diti_device *device, double us[2], dit_error *err) {
+    diti_calibration what = DITI_ZERO;
+    dit_result result = DIT_OK;
+    double once, amount;
+    int i;
+    what.rows = what.columns = device->software ? 64 : DITI_CALIBRATE_SHAPES;
+    what.times = device->software ? 1 : 16;
+    what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
+    us[0] = us[1] = HUGE_VAL;
+    for (i = 0; i < 6 && result >= 0; i++) {
+        device->listed_shapes = i % 2 != 0;
+        result = diti_calibrate_time(device, &what, &once, &amount, err);
+        if (once < us[i % 2]) us[i % 2] = once;
+    }
+    device->listed_shapes = false;
+    return result;
+}
+
+/* The answer is kept among the tuned choices of the cache blob: 1 for listed shapes, else 0. */
+DIT_INTERNAL dit_result diti_device_choose_shapes(diti_device *device, dit_error *err) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("faster shapes", 13)}, key = diti_hash(parts, sizeof parts);
+    const diti_coop *coop = &device->coop;
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t choice = 0;
+    double us[2] = {0, 0};
+    device->listed_shapes = false;
+    if (device->rung != DITI_RUNG_COOP2 || device->is_cpu || !coop->flexible[DITI_COOP_F16].m ||
+        !coop->subgroup_shape[DITI_COOP_F16].m)
+        return DIT_OK;
+    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
+        result = diti_calibrate_shapes(device, us, &error);
+        if (result >= 0) choice = us[1] * DITI_CALIBRATE_GAIN < us[0];
+        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
+    }
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    device->listed_shapes = choice == 1 && device->rung == DITI_RUNG_COOP2;
+    diti_log(&device->env, DITI_LOG_INFO,
+             "device %u, %s: products on %s fragments (%.0f us on large ones, %.0f us on listed ones)", device->ordinal,
+             device->info.name, choice ? "listed" : "large", us[0], us[1]);
+    return DIT_OK;
+}
+
 /* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
 
 /* Heads of the two widths that most models have. */

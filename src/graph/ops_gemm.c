@@ -245,8 +245,8 @@ static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) 
 /* --- matrix units --- */
 
 /* The device's rung decides what a fragment is: with VK_KHR_cooperative_matrix a listed shape; with
-   VK_NV_cooperative_matrix2 a multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's
-   tile. */
+   VK_NV_cooperative_matrix2 a multiple of the least one, the same sums in fewer, larger pieces, where that is not
+   slower (diti_device_choose_shapes), or all of a workgroup's tile. */
 static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
     const diti_coop *coop = &device->coop;
     uint32_t most = coop->most < 32 ? coop->most : 32;
@@ -256,7 +256,7 @@ static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, b
         shape.m = shape.n = 128;
         return shape;
     }
-    if (device->rung < DITI_RUNG_COOP2 || !shape.m) return coop->subgroup_shape[type];
+    if (device->rung < DITI_RUNG_COOP2 || device->listed_shapes || !shape.m) return coop->subgroup_shape[type];
     if (2 * shape.m <= most) shape.m *= 2;
     if (2 * shape.n <= most && !device->is_cpu) shape.n *= 2;
     if (2 * shape.k <= most && !device->is_cpu) shape.k *= 2;

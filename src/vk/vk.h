@@ -417,6 +417,7 @@ typedef struct diti_device {
     bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
+    bool listed_shapes;         /* rung coop2: products took less time on the shapes of VK_KHR_cooperative_matrix */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */

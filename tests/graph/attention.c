@@ -608,6 +608,35 @@ static void test_faster(void) {
     dit_context_destroy(context);
 }
 
+/* So it does with the shapes of fragments in products. */
+static void test_shapes_of_products(void) {
+    dit_context_desc desc = {0};
+    dit_context *context = NULL;
+    dit_error err = {0};
+    diti_device *device;
+    uint64_t submits;
+    bool chosen;
+    desc.overrides = "rung=coop2,cpu=0,selftest=skip";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    device = context->device;
+    CHECK(!device->listed_shapes);
+    CHECK_MESSAGE(diti_device_choose_shapes(device, &err) == DIT_OK, "%s", err.message);
+    chosen = device->listed_shapes;
+    submits = device->submits;
+    CHECK(submits > 0 && device->tuned_count == 1 && device->tuned[0].choice == chosen);
+    for (uint32_t kept = 0; kept < 2; kept++) {
+        device->tuned[0].choice = kept;
+        CHECK(diti_device_choose_shapes(device, &err) == DIT_OK);
+        CHECK(device->listed_shapes == (kept == 1) && device->submits == submits);
+    }
+    device->rung = DITI_RUNG_COOP; /* there the listed shapes are the only ones */
+    CHECK(diti_device_choose_shapes(device, &err) == DIT_OK && !device->listed_shapes && device->submits == submits);
+    device->rung = DITI_RUNG_COOP2;
+    device->is_cpu = true; /* a software driver's choice is the rung's */
+    CHECK(diti_device_choose_shapes(device, &err) == DIT_OK && !device->listed_shapes && device->submits == submits);
+    dit_context_destroy(context);
+}
+
 /* Matrices that may be slow are used only if a product on them took less time; the cache blob keeps that answer, too.
  */
 static void test_doubted(void) {
@@ -883,7 +912,7 @@ static void test_coop_int8(void) {
 
 static void test_choice(void) {
     diti_device *device = open_rung("rung=coop2");
-    if (device) test_descent(), test_faster(), test_doubted();
+    if (device) test_descent(), test_faster(), test_shapes_of_products(), test_doubted();
     diti_device_close(device);
 }
 
