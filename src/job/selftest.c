@@ -146,7 +146,7 @@ static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop,
     return result;
 }
 
-/* What computes with halves in memory and has no class of its own: products, and attention without matrices. */
+/* Products and attention that compute with halves in memory and without matrices. */
 static dit_result diti_selftest_fp16(diti_device *device, bool *agrees, dit_error *err) {
     const bool half = device->half_attention, khr = device->coop_attention_khr;
     const uint32_t used = device->coop_attention, team = device->attention_team;
