@@ -319,7 +319,9 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
            (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0) |
            (desc->cap > 0 ? (uint32_t)DITI_ATTENTION_PART_CAP : 0);
     c[5] = tiles->quads;
-    memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
+    /* Constants that are not counted are copied, too: with a guard the pipeline states all of them, and none whose
+       default in the module is another number may become 0. */
+    memcpy(&c[6], tiles->constants, sizeof tiles->constants);
     dispatch->constant_count = 6 + tiles->constant_count;
 }
 
