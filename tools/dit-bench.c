@@ -1,4 +1,4 @@
-/* dit-bench: how fast dit.h is on a device. One JSON line per case on stdout, messages on stderr. See usage_text.
+/* dit-bench: how fast dit.h is on a device. One JSON line per case on stdout, messages on stderr. See usage_cases.
 
    The way of a case: it appends its ops to a graph (case_gemm, case_attention), the graph becomes a plan as it does in
    a job, and the plan's segment runs several times (measure). Times are the device's own, the sum over the segment's
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #endif
 
-static const char usage_text[] =
+static const char usage_cases[] =
     "usage: dit-bench CASE [options]      one JSON line per case; times are medians\n"
     "\n"
     "gemm, gemv     x [m, k] times weights [n, k]: --m 1024 (gemv: 1) --n 1024 --k 1024 --type f32[,q8_0...]\n"
@@ -45,7 +45,8 @@ static const char usage_text[] =
     "report         one Markdown page about a device: rungs that pass their self-tests, pictures, speeds.\n"
     "               -o FILE: else to stdout; --seconds N: begins nothing new then (300); --parts P: only these of\n"
     "               device,rungs,pictures,steps,kernels\n"
-    "\n"
+    "\n";
+static const char usage_options[] =
     "--type T       of the weights, or several with commas: f32 f16 bf16 f8_e4m3 f8_e5m2 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k\n"
     "               q4_k q5_k q6_k mxfp4 nvfp4 i4_group, i8r i8r+rot i4r+rot (with int8 activations, quantized while running).\n"
     "               Else f32, for expand and shapes q8_0\n"
@@ -970,7 +971,8 @@ static int bench_run(int count, char **texts, FILE *out) {
     b.out = out;
     if (count < 2)
         return complain(EXIT_USAGE, "which case? Say dit-bench gemm, for example; dit-bench --help lists them");
-    if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0) return fputs(usage_text, out), EXIT_GOOD;
+    if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0)
+        return fputs(usage_cases, out), fputs(usage_options, out), EXIT_GOOD;
     code = take_options(&b.o, count, texts);
     if (!code) code = check_outputs(&b.o);
     if (!code && (b.o.page || b.o.parts || b.o.seconds) && strcmp(b.o.op, "report") != 0)
