@@ -309,7 +309,8 @@ static void test_kept_reads(void) {
         model = load(&desc);
         job = make_job(model, 0);
         if (!job) break;
-        for (i = 0; i < 30; i++) dit_job_step(job, 0);
+        reads = 0; /* some weights are read, and others are left, however long the slices of this machine are */
+        for (i = 0; i < 30 && reads < 3; i++) dit_job_step(job, 0);
         dit_job_cancel(job);
         CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
         restart(job, model, 0);
