@@ -20,7 +20,7 @@ typedef struct kernel {
     VkPipeline pipeline; /* null: it was not compiled */
     diti_kernel kernel;
     char what[48]; /* the first case that wants it */
-    uint32_t constants[DITI_MAX_CONSTANTS], constant_count;
+    uint32_t constants[DITI_MAX_CONSTANTS], stated;
     bool flux;
     double flops; /* in an evaluation of FLUX.1 */
     /* the driver's numbers, the largest of several programs */
@@ -43,7 +43,7 @@ static kernel *find_kernel(feigned *f, const diti_dispatch *dispatch, VkPipeline
     for (i = 0; i < f->count; i++) {
         k = &f->kernels[i];
         if (pipeline ? k->pipeline == pipeline
-                     : k->kernel == dispatch->kernel && k->constant_count == dispatch->constant_count &&
+                     : k->kernel == dispatch->kernel && k->stated == dispatch->stated &&
                            !memcmp(k->constants, dispatch->constants, sizeof k->constants))
             return k;
     }
@@ -52,7 +52,7 @@ static kernel *find_kernel(feigned *f, const diti_dispatch *dispatch, VkPipeline
     k->pipeline = pipeline;
     k->kernel = dispatch->kernel;
     memcpy(k->constants, dispatch->constants, sizeof k->constants);
-    k->constant_count = dispatch->constant_count;
+    k->stated = dispatch->stated;
     k->flux = f->flux;
     diti_format(k->what, sizeof k->what, "%s: %s", f->what, dispatch->name ? dispatch->name : "?");
     return k;
@@ -84,8 +84,8 @@ static void end(feigned *f, const shape_run *times) {
         const diti_dispatch *dispatch = &b->graph.dispatches[i];
         VkPipeline pipeline = VK_NULL_HANDLE;
         kernel *k;
-        if (diti_pipeline_get(b->device, dispatch->kernel, dispatch->constants, dispatch->constant_count, &pipeline,
-                              &b->err) < 0)
+        if (diti_pipeline_get(b->device, dispatch->kernel, dispatch->constants, dispatch->stated, &pipeline, &b->err) <
+            0)
             fprintf(stderr, "%s: %s\n", f->what, b->err.message);
         k = find_kernel(f, dispatch, pipeline);
         for (kind = 0; k && times && kind < SHAPE_KINDS && times->run[kind]; kind++)
@@ -465,7 +465,7 @@ static void add_picture(feigned *f) {
         diti_dispatch dispatch;
         memset(&dispatch, 0, sizeof dispatch);
         dispatch.kernel = device->pipelines[i]->kernel;
-        dispatch.constant_count = device->pipelines[i]->constant_count;
+        dispatch.stated = device->pipelines[i]->stated;
         memcpy(dispatch.constants, device->pipelines[i]->constants, sizeof dispatch.constants);
         find_kernel(f, &dispatch, device->pipelines[i]->pipeline);
     }
@@ -579,7 +579,8 @@ static int compare_kernels(const void *a, const void *b) {
 static void print_kernel(const char *how, const kernel *k) {
     uint32_t i;
     printf("%s %s [", how, diti_kernel_name(k->kernel));
-    for (i = 0; i < k->constant_count; i++) printf("%s%u", i ? "," : "", k->constants[i]);
+    for (i = 0; k->stated >> i; i++)
+        if (k->stated >> i & 1u) printf("%s%u:%u", i ? "," : "", i, k->constants[i]);
     printf("] %s: %.0f registers, %.0f spilled, occupancy %.0f, %.0f ms\n", k->what, k->registers, k->spills,
            k->occupancy, k->ms);
 }
@@ -668,10 +669,11 @@ static int add_case(feigned *f, const char *text) {
     for (i = 0; i < f->b.graph.dispatch_count; i++) {
         const diti_dispatch *d = &f->b.graph.dispatches[i];
         VkPipeline pipeline = VK_NULL_HANDLE;
-        if (diti_pipeline_get(f->b.device, d->kernel, d->constants, d->constant_count, &pipeline, &f->b.err) < 0)
+        if (diti_pipeline_get(f->b.device, d->kernel, d->constants, d->stated, &pipeline, &f->b.err) < 0)
             return complain(2, "%s", f->b.err.message);
         printf("constants %llx", (unsigned long long)(uintptr_t)pipeline); /* which no driver sees, see vk/fold.c */
-        for (c = 0; c < d->constant_count; c++) printf(" %u:%u", c, d->constants[c]);
+        for (c = 0; d->stated >> c; c++)
+            if (d->stated >> c & 1u) printf(" %u:%u", c, d->constants[c]);
         printf("\ndispatch %llx %u 1 1 %s\n", (unsigned long long)(uintptr_t)pipeline, d->groups,
                diti_kernel_name(d->kernel));
     }

@@ -76,7 +76,7 @@ typedef struct diti_dispatch {
     const char *name; /* static text, e.g. "gemm" */
     diti_kernel kernel;
     uint32_t constants[DITI_MAX_CONSTANTS];
-    uint32_t constant_count;
+    uint32_t stated; /* bit i: constants[i] is; the others are as the module has them */
     uint32_t push[DITI_PUSH_WORDS];
     uint32_t push_count;                      /* words, word 0 included */
     diti_binding bindings[DITI_MAX_BINDINGS]; /* binding i of set 0; tensor 0: unused */

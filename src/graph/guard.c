@@ -88,7 +88,7 @@ static void diti_guard_bind(diti_graph *graph, diti_dispatch *dispatch, uint32_t
     dispatch->memory_bytes = bytes; /* rarely touched */
     dispatch->bindings[binding].element_bytes = DITI_GUARD_CELL;
     dispatch->constants[constant] = 1;
-    if (dispatch->constant_count <= constant) dispatch->constant_count = constant + 1;
+    dispatch->stated |= 1u << constant;
 }
 
 DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use) {

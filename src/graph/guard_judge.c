@@ -9,7 +9,7 @@ static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
     enum { DITI_JUDGE_FIRST = 1, DITI_JUDGE_END, DITI_JUDGE_CELLS, DITI_JUDGE_SEGMENT, DITI_JUDGE_GUARDS };
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "judge", DITI_KERNEL_JUDGE, group)) return;
-    dispatch.constant_count = 1;
+    dispatch.stated = DITI_STATED(1);
     dispatch.push[DITI_JUDGE_FIRST] = first;
     dispatch.push[DITI_JUDGE_END] = end;
     dispatch.push[DITI_JUDGE_CELLS] = diti_tensor_get(graph, graph->guards)->pitch / 4;

@@ -319,10 +319,8 @@ static void diti_attention_constants(const diti_graph *graph, diti_dispatch *dis
            (desc->row_step ? (uint32_t)DITI_ATTENTION_PART_STRIDED : 0) |
            (desc->cap > 0 ? (uint32_t)DITI_ATTENTION_PART_CAP : 0);
     c[5] = tiles->quads;
-    /* Constants that are not counted are copied, too: with a guard the pipeline states all of them, and none whose
-       default in the module is another number may become 0. */
-    memcpy(&c[6], tiles->constants, sizeof tiles->constants);
-    dispatch->constant_count = 6 + tiles->constant_count;
+    memcpy(&c[6], tiles->constants, tiles->constant_count * sizeof *c);
+    dispatch->stated = DITI_STATED(6 + tiles->constant_count);
 }
 
 /* Query blocks of one item; packed: at most so many of all items together. */
@@ -591,7 +589,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.constants[1] = lanes;
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     dispatch.constants[3] = parts | diti_qkv_parts(desc);
-    dispatch.constant_count = 4;
+    dispatch.stated = DITI_STATED(4);
     dispatch.push[DITI_QKV_ROWS] = rows;
     dispatch.push[DITI_QKV_HEADS] = desc->heads;
     dispatch.push[DITI_QKV_HEAD_DIM] = desc->head_dim;

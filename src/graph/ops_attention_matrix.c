@@ -175,7 +175,7 @@ DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph) {
     dispatch.constants[6] = coop->subgroup;
     dispatch.constants[7] = shape->m;
     dispatch.constants[8] = shape->n;
-    dispatch.constant_count = 9;
+    dispatch.stated = DITI_STATED(9);
     diti_op_bind(graph, &dispatch, 3, found, 1, false, true);
     diti_op_emit(graph, &dispatch, 1, 2);
     return found;

@@ -46,7 +46,7 @@ static diti_tensor diti_channels_emit(diti_graph *graph, diti_dispatch *dispatch
     dispatch->constants[5] = tensors[1] != 0;
     dispatch->constants[6] =
         diti_op_vector(graph, tensors[0]) && diti_op_vector(graph, tensors[1]) && diti_op_vector(graph, tensors[2]);
-    dispatch->constant_count = 7;
+    dispatch->stated = DITI_STATED(7);
     push[DITI_DEPTHWISE_ROWS] = x->rows;
     push[DITI_DEPTHWISE_COLUMNS] = out->columns;
     push[DITI_DEPTHWISE_IN_PITCH] = x->pitch;
@@ -174,7 +174,7 @@ static bool diti_linear_begin(diti_graph *graph, diti_dispatch *dispatch, uint32
     dispatch->constants[2] = diti_tensor_get(graph, x)->format;
     dispatch->constants[3] = diti_tensor_get(graph, out)->format;
     dispatch->constants[4] = desc->head_dim;
-    dispatch->constant_count = 5;
+    dispatch->stated = DITI_STATED(5);
     push[DITI_LINEAR_ROWS] = rows;
     push[DITI_LINEAR_HEADS] = desc->heads;
     push[DITI_LINEAR_PARTS] = (rows + DITI_LINEAR_PART - 1) / DITI_LINEAR_PART;

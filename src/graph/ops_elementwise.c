@@ -27,7 +27,7 @@ static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const c
                              uint32_t op) {
     if (!diti_op_begin(graph, dispatch, name, kernel, DITI_ELEMENTWISE_GROUP)) return false;
     dispatch->constants[1] = op;
-    dispatch->constant_count = 10;
+    dispatch->stated = DITI_STATED(10);
     return true;
 }
 
@@ -294,7 +294,7 @@ DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, 
     diti_dispatch dispatch;
     diti_tensor lse;
     if (!diti_op_begin(graph, &dispatch, "merge attention", DITI_KERNEL_MERGE, DITI_ELEMENTWISE_GROUP)) return 0;
-    dispatch.constant_count = 1;
+    dispatch.stated = DITI_STATED(1);
     if (head_dim % 4)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL,
                                "attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
@@ -400,7 +400,7 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
     dispatch.constants[DITI_SOLVER_LEARNED + 1] = desc->token_side;
-    dispatch.constant_count = DITI_SOLVER_LEARNED + 2;
+    dispatch.stated = DITI_STATED(DITI_SOLVER_LEARNED + 2);
     dispatch.push[DITI_SOLVER_CHANNELS + 1] = desc->width;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
@@ -420,7 +420,7 @@ DIT_INTERNAL void diti_solver_renoise(diti_graph *graph, const diti_solver_desc 
     if (!diti_op_begin(graph, &dispatch, "renoise", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
     dispatch.constants[DITI_SOLVER_NOISY] = true;
     dispatch.constants[DITI_SOLVER_RENOISES] = true;
-    dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.stated = DITI_STATED(DITI_SOLVER_CONSTANTS);
     dispatch.push[DITI_SOLVER_FRAMES] = desc->frames;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
     dispatch.push[DITI_SOLVER_PITCH] = x->pitch;
@@ -457,7 +457,7 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[DITI_SOLVER_KEPT] = desc->keeps;
     dispatch.constants[DITI_SOLVER_HAS_H3] = desc->has_h3;
     dispatch.constants[DITI_SOLVER_HOLDS] = desc->frames > 0;
-    dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.stated = DITI_STATED(DITI_SOLVER_CONSTANTS);
     dispatch.push[DITI_SOLVER_FRAMES] = desc->frames;
     dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
     dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;

@@ -69,7 +69,7 @@ static void diti_expand_constants(diti_dispatch *dispatch, const diti_weight *we
     dispatch->constants[5] = run;
     dispatch->constants[6] = weight->smooth != NULL;
     dispatch->constants[7] = weight->factor.rows != 0;
-    dispatch->constant_count = 8;
+    dispatch->stated = DITI_STATED(8);
 }
 
 static void diti_expand_to_blocks(diti_dispatch *dispatch) {

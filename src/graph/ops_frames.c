@@ -61,7 +61,7 @@ static bool diti_frames_begin(diti_graph *graph, diti_frames_op *op, const char 
     op->x = op->more = op->shift = 0;
     op->in_rows = op->reach = 0;
     op->dispatch.constants[1] = kind;
-    op->dispatch.constant_count = 8;
+    op->dispatch.stated = DITI_STATED(8);
     push[DITI_FRAMES_HEIGHT] = to->height;
     push[DITI_FRAMES_WIDTH] = to->width;
     push[DITI_FRAMES_COUNT] = to->frames;

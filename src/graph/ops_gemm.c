@@ -527,7 +527,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
     if (gemm->image && gemm->image->ends) c[9] |= DITI_GEMM_CONV_ENDS;
     memcpy(c + 10, tiles->constants, sizeof tiles->constants);
-    dispatch->constant_count = 10 + tiles->constant_count;
+    dispatch->stated = DITI_STATED(10 + tiles->constant_count);
 }
 
 static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,

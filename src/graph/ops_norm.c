@@ -116,7 +116,7 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, diti_norm_shift(desc));
     c[6] = mode;
-    dispatch->constant_count = 7;
+    dispatch->stated = DITI_STATED(7);
 }
 
 static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
@@ -349,7 +349,7 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     dispatch.constants[3] = diti_tensor_get(graph, written)->format;
     dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
     dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
-    dispatch.constant_count = 6;
+    dispatch.stated = DITI_STATED(6);
     push[DITI_GROUP_NORM_PUSH_BATCH] = plan->batch;
     push[DITI_GROUP_NORM_PUSH_PIXELS] = plan->pixels;
     push[DITI_GROUP_NORM_PUSH_COLUMNS] = plan->columns;
@@ -471,7 +471,7 @@ static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table
     uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
     if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_WEIGH, group)) return;
     dispatch.constants[1] = is_sums;
-    dispatch.constant_count = 2;
+    dispatch.stated = DITI_STATED(2);
     dispatch.push[DITI_WEIGH_COLUMNS] = info->columns;
     dispatch.push[DITI_WEIGH_X_PITCH] = info->pitch;
     diti_op_bind(graph, &dispatch, 0, table, DITI_WEIGH_TABLE, true, false);

@@ -29,7 +29,7 @@ DIT_INTERNAL void diti_residual_do(diti_graph *graph, diti_residual_op op, diti_
     }
     dispatch.constants[1] = (uint32_t)op;
     dispatch.constants[2] = count;
-    dispatch.constant_count = 3;
+    dispatch.stated = DITI_STATED(3);
     dispatch.push[DITI_RESIDUAL_QUADS] = (uint32_t)quads;
     dispatch.push[DITI_RESIDUAL_WEIGHTS] = (uint32_t)(offsetof(diti_reuse_row, weights) / sizeof(float));
     /* validation layers take a binding that some pipeline of the module writes for one that all write */
@@ -70,7 +70,7 @@ static bool diti_decide_begin(diti_graph *graph, diti_dispatch *dispatch, const 
     if (!diti_op_begin(graph, dispatch, name, DITI_KERNEL_DECIDE, DITI_RESIDUAL_GROUP)) return false;
     dispatch->constants[1] = op;
     dispatch->constants[2] = forecasts;
-    dispatch->constant_count = 3;
+    dispatch->stated = DITI_STATED(3);
     dispatch->push[DITI_DECIDE_X_PITCH] = diti_tensor_get(graph, x)->pitch;
     diti_op_bind(graph, dispatch, 0, x, DITI_DECIDE_X, true, false);
     return true;

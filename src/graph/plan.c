@@ -53,8 +53,7 @@ static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dis
 }
 
 static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
-    return a->kernel == b->kernel && a->constant_count == b->constant_count &&
-           !memcmp(a->constants, b->constants, sizeof a->constants);
+    return a->kernel == b->kernel && a->stated == b->stated && !memcmp(a->constants, b->constants, sizeof a->constants);
 }
 
 static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t dispatch) {
@@ -80,7 +79,7 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     if (mine == UINT32_MAX) return false;
     dispatch = &work->plan->dispatches[work->distinct[mine]];
     source = &work->plan->sources[dispatch->source];
-    result = diti_pipeline_get(work->plan->device, source->kernel, source->constants, source->constant_count,
+    result = diti_pipeline_get(work->plan->device, source->kernel, source->constants, source->stated,
                                &dispatch->pipeline, &error);
     diti_lock(&work->lock);
     work->done++;

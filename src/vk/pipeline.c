@@ -31,12 +31,22 @@ DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err)
     return vr < 0 ? diti_device_fail(device, vr, "vkCreatePipelineLayout", err) : DIT_OK;
 }
 
+static diti_pipeline diti_pipeline_key(diti_kernel kernel, const uint32_t *constants, uint32_t stated) {
+    diti_pipeline key = DITI_ZERO;
+    uint32_t i;
+    key.kernel = kernel;
+    key.stated = stated;
+    for (i = 0; i < DITI_MAX_CONSTANTS; i++)
+        if (stated >> i & 1u) key.constants[i] = constants[i];
+    return key;
+}
+
 /* Under the lock. */
 static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipeline *key) {
     size_t i;
     for (i = 0; i < device->pipeline_count; i++) {
         diti_pipeline *pipeline = device->pipelines[i];
-        if (pipeline->kernel != key->kernel || pipeline->constant_count != key->constant_count) continue;
+        if (pipeline->kernel != key->kernel || pipeline->stated != key->stated) continue;
         if (!memcmp(pipeline->constants, key->constants, sizeof key->constants)) return pipeline;
     }
     return NULL;
@@ -54,11 +64,11 @@ static void diti_pipeline_specialize(const diti_device *device, const diti_pipel
     uint32_t i;
     memset(out, 0, sizeof *out);
     memcpy(out->values, key->constants, sizeof key->constants);
-    out->values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
+    out->values[DITI_CONSTANT_THREADS] = key->stated & 1u ? key->constants[0] : 1;
     out->values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
     for (i = 0; i < DITI_MAX_CONSTANTS + 2; i++) {
         VkSpecializationMapEntry *entry = &out->entries[out->info.mapEntryCount];
-        if (i >= key->constant_count && i < DITI_MAX_CONSTANTS) continue;
+        if (i < DITI_MAX_CONSTANTS && !(key->stated >> i & 1u)) continue;
         entry->constantID = i;
         entry->offset = i * 4;
         entry->size = 4;
@@ -207,16 +217,14 @@ static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *k
 }
 
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
-                                          uint32_t constant_count, VkPipeline *out, dit_error *err) {
-    diti_pipeline *found, key = DITI_ZERO;
+                                          uint32_t stated, VkPipeline *out, dit_error *err) {
+    const diti_pipeline key = diti_pipeline_key(kernel, constants, stated);
+    diti_pipeline *found;
     *out = VK_NULL_HANDLE;
-    if (constant_count > DITI_MAX_CONSTANTS) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u specialization constants; at most %u", constant_count,
-                         DITI_MAX_CONSTANTS);
+    if (stated >> DITI_MAX_CONSTANTS) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "specialization constants %x; their ids end at %u", stated,
+                         DITI_MAX_CONSTANTS - 1);
     }
-    key.kernel = kernel;
-    key.constant_count = constant_count;
-    if (constant_count) memcpy(key.constants, constants, constant_count * sizeof *constants);
     diti_lock(&device->lock);
     found = diti_pipeline_find(device, &key);
     diti_unlock(&device->lock);

@@ -200,6 +200,8 @@ typedef struct diti_limits {
 #define DITI_MAX_BINDINGS 8u   /* storage buffers 0..7 of set 0 */
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
+/* Constants 0 to COUNT - 1, a bit for each. A constant that is not stated has the value that the module gives it. */
+#define DITI_STATED(COUNT) ((1u << (COUNT)) - 1u)
 
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
@@ -223,7 +225,7 @@ typedef enum diti_matrix_kind {
 typedef struct diti_pipeline {
     diti_kernel kernel;
     uint32_t constants[DITI_MAX_CONSTANTS];
-    uint32_t constant_count;
+    uint32_t stated; /* bit i: constants[i] is; the others are 0 */
     VkPipeline pipeline;
 } diti_pipeline;
 
@@ -752,8 +754,9 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
 DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, dit_error *err);
 
 /* --- pipelines: created on first use, shared by everything on the device --- */
+/* stated: bit i: constants[i] is. Values of the others make no difference. */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
-                                          uint32_t constant_count, VkPipeline *out, dit_error *err);
+                                          uint32_t stated, VkPipeline *out, dit_error *err);
 DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* number of pipelines so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 

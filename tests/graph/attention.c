@@ -764,7 +764,7 @@ static void test_direct(void) {
     }
 }
 
-/* With guards, as jobs have it, a pipeline states constants that it leaves to the module without them. */
+/* Attention has guards here, as it has in jobs. */
 static void test_guarded(diti_device *device) {
     dit_error err = {0};
     bool agrees = false;

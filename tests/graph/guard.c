@@ -3,6 +3,7 @@
    is an error that names step and op. The models are a fixture with some tensors multiplied. */
 /* test-runs: lavapipe sanitize */
 #include "library.h"
+#include "graph/ops_elementwise.c"
 #include "edited_files.h"
 #include "vulkan_test.h"
 #include "engine.h"
@@ -603,6 +604,59 @@ static void test_late(diti_device *device) {
     diti_plan_destroy(plan);
 }
 
+/* map.comp with its VECTOR left to the module, which has `true` there: then a thread stores four columns of a row that
+   has fewer of them. */
+static void emit_default(diti_graph *graph, diti_tensor x, diti_tensor out, bool gated) {
+    diti_guard_use use = DITI_ZERO;
+    diti_dispatch dispatch;
+    if (!CHECK(diti_small_begin(graph, &dispatch, "default", DITI_KERNEL_MAP, DITI_OP_MAP))) return;
+    dispatch.stated = DITI_STATED(6);
+    dispatch.push[DITI_MAP_X_PITCH] = dispatch.push[DITI_MAP_OUT_PITCH] = 8;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
+    use.out = out;
+    use.operands[0] = x;
+    use.binding = 7;
+    use.word = DITI_MAP_GUARD;
+    if (gated)
+        diti_op_gate(graph, &dispatch, 7, DITI_MAP_GUARD);
+    else
+        diti_op_guard(graph, &dispatch, &use);
+    diti_small_emit(graph, &dispatch, 1, 6, DITI_MAP_PUSH_WORDS);
+}
+
+/* Constants that a kernel does not state stay as its module has them, with guards as without. */
+static void test_defaults(diti_device *device) {
+    static const float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float got[8];
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor input, kept[2];
+    dit_error err = DITI_ZERO;
+    int i;
+    diti_graph_init(&graph, device);
+    diti_guard_begin(&graph);
+    diti_graph_segment(&graph, "defaults", false);
+    input = diti_tensor_input(&graph, DITI_F32, 1, 8, "x");
+    for (i = 0; i < 2; i++) {
+        kept[i] = diti_tensor_state(&graph, DITI_F32, 1, 8, "kept");
+        emit_default(&graph, input, kept[i], i != 0);
+    }
+    diti_guard_judge(&graph);
+    CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message);
+    diti_graph_free(&graph);
+    if (!plan) return;
+    CHECK(diti_plan_write(plan, input, x, sizeof x, &err) == DIT_OK);
+    CHECK_MESSAGE(diti_guard_run(plan, 0, &err) == DIT_OK, "%s", err.message);
+    for (i = 0; i < 2; i++) {
+        CHECK(diti_plan_read(plan, kept[i], got, sizeof got, &err) == DIT_OK);
+        CHECK_MESSAGE(!memcmp(got, x, sizeof x), "with a %s the last column is %g", i ? "gate" : "guard",
+                      (double)got[7]);
+    }
+    diti_plan_destroy(plan);
+}
+
 /* Tests one rung that computes with F16; false: the device does not have it. Cooperative matrices of a whole model are
    compiled for minutes. */
 static bool test_rung(const char *rung) {
@@ -672,6 +726,7 @@ static void test_splits(void) {
 
 static void test_fp16(engine *e) {
     test_products(half->device, "fp16");
+    test_defaults(half->device);
     test_late(half->device);
     test_old_report(half->device);
     test_gpu();
@@ -699,6 +754,7 @@ static void test_fp16(engine *e) {
 static void test_fp16_few(engine *e) {
     dit_context *two = open_devices(TWO, "rung=fp16");
     test_products(half->device, "fp16");
+    test_defaults(half->device);
     test_overflow("everywhere", half, everywhere);
     test_split(two, "cfg2", before_picture, "");
     dit_context_destroy(two);

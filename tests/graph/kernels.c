@@ -2038,9 +2038,7 @@ static void insert_plain_pipelines(diti_graph *graph) {
         size_t size = 0;
         void *words = read_module(plain_modules, diti_kernel_name(dispatch->kernel), &size);
         diti_pipeline_constants constants;
-        made->kernel = dispatch->kernel;
-        made->constant_count = dispatch->constant_count;
-        memcpy(made->constants, dispatch->constants, dispatch->constant_count * sizeof(uint32_t));
+        *made = diti_pipeline_key(dispatch->kernel, dispatch->constants, dispatch->stated);
         diti_pipeline_specialize(bench.device, made, &constants);
         if (diti_pipeline_find(bench.device, made) ||
             !CHECK_MESSAGE(words && size, "no module %s", diti_kernel_name(dispatch->kernel)) ||

@@ -864,10 +864,10 @@ static void pipelines(void) {
     diti_device *device = test_open("fail_pipeline=2");
     VkPipeline first, again, second;
     diti_kernel kernel = test_smallest_module();
-    uint32_t constants[DITI_MAX_CONSTANTS + 1] = {64};
+    uint32_t constants[DITI_MAX_CONSTANTS] = {64};
     dit_error err = {0};
     if (!device) return;
-    CHECK(diti_pipeline_get(device, kernel, constants, DITI_MAX_CONSTANTS + 1, &first, &err) ==
+    CHECK(diti_pipeline_get(device, kernel, constants, 1u << DITI_MAX_CONSTANTS, &first, &err) ==
           DIT_ERROR_INVALID_ARGUMENT);
     CHECK(diti_pipeline_get(device, DITI_KERNELS, NULL, 0, &first, &err) == DIT_ERROR_INVALID_ARGUMENT);
     CHECK_MESSAGE(diti_pipeline_get(device, kernel, NULL, 0, &first, &err) == DIT_OK, "%s", err.message);
@@ -883,6 +883,9 @@ static void pipelines(void) {
     CHECK(diti_pipeline_get(device, kernel, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
     snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=63", diti_kernel_name(kernel));
     CHECK(diti_pipeline_get(device, kernel, constants, 1, &second, &err) == DIT_OK && second != first);
+    CHECK(device->pipelines_compiled == 2);
+    constants[1] = 7; /* which nobody states */
+    CHECK(diti_pipeline_get(device, kernel, constants, 1, &again, &err) == DIT_OK && again == second);
     CHECK(device->pipelines_compiled == 2);
     diti_device_close(device);
     CHECK(test_blocks == 0);

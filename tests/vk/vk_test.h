@@ -158,7 +158,7 @@ static dit_result test_compute(diti_device *device, uint32_t count, uint32_t fac
     VkDescriptorPool pool = VK_NULL_HANDLE;
     test_dispatch dispatch = {0};
     dit_result result;
-    key.constants[0] = 64, key.constants[1] = factor, key.constant_count = 2;
+    key.constants[0] = 64, key.constants[1] = factor, key.stated = DITI_STATED(2);
     diti_pipeline_specialize(device, &key, &constants);
     for (i = 0; i < count; i++) numbers[i] = i * 2654435761u;
     result = diti_buffer_create(device, count * 4, DITI_MEMORY_DEVICE, "a", &a, err);
