@@ -15,37 +15,52 @@
 #define DITI_CALIBRATE_MAX 4096u     /* rows and columns, of floats 2048 */
 #define DITI_CALIBRATE_COLUMNS 1024u /* columns of norms, which thus need one kernel */
 
-typedef struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
-    bool norms;                   /* false: products */
+typedef struct diti_calibration diti_calibration;
+typedef void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what);
+struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
+    diti_calibrate_emit *emit;
     uint32_t rows, columns, times, runs;
-} diti_calibration;
+};
+
+static void diti_calibrate_products(diti_graph *graph, const diti_calibration *what) {
+    const diti_element format = graph->activation;
+    diti_gemm gemm = DITI_ZERO;
+    uint32_t i;
+    gemm.x = diti_tensor_state(graph, format, what->rows, what->columns, "measured operand");
+    gemm.weight = diti_tensor_state(graph, format, what->columns, what->columns, "measured weight");
+    gemm.out = diti_tensor_state(graph, format, what->rows, what->columns, "measured result");
+    gemm.rows = what->rows;
+    gemm.columns = gemm.depth = what->columns;
+    gemm.parts = 1;
+    gemm.name = "measured product";
+    for (i = 0; i < what->times && !diti_graph_failed(graph); i++) diti_op_gemm(graph, &gemm);
+}
 
 /* Norms read floats and write activations, as most ops do that are as fast as memory is; on a processor they take as
    long as their arithmetic, which a copy would not show. */
-static void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what) {
-    diti_element format = graph->activation;
-    diti_tensor x =
-        diti_tensor_state(graph, what->norms ? DITI_F32 : format, what->rows, what->columns, "measured operand");
-    diti_tensor w = what->norms ? 0 : diti_tensor_state(graph, format, what->columns, what->columns, "measured weight");
-    diti_tensor out = diti_tensor_state(graph, format, what->rows, what->columns, "measured result");
+static void diti_calibrate_norms(diti_graph *graph, const diti_calibration *what) {
+    diti_tensor x = diti_tensor_state(graph, DITI_F32, what->rows, what->columns, "measured operand");
+    diti_norm_desc norm = DITI_ZERO;
     uint32_t i;
-    for (i = 0; i < what->times && !diti_graph_failed(graph); i++) {
-        diti_norm_desc norm = DITI_ZERO;
-        diti_gemm gemm = DITI_ZERO;
-        norm.eps = 1e-6f;
-        norm.out = out;
-        norm.name = "measured norm";
-        gemm.x = x;
-        gemm.weight = w;
-        gemm.out = out;
-        gemm.rows = what->rows;
-        gemm.columns = gemm.depth = what->columns;
-        gemm.parts = 1;
-        gemm.name = "measured product";
-        if (what->norms)
-            diti_norm(graph, x, &norm);
-        else
-            diti_op_gemm(graph, &gemm);
+    norm.eps = 1e-6f;
+    norm.out = diti_tensor_state(graph, graph->activation, what->rows, what->columns, "measured result");
+    norm.name = "measured norm";
+    for (i = 0; i < what->times && !diti_graph_failed(graph); i++) diti_norm(graph, x, &norm);
+}
+
+/* Heads are of the two widths that most models have. */
+static void diti_calibrate_attentions(diti_graph *graph, const diti_calibration *what) {
+    uint32_t i, t;
+    for (i = 0; i < what->times; i++) {
+        diti_attention_desc desc = DITI_ZERO;
+        diti_tensor qkv[3];
+        desc.heads = 16;
+        desc.head_dim = i % 2 ? 128 : 64;
+        desc.scale = 0.1f;
+        desc.name = "measured attention";
+        for (t = 0; t < 3; t++)
+            qkv[t] = diti_tensor_state(graph, DITI_F16, what->rows, desc.heads * desc.head_dim, "measured operand");
+        diti_attention(graph, qkv[0], qkv[1], qkv[2], &desc);
     }
 }
 
@@ -64,7 +79,8 @@ static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *u
     return result;
 }
 
-/* Runs the ops of a calibration. us: the time that all of them take; amount: their operations, or bytes of norms. */
+/* Runs the ops of a calibration. us: the time that all of them take; amount: their operations, or bytes of norms. A
+   kernel that does not compile leaves the device without its class, and other kernels are timed. */
 static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
                                       dit_error *err) {
     diti_graph graph;
@@ -78,17 +94,17 @@ static dit_result diti_calibrate_time(diti_device *device, const diti_calibratio
         graph.slice_us = 500000; /* not cut */
         diti_graph_segment(&graph, "begin", false);
         diti_graph_segment(&graph, "measured", false);
-        diti_calibrate_emit(&graph, what);
+        what->emit(&graph, what);
         result = graph.error.result;
         if (result < 0 && err) *err = graph.error;
         for (i = 0; i < graph.dispatch_count && result >= 0; i++) {
             const diti_dispatch *dispatch = &graph.dispatches[i];
-            *amount += what->norms ? dispatch->memory_bytes : dispatch->flops;
+            *amount += what->emit == diti_calibrate_norms ? dispatch->memory_bytes : dispatch->flops;
             *us += (double)diti_dispatch_us(&device->feigned, dispatch);
         }
         if (result >= 0 && !(device->feigned.us_per_gflop > 0))
             result = diti_calibrate_run(&graph, what->runs, us, err);
-        again = graph.again; /* a kernel did not compile, and the device does without it now */
+        again = graph.again;
         diti_graph_free(&graph);
     } while (again);
     return result;
@@ -102,7 +118,7 @@ static void diti_calibrate_grow(diti_calibration *what, uint32_t most, double us
     uint32_t times = wanted < 1 ? 1 : wanted > 64 ? 64 : (uint32_t)wanted + 1;
     if (what->rows >= most)
         what->times *= times;
-    else if (what->norms)
+    else if (what->emit == diti_calibrate_norms)
         what->rows = what->rows * times < most ? what->rows * times : most;
     else
         what->columns = what->rows *= wanted > 16 && what->rows * 4 <= most ? 4 : 2;
@@ -135,7 +151,7 @@ static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t 
            since = 0; /* the time by which it was reached */
     double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
     diti_calibration what = DITI_ZERO;
-    what.norms = norms;
+    what.emit = norms ? diti_calibrate_norms : diti_calibrate_products;
     what.rows = device->software ? 64 : 256;
     if (norms) what.rows /= 4;
     what.columns = norms ? DITI_CALIBRATE_COLUMNS : what.rows;
@@ -162,7 +178,7 @@ static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t 
 static dit_result diti_calibrate_minimum(diti_device *device, diti_calibrated *out, dit_error *err) {
     diti_calibration what = DITI_ZERO;
     dit_result result;
-    what.norms = true;
+    what.emit = diti_calibrate_norms;
     what.rows = 1;
     what.columns = DITI_CALIBRATE_COLUMNS;
     what.times = what.runs = device->software ? DITI_CALIBRATE_LAUNCHES / 2 : DITI_CALIBRATE_LAUNCHES;
@@ -217,168 +233,150 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     return DIT_OK;
 }
 
-/* --- matrices, where it is in doubt that they are fast --- */
+/* --- choices between two ways of computing: no device tells which one is faster --- */
 
-#define DITI_CALIBRATE_GAIN 1.1 /* kernels in doubt have to be so much faster, so that noise decides nothing */
+#define DITI_CALIBRATE_GAIN 1.1 /* way 1 has to be so much faster, so that noise decides nothing */
+#define DITI_CALIBRATE_TURNS 3u
 
-/* Products with matrices, then without. */
-static dit_result diti_calibrate_matrices(diti_device *device, double us[2], dit_error *err) {
-    const diti_rung used = device->rung;
-    diti_calibration what = DITI_ZERO;
-    dit_result result = DIT_OK;
-    double amount;
-    int i;
-    what.rows = what.columns = device->software ? 64 : 1024;
-    what.times = 2;
-    what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
-    for (i = 0; i < 2 && result >= 0; i++) {
-        device->rung = i ? DITI_RUNG_HALF : used;
-        result = diti_calibrate_time(device, &what, &us[i], &amount, err);
+/* The answer is kept among the tuned choices of the cache blob, so that a device does not change its mind: both ways
+   may have results of their own. A device that cannot measure takes way 0. */
+typedef struct diti_choice {
+    const char *name, *ways[2];                 /* part of the answer's key; for the log */
+    bool (*is_open)(const diti_device *device); /* the device has both ways, and nothing else decides */
+    dit_result (*time)(diti_device *device, uint32_t way, double *us, dit_error *err); /* the way is used, and left */
+    void (*take)(diti_device *device, uint32_t way);
+} diti_choice;
+
+/* Both ways are timed in turn: a GPU that has just compiled is slow at first. A kernel that does not compile may end
+   the choice. */
+static dit_result diti_choice_measure(diti_device *device, const diti_choice *choice, uint32_t *way, dit_error *err) {
+    double us[2] = {HUGE_VAL, HUGE_VAL}, once = 0;
+    uint32_t i;
+    for (i = 0; i < 2 * DITI_CALIBRATE_TURNS; i++) {
+        DITI_TRY(choice->time(device, i % 2, &once, err));
+        if (!choice->is_open(device)) return DIT_OK;
+        if (once < us[i % 2]) us[i % 2] = once;
     }
-    device->rung = used;
+    *way = us[1] * DITI_CALIBRATE_GAIN < us[0];
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.0f us for %s, %.0f us for %s", device->ordinal,
+             device->info.name, us[0], choice->ways[0], us[1], choice->ways[1]);
+    return DIT_OK;
+}
+
+static dit_result diti_choice_make(diti_device *device, const diti_choice *choice, dit_error *err) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash(choice->name, strlen(choice->name))},
+                   key = diti_hash(parts, sizeof parts);
+    dit_error error = DITI_ZERO;
+    uint32_t way = 0;
+    if (!choice->is_open(device)) return DIT_OK;
+    if (!diti_tuned_find(device, key, &way) && !(device->feigned.us_per_gflop > 0)) {
+        dit_result result = diti_choice_measure(device, choice, &way, &error);
+        if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+            if (err) *err = error;
+            return result;
+        }
+        if (!choice->is_open(device)) return DIT_OK;
+        if (result >= 0 && !diti_tuned_put(device, key, way)) return diti_fail_memory(err, "what was measured");
+    }
+    way = way == 1; /* a blob may say anything */
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %s", device->ordinal, device->info.name, choice->ways[way]);
+    choice->take(device, way);
+    return DIT_OK;
+}
+
+/* Ops of so many rows and columns, fewer of both on a software driver. */
+static dit_result diti_choice_time(diti_device *device, diti_calibrate_emit *emit, uint32_t rows, uint32_t times,
+                                   double *us, dit_error *err) {
+    diti_calibration what = DITI_ZERO;
+    double amount;
+    what.emit = emit;
+    what.rows = what.columns = device->software ? 64 : rows;
+    what.times = device->software ? 2 : times;
+    what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
+    return diti_calibrate_time(device, &what, us, &amount, err);
+}
+
+/* --- products on matrices or without, where it is in doubt that matrices are fast --- */
+
+static bool diti_matrices_are_open(const diti_device *device) {
+    return device->doubts_matrices && device->rung >= DITI_RUNG_COOP;
+}
+
+static dit_result diti_matrices_time(diti_device *device, uint32_t way, double *us, dit_error *err) {
+    const diti_rung used = device->rung;
+    dit_result result;
+    if (way == 0) device->rung = DITI_RUNG_HALF;
+    result = diti_choice_time(device, diti_calibrate_products, 1024, 2, us, err);
+    if (way == 0) device->rung = used;
     return result;
 }
 
-/* The answer is kept among the tuned choices of the cache blob: 1 for matrices, else 0. */
-DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err) {
-    const uint64_t parts[2] = {device->proof_key, diti_hash("faster products", 15)},
-                   key = diti_hash(parts, sizeof parts);
-    dit_error error = DITI_ZERO;
-    dit_result result = DIT_OK;
-    uint32_t choice = 0;
-    double us[2] = {0, 0};
-    if (!device->doubts_matrices || device->rung < DITI_RUNG_COOP) return DIT_OK;
-    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
-        result = diti_calibrate_matrices(device, us, &error);
-        if (result >= 0) choice = us[0] * DITI_CALIBRATE_GAIN < us[1];
-        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
-    }
-    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
-        if (err) *err = error;
-        return result;
-    }
-    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: products %s matrices (%.0f us with them, %.0f us without)",
-             device->ordinal, device->info.name, choice ? "on" : "without", us[0], us[1]);
-    if (choice) return DIT_OK;
+static void diti_matrices_take(diti_device *device, uint32_t way) {
+    if (way == 1) return;
     diti_class_drop(device, DITI_CLASS_COOP2);
     diti_class_drop(device, DITI_CLASS_COOP);
     diti_class_describe(device, device->dropped);
-    return DIT_OK;
 }
 
-/* --- fragments of products, which may be large on devices with VK_NV_cooperative_matrix2 --- */
+DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err) {
+    static const diti_choice choice = {"faster products",
+                                       {"products without matrices", "products on matrices"},
+                                       diti_matrices_are_open,
+                                       diti_matrices_time,
+                                       diti_matrices_take};
+    return diti_choice_make(device, &choice, err);
+}
 
-#define DITI_CALIBRATE_SHAPES 2048u /* rows and columns of the products */
+/* --- products on large fragments or on listed ones, on devices with VK_NV_cooperative_matrix2 --- */
 
-/* Products on large fragments and on listed ones, in turn: a GPU that has just compiled is slow at first. */
-static dit_result diti_calibrate_shapes(diti_device *device, double us[2], dit_error *err) {
-    diti_calibration what = DITI_ZERO;
-    dit_result result = DIT_OK;
-    double once, amount;
-    int i;
-    what.rows = what.columns = device->software ? 64 : DITI_CALIBRATE_SHAPES;
-    what.times = device->software ? 1 : 16;
-    what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
-    us[0] = us[1] = HUGE_VAL;
-    for (i = 0; i < 6 && result >= 0; i++) {
-        device->listed_shapes = i % 2 != 0;
-        result = diti_calibrate_time(device, &what, &once, &amount, err);
-        if (once < us[i % 2]) us[i % 2] = once;
-    }
+static bool diti_shapes_are_open(const diti_device *device) {
+    const diti_coop *coop = &device->coop;
+    return device->rung == DITI_RUNG_COOP2 && !device->is_cpu && coop->flexible[DITI_COOP_F16].m &&
+           coop->subgroup_shape[DITI_COOP_F16].m;
+}
+
+static dit_result diti_shapes_time(diti_device *device, uint32_t way, double *us, dit_error *err) {
+    dit_result result;
+    device->listed_shapes = way == 1;
+    result = diti_choice_time(device, diti_calibrate_products, 2048, 16, us, err);
     device->listed_shapes = false;
     return result;
 }
 
-/* The answer is kept among the tuned choices of the cache blob: 1 for listed shapes, else 0. */
+static void diti_shapes_take(diti_device *device, uint32_t way) { device->listed_shapes = way == 1; }
+
 DIT_INTERNAL dit_result diti_device_choose_shapes(diti_device *device, dit_error *err) {
-    const uint64_t parts[2] = {device->proof_key, diti_hash("faster shapes", 13)}, key = diti_hash(parts, sizeof parts);
-    const diti_coop *coop = &device->coop;
-    dit_error error = DITI_ZERO;
-    dit_result result = DIT_OK;
-    uint32_t choice = 0;
-    double us[2] = {0, 0};
+    static const diti_choice choice = {"faster shapes",
+                                       {"products on large fragments", "products on listed fragments"},
+                                       diti_shapes_are_open,
+                                       diti_shapes_time,
+                                       diti_shapes_take};
     device->listed_shapes = false;
-    if (device->rung != DITI_RUNG_COOP2 || device->is_cpu || !coop->flexible[DITI_COOP_F16].m ||
-        !coop->subgroup_shape[DITI_COOP_F16].m)
-        return DIT_OK;
-    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
-        result = diti_calibrate_shapes(device, us, &error);
-        if (result >= 0) choice = us[1] * DITI_CALIBRATE_GAIN < us[0];
-        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
-    }
-    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
-        if (err) *err = error;
-        return result;
-    }
-    device->listed_shapes = choice == 1 && device->rung == DITI_RUNG_COOP2;
-    diti_log(&device->env, DITI_LOG_INFO,
-             "device %u, %s: products on %s fragments (%.0f us on large ones, %.0f us on listed ones)", device->ordinal,
-             device->info.name, choice ? "listed" : "large", us[0], us[1]);
-    return DIT_OK;
+    return diti_choice_make(device, &choice, err);
 }
 
 /* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
 
-/* Heads of the two widths that most models have. */
-static void diti_calibrate_attention_emit(diti_graph *graph, uint32_t rows) {
-    static const uint32_t dims[] = {64, 128};
-    size_t i;
-    for (i = 0; i < DITI_COUNT(dims); i++) {
-        diti_attention_desc desc = DITI_ZERO;
-        diti_tensor qkv[3];
-        uint32_t t;
-        desc.heads = 16;
-        desc.head_dim = dims[i];
-        desc.scale = 0.1f;
-        desc.name = "measured attention";
-        for (t = 0; t < 3; t++)
-            qkv[t] = diti_tensor_state(graph, DITI_F16, rows, desc.heads * dims[i], "measured operand");
-        diti_attention(graph, qkv[0], qkv[1], qkv[2], &desc);
-    }
+static bool diti_attention_is_open(const diti_device *device) {
+    return device->coop_attention == 2 && device->coop_attention_khr && !device->is_cpu;
 }
 
-static dit_result diti_calibrate_attention(diti_device *device, uint32_t which, double *us, dit_error *err) {
-    const uint32_t used = device->coop_attention;
-    diti_graph graph;
+static dit_result diti_attention_time(diti_device *device, uint32_t way, double *us, dit_error *err) {
     dit_result result;
-    device->coop_attention = which;
-    diti_graph_init(&graph, device);
-    graph.candidate = 1;
-    graph.slice_us = 500000; /* not cut */
-    diti_graph_segment(&graph, "begin", false);
-    diti_graph_segment(&graph, "measured", false);
-    diti_calibrate_attention_emit(&graph, device->software ? 64 : 2048);
-    result = graph.error.result;
-    if (result < 0 && err) *err = graph.error;
-    if (result >= 0) result = diti_calibrate_run(&graph, device->software ? 1 : 2 * DITI_CALIBRATE_RUNS, us, err);
-    diti_graph_free(&graph);
-    device->coop_attention = used;
+    if (way == 0) device->coop_attention = 1;
+    result = diti_choice_time(device, diti_calibrate_attentions, 2048, 2, us, err);
+    if (way == 0) device->coop_attention = 2;
     return result;
 }
 
-/* The answer is kept among the tuned choices of the cache blob: both kernels have results of their own, so that a
-   device should not change its mind. A device that cannot measure keeps VK_KHR_cooperative_matrix. */
+static void diti_attention_take(diti_device *device, uint32_t way) { device->coop_attention = way == 1 ? 2 : 1; }
+
 DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err) {
-    const uint64_t parts[2] = {device->proof_key, diti_hash("faster attention", 16)},
-                   key = diti_hash(parts, sizeof parts);
-    dit_error error = DITI_ZERO;
-    dit_result result = DIT_OK;
-    uint32_t choice = 1;
-    double us[2] = {0, 0};
-    if (device->coop_attention != 2 || !device->coop_attention_khr || device->is_cpu) return DIT_OK;
-    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
-        result = diti_calibrate_attention(device, 1, &us[0], &error);
-        if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
-        if (result >= 0) choice = us[1] * DITI_CALIBRATE_GAIN < us[0] ? 2 : 1;
-        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
-    }
-    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
-        if (err) *err = error;
-        return result;
-    }
-    device->coop_attention = choice == 2 ? 2 : 1;
-    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: attention on the matrices of VK_%s (%.0f us, %.0f us)",
-             device->ordinal, device->info.name, choice == 2 ? "NV_cooperative_matrix2" : "KHR_cooperative_matrix",
-             us[0], us[1]);
-    return DIT_OK;
+    static const diti_choice choice = {
+        "attention in registers",
+        {"attention on matrices of VK_KHR_cooperative_matrix", "attention on matrices of VK_NV_cooperative_matrix2"},
+        diti_attention_is_open,
+        diti_attention_time,
+        diti_attention_take};
+    return diti_choice_make(device, &choice, err);
 }
