@@ -121,45 +121,40 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     return result;
 }
 
-/* Heads that leave something over, those that most models have, and those of autoencoders. */
-static dit_result diti_selftest_attention(diti_device *device, bool int8, bool wide, bool *agrees, dit_error *err) {
+/* Heads that leave something over, those that most models have, and those of autoencoders: the first `count` of them.
+ */
+static dit_result diti_selftest_attention(diti_device *device, bool int8, uint32_t count, bool *agrees,
+                                          dit_error *err) {
     static const uint32_t dims[] = {72, 64, 128, 512};
     uint32_t i;
     if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
-    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && *agrees; i++)
+    for (i = 0, *agrees = true; i < count && *agrees; i++)
         DITI_TRY(diti_probe_attention(device, int8, dims[i], agrees, err));
     return DIT_OK;
 }
 
-/* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
-static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop, bool *agrees, dit_error *err) {
+/* Attention as one of three classes has it, although the device may use another: on the matrices of
+   VK_KHR_cooperative_matrix, with attention_half.comp, or with halves in memory alone. */
+static dit_result diti_selftest_attention_of(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
+    const bool matrices = which == DITI_CLASS_COOP_ATTENTION, plain = which == DITI_CLASS_FP16;
+    const bool half = device->half_attention, khr = device->coop_attention_khr;
     const uint32_t used = device->coop_attention, team = device->attention_team;
-    const bool khr = device->coop_attention_khr;
     dit_result result;
-    device->coop_attention = coop;
-    device->coop_attention_khr = coop == 1;
+    if (plain) device->half_attention = false;
+    device->coop_attention = device->coop_attention_khr = matrices;
     device->attention_team = 0; /* broadcasts are a class of their own */
-    result = diti_selftest_attention(device, false, coop == 1, agrees, err);
-    device->coop_attention = used;
+    result = diti_selftest_attention(device, false, matrices ? 4 : plain ? 1 : 3, agrees, err);
+    device->half_attention = half;
     device->coop_attention_khr = khr;
+    device->coop_attention = used;
     device->attention_team = team;
     return result;
 }
 
 /* Products and attention that compute with halves in memory and without matrices. */
 static dit_result diti_selftest_fp16(diti_device *device, bool *agrees, dit_error *err) {
-    const bool half = device->half_attention, khr = device->coop_attention_khr;
-    const uint32_t used = device->coop_attention, team = device->attention_team;
-    dit_result result = diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
-    if (result < 0 || !*agrees) return result;
-    device->half_attention = device->coop_attention_khr = false;
-    device->coop_attention = device->attention_team = 0;
-    result = diti_probe_attention(device, false, device->is_cpu ? 24 : 72, agrees, err);
-    device->half_attention = half;
-    device->coop_attention_khr = khr;
-    device->coop_attention = used;
-    device->attention_team = team;
-    return result;
+    DITI_TRY(diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err));
+    return *agrees ? diti_selftest_attention_of(device, DITI_CLASS_FP16, agrees, err) : DIT_OK;
 }
 
 static uint64_t diti_selftest_layout_key(const diti_device *device) {
@@ -184,12 +179,12 @@ static dit_result diti_selftest_coop_attention(diti_device *device, const char *
     char told[16];
     if (!diti_override_text(overrides, "layout", told, sizeof told))
         DITI_TRY(diti_probe_layout(device, &device->coop_layout, err));
-    DITI_TRY(diti_selftest_attention_of(device, 1, agrees, err));
+    DITI_TRY(diti_selftest_attention_of(device, DITI_CLASS_COOP_ATTENTION, agrees, err));
     if (!*agrees && device->coop_layout) {
         diti_log(&device->env, DITI_LOG_WARNING, "device %s computes attention wrong with weights in registers",
                  device->info.name);
         device->coop_layout = 0;
-        DITI_TRY(diti_selftest_attention_of(device, 1, agrees, err));
+        DITI_TRY(diti_selftest_attention_of(device, DITI_CLASS_COOP_ATTENTION, agrees, err));
     }
     if (!diti_tuned_put(device, diti_selftest_layout_key(device), device->coop_layout))
         return diti_fail_memory(err, "the device self-test");
@@ -209,15 +204,14 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_PACKED_DOT: return diti_selftest_packed_dot(device, agrees, err);
     case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
-    case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
+    case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, 3, agrees, err);
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
-    case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, 0, agrees, err);
-    case DITI_CLASS_BROADCAST_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
+    case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, which, agrees, err);
+    case DITI_CLASS_BROADCAST_ATTENTION: return diti_selftest_attention(device, false, 3, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
     case DITI_CLASS_DOT_ATTENTION:
         *agrees = true;
-        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, false, agrees, err)
-                                                    : DIT_OK;
+        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, 3, agrees, err) : DIT_OK;
     case DITI_CLASSES: break;
     }
     return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
