@@ -2,7 +2,8 @@
 // GEMM for GPUs without matrix units, see main().
 //   as it is: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a
 //   product's parts. HALF: F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice;
-//   a tile where that overflows is done again with F32 arithmetic.   N and all offsets and pitches are multiples of 4.
+//   a thread whose sums overflow computes them again with F32 arithmetic.   N and all offsets and pitches are multiples
+//   of 4.
 // a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
 // from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is
 // computed. Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows
@@ -47,6 +48,11 @@ shared CELL w_tile[tile_columns * SKEWED];
     (INT8                   ? uvec4(NAME##_u1[(AT) >> 2], 0u, 0u, 0u)                                                  \
      : FORMAT == FORMAT_F16 ? uvec4(NAME##_h4[(AT) >> 2], 0u, 0u)                                                      \
                             : floatBitsToUint(NAME##_f4[(AT) >> 2]))
+uvec4 w_words(const uint column, const uint row_at, const uint k) {
+    return INT8     ? uvec4(w_bytes(row_at, k), 0u, 0u, 0u)
+           : PACKED ? floatBitsToUint(decode_w(column, k))
+                    : WORDS_OF(w, W_FORMAT, row_at + k);
+}
 
 #ifdef HALF
 // Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
@@ -54,7 +60,6 @@ layout(constant_id = 15) const bool MIXED = false;
 spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912],
                   id = 6916) float mixed_dot(f16vec2 x, f16vec2 y,
                                              float sum); // OpFDot2MixAcc32VALVE; see diti_spirv_no_mixed
-shared uint overflowed;
 // Values that were F16 in memory need no rounding.
 CELL cell_of(const uint format, const uvec4 words) {
     vec4 v = uintBitsToFloat(words);
@@ -104,129 +109,133 @@ void main() {
     uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS,
          total = FORM == 0u ? slices * tap_count() : 0u;
 
+    // A thread loads the same quad of every slice, of rows that are `apart` from each other.
+    const uint apart = THREADS / STEP_QUADS;
+    uint loaded_quad = t % STEP_QUADS, loaded_row = t / STEP_QUADS;
+    uint a_at[a_loads], w_at[w_loads], column[w_loads];
     Pixel pixels[a_loads];
-    if (CONV) {
-        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
-            pixel_of(min(first_row + (t + i * THREADS) / STEP_QUADS, M - 1u));
+    [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+        uint row = min(first_row + loaded_row + i * apart, M - 1u);
+        a_at[i] = a_offset + row * a_pitch;
+        if (CONV) pixels[i] = pixel_of(row);
+    }
+    [[unroll]] for (uint i = 0u; i < w_loads; i++) {
+        column[i] = min(first_column + loaded_row + i * apart, N - 1u);
+        w_at[i] = w_offset + column[i] * w_pitch;
     }
     float sum[ROWS][COLUMNS];
     int whole[ROWS][COLUMNS]; // int8: what the sums held whenever they could have become inexact
-#ifdef HALF
-    for (uint attempt = 0u; attempt < 2u; attempt++) {
-#endif
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
-        if (INT8) {
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
-        }
-        uvec4 next_a[a_loads], next_w[w_loads];
-        uint written = UNROLLED == STEP_QUADS
-                           ? STEP_QUADS
-                           : STEP_QUADS + (first_group >> 31); // drivers unroll loops whose length they know
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
+    if (INT8) {
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
+    }
+    uvec4 next_a[a_loads], next_w[w_loads];
+    uint written = UNROLLED == STEP_QUADS
+                       ? STEP_QUADS
+                       : STEP_QUADS + (first_group >> 31); // drivers unroll loops whose length they know
 
-        for (uint s = 0u; s <= total; s++) {
-            if (s > 0u) { // the slice that waits in registers
-                barrier();
-                [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                    uint n = t + i * THREADS, quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + n % STEP_QUADS;
-                    a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] =
-                        CELL(mask_tail(vec4(cell_of(A_FORMAT, next_a[i])), 4u * quad));
-                }
-                [[unroll]] for (uint i = 0u; i < w_loads;
-                                i++) { // so that threads that read side by side find their columns side by side
-                    uint n = t + i * THREADS, c = n / STEP_QUADS;
-                    w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = cell_of(W_FORMAT, next_w[i]);
-                }
-                barrier();
+    for (uint s = 0u; s <= total; s++) {
+        if (s > 0u) { // the slice that waits in registers
+            barrier();
+            uint quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + loaded_quad;
+            [[unroll]] for (uint i = 0u; i < a_loads; i++) a_tile[(loaded_row + i * apart) * SKEWED + loaded_quad] =
+                CELL(mask_tail(vec4(cell_of(A_FORMAT, next_a[i])), 4u * quad));
+            [[unroll]] for (uint i = 0u; i < w_loads;
+                            i++) { // so that threads that read side by side find their columns side by side
+                uint place = loaded_row % COLUMNS * 16u + loaded_row / COLUMNS + i * (apart / COLUMNS);
+                w_tile[place * SKEWED + loaded_quad] = cell_of(W_FORMAT, next_w[i]);
             }
-            if (s < total) {
-                uint tap = CONV ? s / slices : 0u, first = (CONV ? s % slices : s) * STEP_QUADS;
-                [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                    uint n = t + i * THREADS, row = min(first_row + n / STEP_QUADS, M - 1u),
-                         quad = first + n % STEP_QUADS;
-                    bool valid = true;
-                    if (CONV) row = tap_row(pixels[i], tap, valid);
-                    next_a[i] =
-                        valid && quad < quads ? WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad) : uvec4(0u);
-                }
-                [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                    uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u),
-                         quad = first + n % STEP_QUADS;
-                    next_w[i] = quad >= quads ? uvec4(0u)
-                                : INT8        ? uvec4(w_bytes(w_offset + column * w_pitch, 4u * quad), 0u, 0u, 0u)
-                                : PACKED
-                                    ? floatBitsToUint(decode_w(column, 4u * quad))
-                                    : WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad));
-                }
+            barrier();
+        }
+        if (s < total) { // behind K's end A is zero, and W whatever it ends with, so that no load waits for a condition
+            uint tap = CONV ? s / slices : 0u, quad = (CONV ? s % slices : s) * STEP_QUADS + loaded_quad,
+                 k = 4u * min(quad, quads - 1u);
+            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+                bool valid = true;
+                uint row_at = CONV ? a_offset + tap_row(pixels[i], tap, valid) * a_pitch : a_at[i];
+                next_a[i] = mix(uvec4(0u), WORDS_OF(a, A_FORMAT, row_at + k), bvec4(valid && quad < quads));
             }
-            if (s == 0u) continue;
-            if (INT8 && (s - 1u) % (INT8_EXACT / 4u / STEP_QUADS) == 0u) {
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                    whole[i][j] += int(sum[i][j]);
-                    sum[i][j] = 0.0;
-                }
+            [[unroll]] for (uint i = 0u; i < w_loads; i++) next_w[i] =
+                w_words(column[i], w_at[i], k + 4u * tap * quads);
+        }
+        if (s == 0u) continue;
+        if (INT8 && (s - 1u) % (INT8_EXACT / 4u / STEP_QUADS) == 0u) {
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                whole[i][j] += int(sum[i][j]);
+                sum[i][j] = 0.0;
             }
-#ifdef HALF
-            if (MIXED) {
-                for (uint first = 0u; first < written; first += UNROLLED)
-                    [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
-                        f16vec4 y[COLUMNS];
-                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                            w_tile[(j * 16u + across) * SKEWED + first + k];
-                        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                            f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
-                            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
-                                mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
-                        }
-                    }
-                continue;
-            }
-            if (attempt == 0u) {
-                f16vec2 run[ROWS][COLUMNS];
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
-                    f16vec2(0.0);
-                for (uint first = 0u; first < written; first += UNROLLED)
-                    [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
-                        f16vec4 y[COLUMNS];
-                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                            w_tile[(j * 16u + across) * SKEWED + first + k];
-                        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                            f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
-                            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
-                                fma(x.zw, y[j].zw,
-                                    UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
-                        }
-                        if (ROWS <= 2u && k % 2u == 1u) { // processors: they round products before sums, too
-                            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                                sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
-                                run[i][j] = f16vec2(0.0);
-                            }
-                        }
-                    }
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
-                    float(run[i][j].x) + float(run[i][j].y);
-                continue;
-            }
-#endif
-            for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
-                    vec4 y[COLUMNS];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                        vec4(w_tile[(j * 16u + across) * SKEWED + first + k]);
-                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + first + k]);
-                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
-                            fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
-                    }
-                }
         }
 #ifdef HALF
-        uint bits = 0u;
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) bits =
-            max(bits, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
-        if (t == 0u) overflowed = 0u;
-        barrier();
-        if (bits >= 0x7f800000u) overflowed = 1u;
-        barrier();
-        if (MIXED || overflowed == 0u) break;
+        if (MIXED) {
+            for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                    f16vec4 y[COLUMNS];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                        w_tile[(j * 16u + across) * SKEWED + first + k];
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                        f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
+                            mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
+                    }
+                }
+            continue;
+        }
+        f16vec2 run[ROWS][COLUMNS];
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
+            f16vec2(0.0);
+        for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                f16vec4 y[COLUMNS];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + first + k];
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
+                        fma(x.zw, y[j].zw,
+                            UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
+                }
+                if (ROWS <= 2u && k % 2u == 1u) { // processors: they round products before sums, too
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                        sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
+                        run[i][j] = f16vec2(0.0);
+                    }
+                }
+            }
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
+            float(run[i][j].x) + float(run[i][j].y);
+#else
+        for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                vec4 y[COLUMNS];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                    vec4(w_tile[(j * 16u + across) * SKEWED + first + k]);
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + first + k]);
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
+                        fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
+                }
+            }
+#endif
+    }
+#ifdef HALF
+    bool overflowed = false;
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) overflowed =
+        overflowed || (floatBitsToUint(sum[i][j]) & 0x7fffffffu) >= 0x7f800000u;
+    if (!MIXED && overflowed) { // few threads come here, which read memory themselves: short code, not fast code
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
+        for (uint q = 0u; q < quads * tap_count(); q++) {
+            uint tap = CONV ? q / quads : 0u, quad = CONV ? q % quads : q;
+            vec4 y[COLUMNS];
+            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                uint n = min(first_column + across * COLUMNS + j, N - 1u);
+                y[j] = vec4(cell_of(W_FORMAT, w_words(n, w_offset + n * w_pitch, 4u * q)));
+            }
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                uint row = min(first_row + row_thread * ROWS + i, M - 1u);
+                bool valid = true;
+                if (CONV) row = tap_row(pixel_of(row), tap, valid);
+                vec4 x = vec4(cell_of(A_FORMAT, WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad)));
+                x = valid ? mask_tail(x, 4u * quad) : vec4(0.0);
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
+                    fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
+            }
+        }
     }
 #endif
 

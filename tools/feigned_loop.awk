@@ -18,7 +18,7 @@ function count(text, word) {
     if (word[1] ~ /^v_dot4/) return put(2, 4 * lanes)
     if (text ~ /(^| )dp4a\(/) return put(2, 4 * size(text))
     if (text ~ /= idp4/) return put(2, 4 * lanes)
-    if (word[1] ~ /^v_(dot2|pk_fma_f16)/) return put(1, 2 * lanes)
+    if (word[1] ~ /^v_(dot2|pk_fmac?_f16)/) return put(1, 2 * lanes)
     if (word[1] ~ /^v_(dual_)?(fma|fmac|fma_mix)[a-z]*_f/) return put(1, lanes)
     if (text ~ /= hfma2/) return put(1, 2 * lanes)
     if (text ~ /= ffma/) return put(1, lanes)

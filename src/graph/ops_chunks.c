@@ -56,7 +56,7 @@ DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *
          weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP && weight->type != DIT_TYPE_MXFP4 &&
          weight->type != DIT_TYPE_NVFP4))
         return false;
-    return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
+    return diti_op_gemm_tiles(graph, gemm, &across) == 1;
 }
 
 /* Rows of bytes that a binding can hold. */

@@ -538,7 +538,7 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
     push[DITI_GEMM_DEPTH] = gemm->depth;
     push[DITI_GEMM_A_PITCH] = diti_gemm_pitch(graph, gemm->x);
     push[DITI_GEMM_W_PITCH] = diti_gemm_pitch(graph, gemm->weight);
-    if (gemm->packed && diti_weight_bytes(gemm->packed, 1, gemm->depth, &row_bytes))
+    if (gemm->packed && diti_weight_bytes(gemm->packed, 1, push[DITI_GEMM_W_PITCH], &row_bytes))
         push[DITI_GEMM_W_PITCH] = (uint32_t)row_bytes;
     push[DITI_GEMM_OUT_PITCH] = diti_gemm_pitch(graph, gemm->out);
     push[DITI_GEMM_MULTIPLY_PITCH] = diti_gemm_pitch(graph, gemm->multiply);
@@ -594,7 +594,8 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
     diti_op_bind(graph, dispatch, 1, gemm->weight, DITI_GEMM_W, true, false);
     if (gemm->packed) { /* words of packed bytes, not elements */
         const diti_tensor_info *weight = diti_tensor_get(graph, gemm->weight);
-        dispatch->memory_bytes += (double)weight->bytes - 4.0 * weight->rows * weight->columns;
+        dispatch->memory_bytes +=
+            (double)weight->bytes * weight->columns / weight->pitch - 4.0 * weight->rows * weight->columns;
         dispatch->bindings[1].element_bytes = 4;
         dispatch->bindings[1].group_step = 0;
     }

@@ -2573,6 +2573,38 @@ static void test_decoded(const char *overrides, const char *module, bool few, bo
     diti_device_close(device);
 }
 
+/* Products that are split along K decode packed weights, too: eight parts, of one type at least two blocks each; and
+   five, the last one shorter. */
+static void test_decoded_parts(const char *overrides) {
+    static const dit_type types[] = {DIT_TYPE_Q6_K,     DIT_TYPE_Q8_0,  DIT_TYPE_Q4_K, DIT_TYPE_Q4_0,
+                                     DIT_TYPE_I4_GROUP, DIT_TYPE_MXFP4, DIT_TYPE_NVFP4};
+    diti_device *device = open_device(overrides, 0);
+    for (size_t t = 0; t < (sweep ? 2 * DITI_COUNT(types) : 4) && device; t++) {
+        linear_case c = {.m = 33, .n = 72, .k = t % 2 ? 2304 : 4096, .type = types[t / 2], .bias = true};
+        matrix got[3];
+        for (int i = 0; i < 3; i++) { /* expanded, decoded, and decoded as a whole */
+            double *wanted;
+            char what[80];
+            device->decodes = i > 0;
+            device->limits.cores = i < 2 ? 24 : 1;
+            random_state = 5;
+            got[i] = run_linear(device, &c, &wanted);
+            snprintf(what, sizeof what, "%s %s k %u, %d", overrides, diti_type_name(c.type), c.k, i);
+            if (got[i].data) close_to(&got[i], wanted, tolerance_of(device->rung ? DITI_F16 : DITI_F32), what);
+            CHECK_MESSAGE(last_expansions == !i, "%s: %d expansions", what, last_expansions);
+            free(wanted);
+        }
+        if (got[0].data && got[1].data && got[2].data) {
+            CHECK_MESSAGE(c.k < 4096 || !memcmp(got[0].data, got[1].data, sizeof(float) * c.m * c.n),
+                          "%s %s: parts have other bytes when they are decoded", overrides, diti_type_name(c.type));
+            CHECK_MESSAGE(memcmp(got[1].data, got[2].data, sizeof(float) * c.m * c.n), "%s %s: nothing is split",
+                          overrides, diti_type_name(c.type));
+        }
+        for (int i = 0; i < 3; i++) free(got[i].data);
+    }
+    diti_device_close(device);
+}
+
 /* A device whose matrices hold halves and no int8 uses them. */
 static void test_halves_alone(void) {
     diti_device *device = open_device("rung=coop,int8_matrices=0,subgroup=64", 0);
@@ -2649,6 +2681,7 @@ int main(void) {
     if (units && sweep) test_unit("coop2", "gemm_coop");
     if (units) test_decoded("rung=coop,cpu=0,portions=0", "gemm_coop", false, !sweep);
     if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false, false);
+    if (units) test_decoded_parts("rung=coop,cpu=0,portions=0");
     if (units) test_halves_alone();
     if (!units || sweep) test_unit("half", "gemm_half");
     if (sweep) test_decoded("rung=half,cpu=0", "gemm_half", false, false);
@@ -2678,6 +2711,7 @@ int main(void) {
     if (sweep) test_device("cpu=0", DITI_RUNG_BASE);
     test_device("cpu=0", DITI_RUNG_FP16);
     if (sweep || test_first_driver()) test_decoded("rung=base,cpu=0", "gemm_gpu", true, false);
+    if (sweep || test_first_driver()) test_decoded_parts("rung=base,cpu=0");
     if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false, false);
     test_narrowed();
     test_wide_model();
