@@ -36,7 +36,8 @@ SANITIZED = $(filter $(TESTS),$(basename $(notdir $(shell grep -L 'test-runs:' $
                grep -l 'test-runs:$(if $(filter test-all,$(MAKECMDGOALS)),.,[a-z0-9 ])*sanitize' $(WRITTEN)))))
 vpath %.c $(sort $(dir $(WRITTEN)))
 # These tests compute so much themselves that gcc's better code pays for the time of compiling it; drivers do the work
-# of the others, which clang compiles in less than half of the time.
+# of the others, which clang, where it is installed, compiles in less than half of the time.
+QUICK   := $(shell command -v clang >/dev/null && echo clang || echo $(CC))
 COMPUTING = attention bench golden int8 kernels layers model split_matrix text w8a8
 FUZZERS  = $(addprefix build/fuzz/,$(filter fuzz_%,$(basename $(notdir $(WRITTEN)))))
 PROGRAMS = $(patsubst examples/cli/txt2img.c,build/dit,$(wildcard examples/cli/txt2img.c)) \
@@ -135,7 +136,7 @@ check-cards: build/cards
 	@build/cards check $$(grep -l '<!-- cards: ' README.md BENCHMARKS.md docs/*.md)
 build/tests/%: %.c $(HEADERS) build/library.o
 	@mkdir -p $(@D) && echo '  $@'
-	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)
+	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=$(QUICK)%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)
 build/asan/%: %.c $(HEADERS) build/asan/library.o
 	@echo '  $@'
 	@$(SANITIZE) $(LINKED) $< -x none build/asan/library.o -o $@ -Wl,-z,muldefs $(LIBS)

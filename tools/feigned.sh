@@ -39,6 +39,7 @@ navi31-f16     the same as a GPU whose matrices hold halves and no int8 (overrid
 gfx1150        AMD RDNA3.5, Radeon 890M
 gfx1201        AMD RDNA4, RX 9070
 gfx1201-float8 the same with F8 weights on matrices of 8-bit floats (override float8=1)
+gfx1201-bf16   the same as a GPU whose matrices hold bfloat16 and no halves (override half_matrices=0)
 tgl            Intel Xe-LP, Iris Xe
 adl            Intel Xe-LP
 dg2            Intel Xe-HPG, Arc A770
@@ -58,6 +59,7 @@ describe() {
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
     vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
     gfx1201-float8) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=gfx1201 overrides=float8=1 ;;
+    gfx1201-bf16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=gfx1201 overrides=half_matrices=0 ;;
     navi21-mixed) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi21 overrides=unverified=1 ;;
     navi31-wave32) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=subgroup=32 ;;
     navi31-f16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=rung=coop,int8_matrices=0 ;;

@@ -177,16 +177,17 @@ golden_rung() { # golden_rung RUNG SECONDS [FOLDER...]: prints the row of a rung
     DIT_TEST_LAYERS=0 timeout -k 3 "$seconds" build/tests/golden "$@" --rung "$rung" >"$work/golden.$rung.log" 2>&1
     code=$?
     line=$(grep '^golden: ' "$work/golden.$rung.log" | tail -n 1)
-    [ $code != 124 ] || line="stopped after $seconds s"
+    log=$work/golden.$rung.log
+    [ $code != 124 ] || line="stopped after $seconds s in folder $(grep -c '^tests/' "$log"): $(grep -c ' ok$' "$log") results right, $(grep -c 'FAILED$' "$log") wrong"
     echo "| $rung | $(($(date +%s) - began)) | ${line:-ended with code $code} |"
     [ $code = 0 ] || { : >"$work/golden.$rung.bad"; echo "rung $rung:" >&2; grep -iE 'fail|error' "$work/golden.$rung.log" | head -n 8 >&2; }
 }
 
 part_goldens() {
     printf '\n## Goldens\n\nResults of the original implementations, all models of tests/fixtures on each rung that works.\n\n'
-    folders=
+    folders=$(sed -n '/model_folders\[\]/,/^}/s/.*"\(tests[^"]*\)".*/\1/p' tests/golden/golden.c | while read -r folder; do [ ! -d "$folder" ] || echo "$folder"; done)
+    folders=$(echo "$folders" | grep /pipe_; echo "$folders" | grep -v /pipe_) # whole pictures first, should the time end
     if [ ! -d tests/fixtures/pipe_opensora12 ]; then
-        folders=$(sed -n '/model_folders\[\]/,/^}/s/.*"\(tests[^"]*\)".*/\1/p' tests/golden/golden.c | while read -r folder; do [ ! -d "$folder" ] || echo "$folder"; done)
         printf 'This tree holds %s of them.\n\n' "$(echo "$folders" | wc -l)"
     fi
     echo "| rung | seconds | |"

@@ -31,12 +31,12 @@ static const diti_portions_line diti_portions_table[] = {
        matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. Without
        matrices and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On
        RDNA2 8 x 4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4;
-       products of halves 495. */
+       products of halves 134. */
     {0x1002, DITI_ANY_SUBGROUP, {0, 0, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 4, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
     /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
        heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558; of 384 642, without 741 and 177
        spills. Without matrices heads of 1024 spill 192 values with 16 groups of channels for a thread, none with 8, and
-       8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617, products of halves 7454. */
+       8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617, products of halves 1309. */
     {0x10de, DITI_ANY_SUBGROUP, {0, 0,  8,  8, 8, 8,  true, 0,  8,   8,          1, 0,
                                  8, 64, 64, 4, 4, 16, 192,  80, 384, UINT32_MAX, 0}},
     /* AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a

@@ -147,6 +147,7 @@ static inline void golden_begin(golden *g, const char *path) {
 
 static inline void golden_end(golden *g) {
     if (!g->json && g->worst > 0) printf("  worst relative L2 of %d: %.3g\n", g->compared, g->worst);
+    fflush(stdout); /* whoever stops the program sees the folders that were done */
 }
 
 static inline void golden_count_test(golden *g, bool passed) {
