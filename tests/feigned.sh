@@ -37,7 +37,7 @@ BB1:
 	s_cbranch_execz BB2                                         ; bfa5000e
 BB2:
 	v_dot2_f32_f16 v1, v2, v3, v1                               ; cc134001
-	v_pk_fma_f16 v1, v2, v3, v4                                 ; cc0e4001
+	v_pk_fmac_f16 v1, v2, v3                                    ; 78020702
 	s_cbranch_scc0 BB2                                          ; bfa1002a
 BB3:
 	s_branch BB1                                                ; bfa0fff0
