@@ -203,6 +203,7 @@ static void test_large_ops(diti_device *device) {
     const diti_limits own_limits = device->limits;
     bool is_cpu = device->is_cpu;
     size_t gpu, i;
+    device->limits.storage_range = UINT32_MAX; /* so that time alone cuts */
     for (gpu = 0; gpu < DITI_COUNT(gpus); gpu++) {
         if (gpu > 0) {
             device->speed.us_per_gflop = gpus[gpu].us_per_gflop;
@@ -210,7 +211,6 @@ static void test_large_ops(diti_device *device) {
             device->speed.launch_us = 5;
             device->limits.cores = gpus[gpu].cores ? gpus[gpu].cores : 32;
             device->limits.cores_told = gpus[gpu].cores > 0;
-            device->limits.storage_range = UINT32_MAX; /* so that time alone cuts */
             device->is_cpu = false;
         }
         for (i = 1; i < DITI_COUNT(budgets) - (gpu > 0 ? 2u : 0u); i++) {
