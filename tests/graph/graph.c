@@ -1,5 +1,5 @@
 /* The graph room: memory shared by liveness, slices within limits, replayed loops, barriers. Runs elementwise ops only.
- */
+   test-runs: lavapipe swiftshader sanitize discrete */
 #include "library.h"
 #include "vulkan_test.h"
 

@@ -1,7 +1,7 @@
 /* No dispatch is longer than max_slice_us, so that no driver's watchdog fires and no frame is missed: by the plan's
  * own predictions, for real models and for shapes that no test can run; and a long attention gives the same bytes
  * however finely it is cut. DIT_TEST_ALL=1: 512 query rows at 100003 keys instead of 64.
- * test-runs: lavapipe */
+ * test-runs: lavapipe, in test-all discrete */
 #include "library.h"
 #include "graph/plan.c"
 #include "vulkan_test.h"

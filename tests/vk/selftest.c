@@ -1,7 +1,7 @@
 /* Self-tests and what follows from them: classes of kernels that compute wrong, do not compile or lose the device are
    left out one by one, contexts and jobs go on, what is known is kept in the cache blob, and what an earlier start did
    not survive is avoided. Pictures are those of the next lower kernels, to the byte. Kernels are those for processors,
-   on every device: gemm_cpu has halves and none. test-runs: lavapipe */
+   on every device: gemm_cpu has halves and none. test-runs: lavapipe, in test-all discrete */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"

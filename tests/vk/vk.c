@@ -1,5 +1,5 @@
 /* The vk room: choosing, opening and wrapping devices, limits, memory, copies, pipelines, the cache blob, submission.
- */
+   test-runs: lavapipe swiftshader sanitize discrete */
 #include "library.h"
 #include "vk/quirks.c"
 #include "vk/coop.c"
