@@ -1,4 +1,4 @@
-/* What makes a software driver's device look like an H100: it says that it is discrete, whose it is and how many
+/* A software driver's device looks like an H100: it says that it is discrete, whose it is and how many
  * multiprocessors it has, and one of its heaps is the device's alone, of which most memory cannot be mapped. All of it
  * is the host's in truth, of the driver's first type. Matrices, subgroups and speed stay those of the driver. */
 

@@ -416,7 +416,7 @@ static struct kernel_form { /* every way to compute the same sums */
              {"rung=coop2,dot=0", "matrix units 2", 0, 7, NULL},
              {"rung=coop,dot=0,groups=3", "matrix units, sliced", 1, 6, NULL}};
 
-/* The same bytes as the same kernel gives, or numbers as near to another kernel's as roundings explain. */
+/* A kernel gives its own bytes again, and numbers as near to another kernel's as roundings explain. */
 static void check_same(const matrix *got, const matrix *other, bool same_kernel, const apart *wanted, const char *what,
                        const char *name) {
     size_t i, count = (size_t)got->rows * got->columns, wrong = 0;
