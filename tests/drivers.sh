@@ -4,6 +4,8 @@
 #   swiftshader.json  SwiftShader, nearly the least device that dit.h supports; unpacked, without root, from Debian's
 #                     chromium-common package and kept under XDG_CACHE_HOME
 #   families.json     SwiftShader behind tests/drivers/families.c: a device with queue families to compute and to copy
+#   discrete.json     the newest lavapipe, which has cooperative matrices, behind tests/drivers/discrete.h: its device looks
+#                     like an H100; written where tools/newest.sh fetch succeeds
 #   devices3          a list of three lavapipe devices (the loader takes every file name for another driver)
 # Where SwiftShader cannot be had, swiftshader.skip (not Debian) or swiftshader.fail (Debian) gives the reason.
 set -u
@@ -82,8 +84,17 @@ find_swiftshader() {
     write_manifest "$out/families.json" "$out/libfamilies.so"
 }
 
+make_discrete() {
+    sh tools/newest.sh fetch >"$out/fetch.log" 2>&1 || return 0 # tests/run.sh tells why its ways are skipped
+    library=$(ls "$(sh tools/newest.sh folder)"/lib/*/libvulkan_lvp.so)
+    cc -std=gnu99 -shared -fPIC -fvisibility=hidden -DDISCRETE -DFAMILIES=1 -DDRIVER="\"$library\"" tests/drivers/families.c \
+        -o "$out/libdiscrete.so" -ldl -lpthread || exit 1
+    write_manifest "$out/discrete.json" "$out/libdiscrete.so"
+}
+
 find_lavapipe || {
     echo "drivers: lavapipe is not installed; run: make setup" >&2
     exit 1
 }
 find_swiftshader
+make_discrete

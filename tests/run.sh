@@ -14,6 +14,8 @@
 #   newest                 on the newest lavapipe, which has cooperative matrices: what tools/newest.sh fetch unpacks
 #   families               on SwiftShader with a second and a third queue family (tests/drivers/families.c), with the newest
 #                          loader and layers: older layers do not follow timeline semaphores from queue to queue
+#   discrete               on the newest lavapipe behind tests/drivers/discrete.h: a device that looks like an H100, with a heap
+#                          that the host does not see and kernels for GPUs
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
 #                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver; so do other ways'
 #                          names in it: DIT_TEST_WAYS="lavapipe newest"
@@ -94,7 +96,7 @@ run_program() { # run_program NAME WAY LOG
     gpuav) layers=full ;;
     driver) driver=$DIT_TEST_DRIVER ;;
     newest) starter="sh tools/newest.sh run" ;;
-    families) driver=$PWD/build/drivers/families.json starter="sh tools/newest.sh with $PWD/build/drivers/families.json" ;;
+    families | discrete) driver=$PWD/build/drivers/$2.json starter="sh tools/newest.sh with $PWD/build/drivers/$2.json" ;;
     esac
     quick=
     [ "$all" != 0 ] || ! grep -q 'test-compiler: quick' tests/*/"$1.c" || quick=GALLIVM_PERF=nopt
@@ -144,7 +146,7 @@ run_part() { # run_part NAME WAY
         return
     fi
     rm -f "$stamp"
-    case $2 in newest | families)
+    case $2 in newest | families | discrete)
         if ! sh tools/newest.sh fetch >"$log" 2>&1; then
             echo "$title|skip|$(tail -n 1 "$log")"
             return

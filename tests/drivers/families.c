@@ -1,12 +1,18 @@
 /* A Vulkan driver for the tests: SwiftShader with three queue families in place of one. Family 0 can do everything, 1
  * computes and copies, 2 only copies, and each has a queue of its own: SwiftShader gives every queue a thread. The
- * layers above it see a device as discrete GPUs are. tests/drivers.sh compiles it with DRIVER, SwiftShader's file. */
+ * layers above it see a device as discrete GPUs are. tests/drivers.sh compiles it with DRIVER, SwiftShader's file.
+ * With DISCRETE its devices say of themselves what an H100 says (discrete.h). FAMILIES=1 leaves one family, for drivers
+ * that have a single queue. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <vulkan/vulkan_core.h>
 
-enum { FAMILIES = 3, DEVICES = 64 };
+#ifndef FAMILIES
+#define FAMILIES 3
+#endif
+enum { DEVICES = 64 };
 #define EXPORT __attribute__((visibility("default")))
 
 static struct driver {
@@ -37,8 +43,7 @@ static void load(void) {
 /* --- families --- */
 
 static void family_fill(VkPhysicalDevice physical, uint32_t family, VkQueueFamilyProperties *out) {
-    static const VkQueueFlags kept[FAMILIES] = {~0u, VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT,
-                                                VK_QUEUE_TRANSFER_BIT};
+    static const VkQueueFlags kept[3] = {~0u, VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT, VK_QUEUE_TRANSFER_BIT};
     uint32_t one = 1;
     real.families(physical, &one, out);
     out->queueFlags &= kept[family];
@@ -109,6 +114,10 @@ static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, ui
     real.get_queue(device, 0, place->queues[family] + index, out);
 }
 
+#if defined(DISCRETE)
+#include "discrete.h"
+#endif
+
 /* --- the way in --- */
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device, const char *name) {
@@ -121,6 +130,9 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice dev
         real.destroy_device = (PFN_vkDestroyDevice)function;
         return (PFN_vkVoidFunction)destroy_device;
     }
+#if defined(DISCRETE)
+    function = discrete_replace(name, function);
+#endif
     return strcmp(name, "vkGetDeviceQueue2") ? function : NULL;
 }
 
@@ -139,6 +151,9 @@ static PFN_vkVoidFunction replace(const char *name, PFN_vkVoidFunction function)
         real.device_function = (PFN_vkGetDeviceProcAddr)function;
         return (PFN_vkVoidFunction)get_device_function;
     }
+#if defined(DISCRETE)
+    function = discrete_replace(name, function);
+#endif
     return function;
 }
 

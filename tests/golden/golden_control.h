@@ -149,12 +149,15 @@ static inline void golden_control_blocks(golden *g, const golden_folder *folder,
         files[i] = golden_open_checkpoint(&g->env, path[i], "diffusion_pytorch_model.safetensors");
         configs[i] = golden_open_json(&g->env, path[i], "config.json");
     }
-    if (golden_open_device(g) && golden_require(g,
-                                                diti_transformer_load(golden_shared.device, &g->env, configs[0],
-                                                                      files[0], "", NULL, &model, &err) == DIT_OK &&
-                                                    diti_control_load(model, golden_shared.device, &g->env, configs[1],
-                                                                      files[1], "", &options, &net, &err) == DIT_OK,
-                                                "loads %s", err.message))
+    if (golden_require(g, texts && files[0] && files[1] && configs[0] && configs[1], "%s and %s are whole", base,
+                       folder->path) &&
+        golden_open_device(g) &&
+        golden_require(g,
+                       diti_transformer_load(golden_shared.device, &g->env, configs[0], files[0], "", NULL, &model,
+                                             &err) == DIT_OK &&
+                           diti_control_load(model, golden_shared.device, &g->env, configs[1], files[1], "", &options,
+                                             &net, &err) == DIT_OK,
+                       "loads %s", err.message))
         golden_control_net(g, folder, net, texts);
     diti_transformer_destroy(net);
     diti_transformer_destroy(model);

@@ -13,6 +13,7 @@ enum { WIDTH = 96, HEIGHT = 64, LATENTS = 128 * (WIDTH / 16) * (HEIGHT / 16), TO
 #define FILL "tests/fixtures/flux_fill/transformer"
 #define NET "tests/fixtures/flux_controlnet/controlnet"
 #define KLEIN "tests/fixtures/pipe_flux2_klein"
+#define OTHER "tests/fixtures/pipe_pixart_sigma"
 
 static dit_error err;
 static dit_context *context, *pair; /* of a device, of the same device twice */
@@ -301,9 +302,9 @@ static void test_fill(void) {
 static void test_net_files(void) {
     static const struct {
         const char *base, *part, *said;
-    } wrong[] = {{"tests/fixtures/pipe_pixart_sigma", NET, "takes no control net"},
-                 {BASE, "tests/fixtures/pipe_flux/transformer", "controlnet_blocks.0.weight is missing"},
-                 {BASE, "tests/fixtures/pipe_flux/scheduler", "no control net"},
+    } wrong[] = {{OTHER, NET, "takes no control net"},
+                 {BASE, BASE "/transformer", "controlnet_blocks.0.weight is missing"},
+                 {BASE, BASE "/scheduler", "no control net"},
                  {NET, NULL, "DIT_ROLE_CONTROL"}};
     dit_component component = DITI_ZERO;
     dit_model *model;
@@ -699,8 +700,12 @@ static dit_context *open_devices(const char *devices) {
 }
 
 int main(void) {
+    static const char *const needed[] = {BASE, FILL, NET, KLEIN, OTHER};
     const char *all = getenv("DIT_TEST_ALL");
+    size_t i;
     sweeps = all && !strcmp(all, "1");
+    for (i = 0; i < DITI_COUNT(needed); i++)
+        if (!test_needs(needed[i])) return TEST_END("job_control");
     test_vulkan_begin();
     make_inputs();
     context = open_devices("0");

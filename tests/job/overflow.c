@@ -136,6 +136,7 @@ static void run_family(const family *f, const edit *edits, const char *overrides
 
 static void test_family(const family *f) {
     static run right, got, ordinary;
+    if (!test_needs(f->transformer) || !test_needs(f->vae) || (*f->pipeline && !test_needs(f->pipeline))) return;
     run_family(f, none, "rung=fp16", &ordinary);
     CHECK_MESSAGE(ordinary.result == DIT_OK && ordinary.status.reruns == 0, "%s as it is: %u reruns for %s, %s",
                   f->name, ordinary.status.reruns, ordinary.op, err.message);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #ifdef __linux__
 #include <sys/resource.h>
 #endif
@@ -89,6 +90,13 @@ test_explain(int good, const char *format, ...) {
     fputc('\n', stderr);
     va_end(arguments);
     return good;
+}
+
+/* Whether a file or folder that a test reads is there; a check that names it fails where it is not, as in trees that
+   hold few fixtures. */
+static inline int test_needs(const char *path) {
+    struct stat status;
+    return CHECK_MESSAGE(stat(path, &status) == 0, "the test reads %s, which is not there", path);
 }
 
 /* A block of exactly `size` bytes, so that AddressSanitizer sees what goes past its end; freed with free. */

@@ -1,6 +1,7 @@
 /* Self-tests and what follows from them: classes of kernels that compute wrong, do not compile or lose the device are
    left out one by one, contexts and jobs go on, what is known is kept in the cache blob, and what an earlier start did
-   not survive is avoided. Pictures are those of the next lower kernels, to the byte. test-runs: lavapipe */
+   not survive is avoided. Pictures are those of the next lower kernels, to the byte. Kernels are those for processors,
+   on every device: gemm_cpu has halves and none. test-runs: lavapipe, in test-all discrete */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
@@ -111,14 +112,14 @@ static uint64_t picture(dit_context *context) {
 static void test_once(void) {
     static known blob;
     keeper k = DITI_ZERO;
-    dit_context *context = open_good("rung=fp16", &k, NULL, "fp16");
+    dit_context *context = open_good("rung=fp16,cpu=1", &k, NULL, "fp16");
     if (!context) return;
     CHECK_MESSAGE(k.begun >= 1 && k.size == 0, "%u self-tests were marked, %zu bytes are left", k.begun, k.size);
     CHECK(context->device->pipelines_compiled > 0 && context->device->submits > 0);
     save(context, &blob);
     dit_context_destroy(context);
     k.told = 0;
-    context = open_good("rung=fp16", &k, &blob, "fp16");
+    context = open_good("rung=fp16,cpu=1", &k, &blob, "fp16");
     if (!context) return;
     CHECK_MESSAGE(!context->device->pipelines_compiled && !context->device->submits && !k.told,
                   "a second start compiled %llu pipelines and submitted %llu times",
@@ -126,23 +127,23 @@ static void test_once(void) {
                   (unsigned long long)context->device->submits);
     CHECK(context->device->speed.us_per_gflop > 0 && context->device->calibrated);
     dit_context_destroy(context);
-    context = open_good("rung=fp16,guards=0", &k, &blob, "fp16"); /* other overrides may make other kernels */
+    context = open_good("rung=fp16,guards=0,cpu=1", &k, &blob, "fp16"); /* other overrides may make other kernels */
     if (context) CHECK(context->device->submits > 0 && k.told > 0);
     dit_context_destroy(context);
-    context = open_good("rung=fp16,selftest_fail=fp16", &k, NULL, "base, no fp16");
+    context = open_good("rung=fp16,selftest_fail=fp16,cpu=1", &k, NULL, "base, no fp16");
     if (!context) return;
     CHECK_MESSAGE(strstr(said, "fails the self-test of fp16: it computes wrong"), "%s", said);
     save(context, &blob);
     dit_context_destroy(context);
     k.begun = 0;
-    context = open_good("rung=fp16,selftest_fail=fp16", &k, &blob, "base, no fp16");
+    context = open_good("rung=fp16,selftest_fail=fp16,cpu=1", &k, &blob, "base, no fp16");
     CHECK_MESSAGE(k.begun == 0, "what failed is tried again");
     dit_context_destroy(context);
 }
 
 static void test_skip(void) {
     keeper k = DITI_ZERO;
-    dit_context *context = open_good("rung=half,selftest=skip,selftest_fail=half", &k, NULL, "half");
+    dit_context *context = open_good("rung=half,selftest=skip,selftest_fail=half,cpu=1", &k, NULL, "half");
     if (!context) return;
     CHECK(!context->device->pipelines_compiled && !context->device->submits && !k.told);
     dit_context_destroy(context);
@@ -154,21 +155,21 @@ static void test_loss(uint64_t fp16) {
     static known blob;
     keeper k = DITI_ZERO;
     dit_error err;
-    dit_context *context = open_good("rung=half,selftest_lose=half", &k, NULL, "fp16, no half");
+    dit_context *context = open_good("rung=half,selftest_lose=half,cpu=1", &k, NULL, "fp16, no half");
     CHECK_MESSAGE(k.size > 0, "a lost device leaves no mark");
     CHECK_MESSAGE(strstr(said, "fails the self-test of half: it lost the device"), "%s", said);
     if (context) save(context, &blob);
     CHECK(picture(context) == fp16);
     k.begun = 0;
-    context = open_good("rung=half,selftest_lose=half", &k, NULL, "fp16, no half"); /* the mark is enough */
+    context = open_good("rung=half,selftest_lose=half,cpu=1", &k, NULL, "fp16, no half"); /* the mark is enough */
     CHECK_MESSAGE(k.begun <= 1 && strstr(said, "an earlier start did not survive it"), "%s", said);
     dit_context_destroy(context);
-    context = open_good("rung=half,selftest_lose=half", NULL, &blob, "fp16, no half"); /* the blob serves, too */
+    context = open_good("rung=half,selftest_lose=half,cpu=1", NULL, &blob, "fp16, no half"); /* the blob serves, too */
     if (context) CHECK(!strstr(said, "it lost the device"));
     dit_context_destroy(context);
     memset(&k, 0, sizeof k);
-    dit_context_destroy(open_good("rung=fp16,fail_submit=2", &k, NULL, "base, no fp16"));
-    context = open_with("rung=base,fail_submit=2", &k, NULL, &err); /* below there is nothing */
+    dit_context_destroy(open_good("rung=fp16,fail_submit=2,cpu=1", &k, NULL, "base, no fp16"));
+    context = open_with("rung=base,fail_submit=2,cpu=1", &k, NULL, &err); /* below there is nothing */
     CHECK(!context && err.result == DIT_ERROR_DEVICE_LOST && err.message[0]);
 }
 
@@ -178,7 +179,7 @@ static void test_loss_of_several(void) {
     dit_context *context = NULL;
     dit_error err = DITI_ZERO;
     desc.devices = "0,0";
-    desc.overrides = "rung=fp16,selftest_lose=fp16";
+    desc.overrides = "rung=fp16,selftest_lose=fp16,cpu=1";
     if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
     CHECK(context->device_count == 2 && context->device == context->devices[0]);
     CHECK(!strcmp(context->devices[0]->info.rung, "base, no fp16"));
@@ -195,7 +196,7 @@ static void test_loss_of_engine(void) {
     if (!engine_make_instance(&e) || !engine_make_device(&e, true)) return;
     desc.vulkan = &e.handover;
     desc.vulkan_count = 1;
-    desc.overrides = "rung=fp16,selftest_lose=fp16";
+    desc.overrides = "rung=fp16,selftest_lose=fp16,cpu=1";
     CHECK(dit_context_create(&desc, &context, &err) == DIT_ERROR_DEVICE_LOST && !context);
     CHECK_MESSAGE(strstr(err.message, "overrides") && strstr(err.message, "self-test"), "%s", err.message);
     engine_end(&e);
@@ -210,7 +211,7 @@ static void test_crash(void) {
     unsigned char mark[512];
     size_t size, i;
     k.crash_at = 1;
-    context = open_good("rung=fp16", &k, NULL, "fp16");
+    context = open_good("rung=fp16,cpu=1", &k, NULL, "fp16");
     if (context) save(context, &blob);
     dit_context_destroy(context);
     if (!CHECK(k.crashed_size > 0)) return;
@@ -218,25 +219,25 @@ static void test_crash(void) {
     memcpy(mark, k.crashed, size);
     memset(&k, 0, sizeof k);
     memcpy(k.mark, mark, k.size = size); /* the process ended there: this is what the next one finds */
-    dit_context_destroy(open_good("rung=fp16", &k, NULL, "base, no fp16"));
+    dit_context_destroy(open_good("rung=fp16,cpu=1", &k, NULL, "base, no fp16"));
     CHECK_MESSAGE(k.begun == 0 && k.size == size && !memcmp(k.mark, mark, size), "the mark is not kept");
-    dit_context_destroy(open_good("rung=fp16", &k, &blob, "base, no fp16")); /* whatever was known before */
+    dit_context_destroy(open_good("rung=fp16,cpu=1", &k, &blob, "base, no fp16")); /* whatever was known before */
     for (i = 0; i < size; i++) { /* damaged in any way, it is some other mark, or none */
         memcpy(k.mark, mark, k.size = size);
         k.mark[i] ^= 0x55;
-        if (i % 9 == 0) dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+        if (i % 9 == 0) dit_context_destroy(open_good("rung=fp16,cpu=1", &k, NULL, "fp16"));
     }
     for (i = 1; i < size; i += 6) {
         memcpy(k.mark, mark, size);
         k.size = i;
-        dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+        dit_context_destroy(open_good("rung=fp16,cpu=1", &k, NULL, "fp16"));
     }
     for (i = 0; i < 2; i++) { /* marks of other drivers do not pile up for ever */
         uint32_t words[2] = {0x6d746964u, DITI_MAX_MARKS + (uint32_t)i};
         memcpy(k.mark, words, sizeof words);
         k.size = sizeof words + words[1] * sizeof(uint64_t);
         for (size_t j = sizeof words; j < k.size; j++) k.mark[j] = (unsigned char)j;
-        dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+        dit_context_destroy(open_good("rung=fp16,cpu=1", &k, NULL, "fp16"));
         CHECK_MESSAGE(k.size == (i ? 0 : sizeof words + (DITI_MAX_MARKS - 1) * sizeof(uint64_t)), "%zu", k.size);
     }
 }
@@ -244,18 +245,19 @@ static void test_crash(void) {
 /* --- pipelines that do not compile --- */
 
 static void test_compile(uint64_t fp16, uint64_t base) {
-    dit_context *context = open_good("rung=half,selftest=skip,fail_pipeline=gemm_half", NULL, NULL, "half");
+    dit_context *context = open_good("rung=half,selftest=skip,fail_pipeline=gemm_half,cpu=1", NULL, NULL, "half");
     dit_context *wrong;
     dit_error err;
     uint64_t hash = picture(context);
     CHECK_MESSAGE(hash == fp16, "without gemm_half the picture is not that of rung fp16");
     CHECK_MESSAGE(strstr(said, "does without half") && strstr(said, "gemm_half"), "%s", said);
-    hash = picture(open_good("rung=fp16,selftest=skip,fail_pipeline=gemm_cpu:1=1", NULL, NULL, "fp16"));
+    hash = picture(open_good("rung=fp16,selftest=skip,fail_pipeline=gemm_cpu:1=1,cpu=1", NULL, NULL, "fp16"));
     CHECK_MESSAGE(hash == base, "without halves the picture is not that of rung base");
-    dit_context_destroy(open_good("rung=fp16,fail_pipeline=gemm_half", NULL, NULL, "fp16")); /* it is not used there */
-    dit_context_destroy(open_good("rung=half,fail_pipeline=gemm_half", NULL, NULL, "fp16, no half"));
+    dit_context_destroy(
+        open_good("rung=fp16,fail_pipeline=gemm_half,cpu=1", NULL, NULL, "fp16")); /* it is not used there */
+    dit_context_destroy(open_good("rung=half,fail_pipeline=gemm_half,cpu=1", NULL, NULL, "fp16, no half"));
     CHECK_MESSAGE(strstr(said, "cannot compile gemm_half"), "%s", said);
-    wrong = open_with("rung=fp16,fail_pipeline=gemm_cpu", NULL, NULL, &err);
+    wrong = open_with("rung=fp16,fail_pipeline=gemm_cpu,cpu=1", NULL, NULL, &err);
     CHECK_MESSAGE(!wrong && err.result == DIT_ERROR_VULKAN && strstr(err.message, "gemm_cpu"), "%s", err.message);
 }
 
@@ -304,7 +306,7 @@ static void plan_only(dit_context *context, dit_device_info *info) {
 /* A job learns it, and then the next start knows it. */
 static void test_compile_is_remembered(void) {
     static known blob;
-    const char *overrides = "rung=half,selftest=skip,fail_pipeline=gemm_half";
+    const char *overrides = "rung=half,selftest=skip,fail_pipeline=gemm_half,cpu=1";
     dit_context *context = open_good(overrides, NULL, NULL, "half");
     dit_device_info info;
     if (!context) return;
@@ -378,9 +380,9 @@ int main(void) {
     dit_error err;
     dit_context *context;
     test_vulkan_begin();
-    context = open_with("rung=fp16", NULL, NULL, &err);
+    context = open_with("rung=fp16,cpu=1", NULL, NULL, &err);
     if (context) {
-        uint64_t fp16 = picture(context), base = picture(open_good("rung=base", NULL, NULL, "base"));
+        uint64_t fp16 = picture(context), base = picture(open_good("rung=base,cpu=1", NULL, NULL, "base"));
         CHECK(fp16 && base && fp16 != base);
         test_once();
         test_skip();
@@ -390,7 +392,7 @@ int main(void) {
         test_crash();
         test_compile(fp16, base);
         test_compile_is_remembered();
-        test_probes("rung=fp16,selftest=skip");
+        test_probes("rung=fp16,selftest=skip,cpu=1");
     } else {
         CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
         printf("skipped: self-tests above the base rung (the device has no fp16)\n");

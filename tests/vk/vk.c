@@ -1,5 +1,5 @@
 /* The vk room: choosing, opening and wrapping devices, limits, memory, copies, pipelines, the cache blob, submission.
- */
+   test-runs: lavapipe swiftshader sanitize discrete */
 #include "library.h"
 #include "vk/quirks.c"
 #include "vk/coop.c"
@@ -212,7 +212,8 @@ static void subgroup_sizes(void) {
     CHECK(!features.has[DITI_FEATURE_SUBGROUP_SIZE]); /* the size is of use only with full subgroups */
 }
 
-/* A driver that lists cooperative matrices, which the one below has not, and what it is asked. */
+/* A driver that lists cooperative matrices, which the one below may not have, and never NVIDIA's second generation of
+   them, which that one may have; and what it is asked. */
 static struct feign {
     PFN_vkGetPhysicalDeviceProperties2 properties;
     PFN_vkGetPhysicalDeviceFeatures2 features;
@@ -249,8 +250,11 @@ static VKAPI_ATTR void VKAPI_CALL feign_properties(VkPhysicalDevice gpu, VkPhysi
 static VKAPI_ATTR void VKAPI_CALL feign_features(VkPhysicalDevice gpu, VkPhysicalDeviceFeatures2 *out) {
     VkBaseOutStructure *at;
     feign.features(gpu, out);
-    for (at = (VkBaseOutStructure *)out->pNext; at; at = at->pNext)
-        if ((uint32_t)at->sType == 1000506000u) ((diti_feature_node *)(void *)at)->bits[0] = VK_TRUE;
+    for (at = (VkBaseOutStructure *)out->pNext; at; at = at->pNext) {
+        diti_feature_node *node = (diti_feature_node *)(void *)at;
+        if ((uint32_t)at->sType == 1000506000u) node->bits[0] = VK_TRUE;
+        if ((uint32_t)at->sType == 1000593000u) memset(node->bits, 0, 7 * sizeof *node->bits);
+    }
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL feign_extensions(VkPhysicalDevice gpu, const char *layer, uint32_t *count,
