@@ -49,12 +49,10 @@ void main() {
          key_row = place.key_row, cells = INT8 ? int8_cells : quads;
     uint own = t / TEAM, part = t % TEAM * part_keys,
          part_end = min(part + part_keys, KEYS); // softmax: query and first key of this thread
-    float largest = VERY_LOW, total[PER_THREAD];
+    float largest = VERY_LOW, total = 0.0;       // total: of the weights that this thread computes
     vec4 o[PER_THREAD][quad_loops];
-    [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
-        total[i] = 0.0;
-        [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] = vec4(0.0);
-    }
+    [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] =
+        vec4(0.0);
     if (SHARED_QUERIES) {
         for (uint n = t; n < QUERIES * cells; n += THREADS)
             query_tile[n / cells * row_quads + n % cells] = query_cell(n / cells, n % cells);
@@ -104,14 +102,18 @@ void main() {
         barrier();
         top = largest;
         [[unroll]] for (uint i = 0u; i < TEAM; i++) top = max(top, tops[own * TEAM + i]);
-        for (uint j = part; j < part_end; j++)
-            weights[own * (KEYS + 1u) + j] = exp(weights[own * (KEYS + 1u) + j] - top);
-        if (part == 0u) keeps[own] = exp(largest - top);
+        float own_keep = exp(largest - top), added = 0.0; // of a tile: the total may be too large for single weights
+        for (uint j = part; j < min(part_end, count); j++) {
+            float p = exp(weights[own * (KEYS + 1u) + j] - top);
+            weights[own * (KEYS + 1u) + j] = p;
+            added += p;
+        }
+        if (part == 0u) keeps[own] = own_keep;
+        total = total * own_keep + added;
         largest = top;
         barrier();
         [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
             float keep = keeps[down * PER_THREAD + i];
-            total[i] *= keep;
             [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] *= keep;
         }
         for (uint key = 0u; key < count; key++) {
@@ -120,25 +122,28 @@ void main() {
                 tile[key * row_quads + min(across + ACROSS * c, quads - 1u)];
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 float p = weights[(down * PER_THREAD + i) * (KEYS + 1u) + key];
-                total[i] += p;
                 [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] += p * y[c];
             }
         }
     }
 
-    tops[t] = largest;
+    barrier();
+    tops[t] = total;
+    if (part == 0u) keeps[own] = largest;
     barrier();
     [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
         uint query = first_query + down * PER_THREAD + i;
         if (query >= place.queries) continue;
-        float norm = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
+        float sum = 0.0;
+        [[unroll]] for (uint n = 0u; n < TEAM; n++) sum += tops[(down * PER_THREAD + i) * TEAM + n];
+        float norm = sum > 0.0 ? 1.0 / sum : 0.0;
         uint at = out_offset + (query_row + row_of(query)) * out_pitch + channel;
         [[unroll]] for (uint c = 0u; c < quad_loops; c++) if (across + ACROSS * c < quads)
             store_out(at, across + ACROSS * c, o[i][c] * norm);
         if (across > 0u) continue;
-        float top = tops[(down * PER_THREAD + i) * TEAM];
+        float top = keeps[down * PER_THREAD + i];
         if (INT8)
             top += scale * query_cell(down * PER_THREAD + i, cells - 1u).y; // what subtracting the mean key took away
-        store_lse(place, query, top, total[i]);
+        store_lse(place, query, top, sum);
     }
 }
