@@ -1,6 +1,6 @@
 /* Matrix products with their epilogue (shaders/gemm_cpu.comp and gemm_gpu.comp take
    any; gemm_broadcast takes all but int8 rows; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
-   where whole vectors do; int8 rows get the same bytes from each kernel that takes them). */
+   where whole vectors do; int8 rows get the same sums from each kernel that takes them). */
 #include "graph/ops_internal.h"
 
 /* Push words of gemm.glsl. */
