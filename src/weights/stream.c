@@ -211,7 +211,7 @@ static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, di
 
 /* The upload that holds what comes next of the slot's item; NULL: nothing does, and what is left fills up its last
    word. */
-static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_stream_item *item) {
+static const diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_stream_item *item) {
     const diti_streamed *streamed = item->streamed;
     uint64_t at = item->from + slot->done;
     size_t low = 0, high = streamed->count;
@@ -237,16 +237,36 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
                      why->message);
 }
 
-/* From the host's copy where there is one, which is written first: memory that the device sees may be slow to read. */
-static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
-                                     void *out, dit_error *err) {
-    unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
-    if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
-    if (done + size > upload->kept) {
-        DITI_TRY(diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err));
-        if (done <= upload->kept) upload->kept = done + size;
+static bool diti_streamed_has(const diti_streamed *streamed, uint64_t piece) {
+    return streamed->kept_pieces[piece / 8] >> piece % 8 & 1;
+}
+
+/* Pieces that hold bytes [done, done + size) of an upload come into the host's copy, those that are not there yet; as
+   many as lie in a row are read at once. */
+static dit_result diti_streamed_keep(const diti_streamed *streamed, const diti_upload *upload, uint64_t done,
+                                     uint64_t size, dit_error *err) {
+    uint64_t bytes = diti_upload_bytes(upload), each = diti_upload_kept_piece(upload), at = done / each, next;
+    uint64_t end = (done + size + each - 1) / each, base = upload->first_piece;
+    for (; at < end; at = next) {
+        uint64_t from = at * each, to, piece;
+        next = at + 1;
+        if (diti_streamed_has(streamed, base + at)) continue;
+        while (next < end && !diti_streamed_has(streamed, base + next)) next++;
+        to = next * each < bytes ? next * each : bytes;
+        DITI_TRY(diti_upload_read(streamed->env, streamed->checkpoint, upload, from, to - from,
+                                  streamed->kept + upload->target + from, err));
+        for (piece = base + at; piece < base + next; piece++)
+            streamed->kept_pieces[piece / 8] |= (unsigned char)(1u << piece % 8);
     }
-    memcpy(out, kept, (size_t)size);
+    return DIT_OK;
+}
+
+/* From the host's copy where there is one, which is written first: memory that the device sees may be slow to read. */
+static dit_result diti_streamed_read(const diti_streamed *streamed, const diti_upload *upload, uint64_t done,
+                                     uint64_t size, void *out, dit_error *err) {
+    if (!streamed->kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
+    DITI_TRY(diti_streamed_keep(streamed, upload, done, size, err));
+    memcpy(out, streamed->kept + upload->target + done, (size_t)size);
     return DIT_OK;
 }
 
@@ -268,7 +288,7 @@ static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slo
 }
 
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_stream_item *item,
-                                 diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+                                 const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
     const diti_pieces *pieces = item->pieces;
     const diti_stream_client *client = slot->client;
     uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
@@ -299,7 +319,7 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
     const diti_stream_batch *batch = &client->batches[slot->batch];
     while (slot->item < batch->count) {
         const diti_stream_item *item = &client->items[batch->first + slot->item];
-        diti_upload *upload = diti_slot_find(slot, item);
+        const diti_upload *upload = diti_slot_find(slot, item);
         uint64_t size;
         dit_result result;
         if (!upload) {

@@ -20,6 +20,10 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
     return most > least ? most / least * least : least;
 }
 
+DIT_INTERNAL uint64_t diti_upload_kept_piece(const diti_upload *upload) {
+    return diti_upload_piece(upload, 0, (uint64_t)64 << 10);
+}
+
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
     uint64_t pitch = diti_upload_minimum(upload);

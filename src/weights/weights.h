@@ -109,7 +109,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     const diti_stored_tensor *smooth;      /* factors that columns are divided by before i8 or merges; NULL: none */
     const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
-    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    uint64_t first_piece;                  /* streamed: its first one's place in diti_streamed.kept_pieces */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -123,7 +123,9 @@ typedef struct diti_streamed {
     size_t count, capacity;
     uint64_t bytes;
     unsigned char *kept; /* as many of the host, for what has been read once; NULL: it is read again. Guarded by the
-                            stream's busy */
+                            stream's busy, with the next */
+    unsigned char *kept_pieces; /* a bit for each piece of each upload: it lies in kept. Devices that divide a matrix
+                                   read any of them first */
 } diti_streamed;
 /* Everything that is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
 typedef struct diti_weight_tally {
@@ -359,6 +361,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
 DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
                                                 const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
                                                 bool *wide, dit_error *err);
+/* Bytes of each of the pieces in which the host keeps it, of which the last one may have fewer. */
+DIT_INTERNAL uint64_t diti_upload_kept_piece(const diti_upload *upload);
 /* The longest piece that has to be read at once. */
 DIT_INTERNAL uint64_t diti_upload_minimum(const diti_upload *upload);
 
