@@ -15,7 +15,7 @@ DIT_INTERNAL uint64_t diti_stream_bytes(const diti_stream *stream) {
 
 /* The slot's mirror, which has no buffer where it needs none. */
 static diti_buffer *diti_slot_mirror(diti_stream *stream, diti_stream_slot *slot) {
-    return slot < stream->slots + DITI_STREAM_SLOTS ? &slot->mirror : &stream->expert_mirror;
+    return slot->mirror.buffer ? &slot->mirror : &stream->shared_mirror;
 }
 
 static dit_result diti_stream_make(diti_stream *stream, dit_error *err) {
@@ -67,7 +67,7 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
             diti_buffer_destroy(home->device, &home->slots[i].mirror);
             diti_buffer_destroy(home->device, &home->slots[i].buffer);
         }
-        if (home->device) diti_buffer_destroy(home->device, &home->expert_mirror);
+        if (home->device) diti_buffer_destroy(home->device, &home->shared_mirror);
         diti_free(&env, home);
         home = next;
     }
@@ -178,13 +178,14 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-/* Whether the mirror of the expert's slots may be written for a slot: frames that copy from it for another one are
-   finished, and what it has for that one was copied, or is another client's, which fills its slot again. */
+/* Whether the mirror that slots share may be written for a slot: frames that copy from it for another one are finished,
+   and what it has for that one was copied, or is another client's, which fills its slot again. */
 static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client) {
     diti_stream_slot *other = stream->mirror_for;
-    if (slot < stream->slots + DITI_STREAM_SLOTS || !client->recorded || !stream->expert_mirror.buffer) return true;
+    if (slot->mirror.buffer || !client->recorded || !stream->shared_mirror.buffer) return true;
     if (other && other != slot) {
         if (other->mirrored && other->client == client) return false;
+        if (other->mirrored && other->client) other->client->robbed = true;
         if (other->mirrored) other->client = NULL;
         if (!diti_slot_marked(stream, other)) return false;
     }
@@ -440,17 +441,33 @@ DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_bu
     diti_stream_leave(client->stream);
 }
 
+static dit_result diti_mirror_make(diti_stream *stream, VkDeviceSize bytes, diti_buffer *out, dit_error *err) {
+    return diti_buffer_create_pinned(stream->device, bytes, DITI_MEMORY_UPLOAD, "streamed weights of recorded jobs",
+                                     "run the job by dit_job_step, which copies in pieces", out, err);
+}
+
+/* A mirror of each slot, so that one is filled while frames copy from another; where the host has no room for them, one
+   for all. */
+static dit_result diti_stream_add_mirrors(diti_stream *stream, dit_error *err) {
+    VkDeviceSize shared = stream->sizes.experts ? stream->sizes.expert : 0;
+    bool each = DITI_STREAM_SLOTS * stream->slot_bytes + shared <= diti_memory_host_room(stream->device);
+    uint32_t i;
+    if (!each && shared < stream->slot_bytes) shared = stream->slot_bytes;
+    if (shared) DITI_TRY(diti_mirror_make(stream, shared, &stream->shared_mirror, err));
+    for (i = 0; i < DITI_STREAM_SLOTS && each; i++)
+        DITI_TRY(diti_mirror_make(stream, stream->slot_bytes, &stream->slots[i].mirror, err));
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
     diti_stream *stream = client->stream;
     dit_result result = DIT_OK;
     uint32_t i;
     DITI_TRY(diti_client_enter(client, err));
-    for (i = 0; i < diti_stream_slot_count(stream) && result >= 0 && stream->stage; i++) {
-        diti_buffer *mirror = diti_slot_mirror(stream, &stream->slots[i]);
-        if (!mirror->buffer)
-            result = diti_buffer_create(stream->device, diti_stream_slot_size(stream, i), DITI_MEMORY_UPLOAD,
-                                        "streamed weights of recorded jobs", mirror, err);
-    }
+    if (stream->stage && !diti_slot_mirror(stream, &stream->slots[0])->buffer)
+        result = diti_stream_add_mirrors(stream, err);
+    for (i = 0; i < DITI_STREAM_SLOTS && result < 0; i++) diti_buffer_destroy(stream->device, &stream->slots[i].mirror);
+    if (result < 0) diti_buffer_destroy(stream->device, &stream->shared_mirror);
     diti_stream_leave(stream);
     return result;
 }

@@ -463,7 +463,8 @@ typedef struct diti_stream_slot {
     uint64_t written; /* value of the stage's timeline when its copies are over */
     VkSemaphore reader;
     uint64_t reader_value; /* value of reader when the last slice that reads the slot is finished */
-    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
+    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot.
+                              No buffer: the slot has the shared one */
     bool mirrored;         /* the slot's content is only in its mirror so far */
     const diti_buffer *marks;
     uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
@@ -480,7 +481,8 @@ typedef struct diti_stream {
     VkDeviceSize slot_bytes;
     bool keeps; /* weights that were read stay in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS + DITI_EXPERT_SLOTS];
-    diti_buffer expert_mirror;    /* the slots for the expert have one mirror together */
+    diti_buffer shared_mirror;    /* one mirror of all slots that have none of their own: those for the expert, and,
+                                     where the host has no room for more, the others as well */
     diti_stream_slot *mirror_for; /* the slot that had it last; NULL: none */
     diti_stage *stage;            /* NULL: the slots are mapped */
     struct diti_stream *home;     /* stream of the device that the model was loaded on; itself there */

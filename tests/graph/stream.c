@@ -536,6 +536,76 @@ static void test_recorded(engine *app) {
     dit_model_destroy(model);
 }
 
+/* Loads a part of the first batch that has that slot. */
+static dit_result load_part(diti_stream_client *client, uint32_t slot) {
+    uint64_t bytes = 1000;
+    uint32_t batch = 0;
+    while (client->batches[batch].slot != slot) batch++;
+    return diti_stream_load(client, batch, false, &bytes, NULL);
+}
+
+/* A job whose half-filled mirror was taken fills it in one go the next time, else two might rob each other for ever. */
+static void test_robbed_mirror(dit_job *const *jobs) {
+    diti_stream_client *clients[JOBS];
+    int i;
+    for (i = 0; i < JOBS; i++) {
+        clients[i] = &jobs[i]->shares[0]->program.plan->streaming;
+        diti_stream_begin(clients[i], true);
+    }
+    CHECK(load_part(clients[0], 0) == DIT_WORKING && load_part(clients[1], 1) == DIT_WORKING);
+    CHECK(load_part(clients[0], 0) == DIT_OK);
+}
+
+/* Slots that have no room for a mirror each share one, and jobs that are recorded in turns both end. */
+static void test_shared_mirror(engine *app) {
+    VkCommandBuffer commands;
+    dit_model *model = load_with(least, false);
+    dit_job *jobs[JOBS] = {NULL, NULL};
+    dit_result results[JOBS] = {DIT_WORKING, DIT_WORKING};
+    int i, frames = 0;
+    for (i = 0; i < JOBS; i++) jobs[i] = make_job(model, i);
+    while (jobs[0] && jobs[1] && (results[0] == DIT_WORKING || results[1] == DIT_WORKING) && frames++ < 20000) {
+        for (i = 0; i < JOBS; i++) {
+            if (results[i] != DIT_WORKING) continue;
+            commands = engine_begin_commands(app);
+            results[i] = dit_job_record(jobs[i], commands, 1000);
+            engine_run(app, commands, VK_NULL_HANDLE, 0);
+        }
+    }
+    for (i = 0; i < JOBS; i++)
+        if (jobs[i]) CHECK(results[i] == DIT_OK && is_expected(jobs[i], i));
+    CHECK(model && model->stream->shared_mirror.buffer && !model->stream->slots[0].mirror.buffer &&
+          !model->stream->slots[1].mirror.buffer);
+    CHECK(model && model->stream->shared_mirror.size == model->stream->slot_bytes);
+    if (jobs[0] && jobs[1]) test_robbed_mirror(jobs);
+    for (i = 0; i < JOBS; i++) dit_job_destroy(jobs[i]);
+    dit_model_destroy(model);
+}
+
+/* One slot is more than the budget of the host's heap leaves: the job says so, and can be stepped. */
+static void test_refused_mirror(engine *app) {
+    VkCommandBuffer commands;
+    dit_model *model = load_with(resident - 1, false);
+    dit_job *job = make_job(model, 0);
+    dit_error err = {0};
+    dit_result result = DIT_WORKING;
+    int i;
+    CHECK(!model || model->stream->slot_bytes > DITI_STAGING_MIN);
+    for (i = 0; job && i < 1000 && result == DIT_WORKING; i++) {
+        commands = engine_begin_commands(app);
+        result = dit_job_record(job, commands, 1000);
+        engine_run(app, commands, VK_NULL_HANDLE, 0);
+    }
+    dit_job_status(job, NULL, &err);
+    CHECK_MESSAGE(result == DIT_ERROR_OUT_OF_HOST_MEMORY && strstr(err.message, "dit_job_step"), "%d: %s", (int)result,
+                  err.message);
+    CHECK(!model || !model->stream->shared_mirror.buffer);
+    restart(job, model, 0);
+    if (job) CHECK(finish(job) && is_expected(job, 0));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
 /* ---- The trace ---- */
 
 /* Whether any span of the load lane and any slice go on at the same time. */
@@ -661,6 +731,23 @@ static void test_families(bool all) {
     CHECK_MESSAGE(strstr(err.message, "has 3 queue families"), "%s", err.message);
 }
 
+/* The budget of the host's heap leaves nothing. */
+static void test_little_host_budget(void) {
+    engine app = {0};
+    dit_context_desc desc = {0};
+    desc.overrides = "rung=base,mapped=0,staging=1K,gflop_ns=100000000,host_budget=1";
+    if (engine_make_instance(&app) && engine_make_device(&app, true)) {
+        context = engine_context(&app, &desc);
+        use_model(SMALL);
+        test_recorded(&app);
+        test_shared_mirror(&app);
+        use_model(EMOJI);
+        test_refused_mirror(&app);
+        dit_context_destroy(context);
+    }
+    engine_end(&app);
+}
+
 /* Staging buffers of a device with memory of its own shrink to what the budget of their heap leaves. */
 static uint64_t most_pinned;
 
@@ -727,6 +814,7 @@ int main(void) {
     if (!driver || !strstr(driver, "families") || all) { /* SwiftShader compiles for seconds */
         if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */
         test_staged();
+        test_little_host_budget();
         test_mapped_frames();
         test_own_queue();
     }
