@@ -248,10 +248,14 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool expert;         /* keep: so many are in the stream's slots for the expert at work, while it is this one */
     bool int8_attention; /* dit_model_desc.int8_attention */
     bool by_need;        /* matrices are read when a plan needs them; the same must stay */
+    bool read_once; /* streamed matrices, or those by_need, are read once and kept, for devices that all compute with
+                       F16 */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                    every step; set where a value is too large for that: then loading fails and is done again without */
+                    every step; set where a value is too large for that: then loading fails and is done again without.
+                    With read_once other BF16 does, too, when it is read; nothing can be done again then, and a value
+                    that is too large becomes infinite, as its expansion makes it on these devices */
     bool adapts; /* modules are noted as targets of adapters */
     dit_role role;                   /* the part's, for adapters */
     struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
@@ -286,6 +290,7 @@ typedef struct diti_loader {
     bool chosen;                  /* streaming is decided for all of those matrices */
     bool streaming;               /* the matrix at hand is streamed */
     bool by_need;                 /* diti_load_options.by_need */
+    bool read_once;               /* diti_load_options.read_once */
     const struct diti_taps *taps; /* diti_load_options.taps */
     bool shown;                   /* diti_load_options.shown */
     bool *wide;                   /* diti_load_options.wide */

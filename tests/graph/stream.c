@@ -11,6 +11,7 @@
 
 #define EMOJI "models/emoji-q8_0.gguf"
 #define SMALL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
+#define BRAIN "tests/fixtures/pipe_zimage"       /* transformer and text encoder in BF16 */
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2, PROMPTS = 2, JOBS = 2 };
 
 static const char *const prompts[PROMPTS] = {"red heart", "banana, flat style"};
@@ -335,6 +336,52 @@ static void test_kept_reads(void) {
         dit_model_destroy(model);
         while (reader_count) free(readers[--reader_count].bytes);
     }
+}
+
+static uint32_t expansions(const dit_job *job) {
+    const diti_plan *plan = job->shares[0]->program.plan;
+    uint32_t count = 0;
+    size_t i;
+    for (i = 0; i < plan->source_count; i++) count += plan->sources[i].kernel == DITI_KERNEL_EXPAND;
+    return count;
+}
+
+/* Kept BF16 becomes F16 when it is read, as resident BF16 does, so that nothing expands it in every step: not where it
+   is read again, nor where another device, which may get it, computes with F32. */
+static void test_kept_halves(void) {
+    dit_context_desc desc = {0};
+    dit_error err = {0};
+    uint32_t least_expansions, count;
+    dit_model *model;
+    dit_job *job;
+    int i;
+    desc.devices = "0,0";
+    desc.overrides = "rung=fp16,gflop_ns=100000000";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    use_model(BRAIN);
+    model = load_with(0, false);
+    job = make_job(model, 0);
+    least_expansions = job ? expansions(job) : 0;
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    for (i = 0; i < 3; i++) {
+        dit_model_desc md = {0};
+        md.source.path = BRAIN;
+        md.weight_budget = least;
+        md.keep_streamed = i != 1;
+        context->devices[1]->rung = i == 2 ? DITI_RUNG_BASE : DITI_RUNG_FP16;
+        model = load(&md);
+        job = make_job(model, 0);
+        count = job ? expansions(job) : 0;
+        CHECK_MESSAGE(i == 0 ? count == least_expansions : count > least_expansions + 10, "%d: %u expansions, not %u",
+                      i, count, least_expansions);
+        if (job) CHECK(finish(job) && is_expected(job, 0));
+        if (job) restart(job, model, 1);
+        if (job) CHECK(finish(job) && is_expected(job, 1));
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+    }
+    dit_context_destroy(context);
 }
 
 /* A folder whose files are cut off, then gone, behind the first picture. */
@@ -814,6 +861,7 @@ int main(void) {
     if (!driver || !strstr(driver, "families") || all) { /* SwiftShader compiles for seconds */
         if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */
         test_staged();
+        test_kept_halves();
         test_little_host_budget();
         test_mapped_frames();
         test_own_queue();
