@@ -686,6 +686,53 @@ static bool begin(const char *overrides, bool trace) {
     return CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
 }
 
+/* ---- Expansions beside products ---- */
+
+/* Whether the dispatch behind an expansion is a product that does not read it. */
+static bool is_beside(const diti_plan *plan, uint32_t expansion) {
+    const diti_dispatch *next = &plan->sources[expansion + 1];
+    diti_tensor made = plan->sources[expansion].bindings[1].tensor;
+    uint32_t i;
+    for (i = 0; i < next->binding_count; i++)
+        if (next->bindings[i].tensor && plan->tensors[next->bindings[i].tensor].parent == plan->tensors[made].parent)
+            return false;
+    return next->flops > 0;
+}
+
+/* A GPU expands streamed weights, too, beside the product before theirs, but for those that begin a batch: no product
+   waits until weights are read that it does not need. */
+static void check_early(const dit_job *job) {
+    const diti_plan *plan = job->shares[0]->program.plan;
+    uint32_t segment, first = 0, i, early = 0, late = 0;
+    for (segment = 0; segment < plan->segment_count; first += plan->segment_sources[segment++]) {
+        uint32_t last = DITI_NO_BATCH;
+        for (i = first; i < first + plan->segment_sources[segment]; i++) {
+            bool begins = plan->source_batches[i] != last;
+            if (plan->source_batches[i] == DITI_NO_BATCH) continue;
+            last = plan->source_batches[i];
+            if (!plan->sources[i].passed) continue;
+            early += !begins;
+            late += begins;
+            CHECK(is_beside(plan, i) == !begins);
+        }
+    }
+    CHECK_MESSAGE(early > 10 && late > 10, "%u expansions beside a product, %u behind it", early, late);
+}
+
+static void test_early(void) {
+    dit_model *model;
+    dit_job *job;
+    if (!begin("rung=base,cpu=0,mapped=0,staging=64K,gflop_ns=100000000,storage_range=128K", false)) return;
+    use_model(EMOJI);
+    model = load_with(least, false);
+    job = make_job(model, 0);
+    if (job) check_early(job);
+    if (job) CHECK(finish(job) && is_expected(job, 0));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
 /* On a device whose memory the host sees, the host writes the slots itself. */
 static void test_mapped(void) {
     if (!begin("rung=base,gflop_ns=100000000", true)) return;
@@ -862,6 +909,7 @@ int main(void) {
         if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */
         test_staged();
         test_kept_halves();
+        test_early();
         test_little_host_budget();
         test_mapped_frames();
         test_own_queue();
