@@ -151,6 +151,24 @@ static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
     return true;
 }
 
+/* An expansion that begins a batch goes back behind the product that it has passed: that one computes while the batch
+   is loaded. */
+static void diti_batch_begin_late(diti_plan *plan, const diti_segment *segment) {
+    uint32_t i, end = segment->first + segment->count, last = DITI_NO_BATCH;
+    for (i = segment->first; i + 1 < end; i++) {
+        uint32_t batch = plan->source_batches[i];
+        diti_dispatch expansion = plan->sources[i];
+        if (batch == DITI_NO_BATCH || batch == last) continue;
+        last = batch;
+        if (!expansion.passed || plan->source_batches[i + 1] != DITI_NO_BATCH) continue;
+        plan->sources[i] = plan->sources[i + 1];
+        plan->source_batches[i] = DITI_NO_BATCH;
+        plan->sources[i + 1] = expansion;
+        plan->source_batches[i + 1] = batch;
+        i++;
+    }
+}
+
 static bool diti_batch_segment(diti_batch_maker *maker, const diti_segment *segment) {
     uint32_t i;
     maker->batch = DITI_NO_BATCH;
@@ -217,6 +235,7 @@ DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph
             if (err) *err = error;
             return error.result;
         }
+        diti_batch_begin_late(plan, &graph->segments[segment]);
     }
     return DIT_OK;
 }

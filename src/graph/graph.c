@@ -262,11 +262,12 @@ static bool diti_graph_may_pass(const diti_graph *graph) {
     return false;
 }
 
-/* The newest two dispatches change places. Tensors of the product live until its new place, and as long before. */
+/* The newest two dispatches change places. Tensors of either live at both, so that they can change places again. */
 static void diti_graph_pass(diti_graph *graph) {
     uint32_t place = (uint32_t)graph->dispatch_count - 1, i;
     diti_dispatch *at = &graph->dispatches[place - 1], product = at[0], expansion = at[1];
     at[0] = expansion;
+    at[0].passed = true;
     at[1] = product;
     for (i = 0; i < product.binding_count; i++)
         if (product.bindings[i].tensor) diti_graph_use(graph, product.bindings[i].tensor, place);

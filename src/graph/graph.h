@@ -92,6 +92,7 @@ typedef struct diti_dispatch {
                          blocks are computed, then if they are not (ops_residual.c); 0: all */
     bool gate_else;   /* the second half counts */
     bool early;       /* the dispatch makes operands of the next product from weights alone: see diti_graph_dispatch */
+    bool passed;      /* early: the dispatch stands before the product that was emitted before it */
 } diti_dispatch;
 
 #define DITI_GATE_ENTRIES 4097u /* pieces of gated dispatches have fewer workgroups */

@@ -148,7 +148,7 @@ DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight
         diti_op_bind(graph, &dispatch, 3, factors, DITI_EXPAND_FACTORS, true, false);
     }
     diti_expand_bind_factors(graph, &dispatch, weight, part);
-    dispatch.early = !graph->device->is_cpu && !diti_part_streams(&weight->parts[part]);
+    dispatch.early = !graph->device->is_cpu;
     diti_expand_emit(graph, &dispatch, source, out, rows);
     return out;
 }

@@ -13,7 +13,9 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
         else
             DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err));
         if (block->storage == DITI_STORAGE_INPUT)
-            DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err));
+            DITI_TRY(diti_buffer_create_pinned(plan->device, block->size, DITI_MEMORY_UPLOAD, what,
+                                               "have a smaller picture, or fewer of them in a job", &block->staging,
+                                               err));
         plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
         if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
     }

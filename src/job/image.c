@@ -246,10 +246,12 @@ static dit_result diti_image_create_frames(dit_job *job, dit_error *err) {
     const diti_job_shape *shape = &job->request.shape;
     VkDeviceSize pixels = (VkDeviceSize)shape->width * shape->height * shape->image_count * shape->frames;
     if (!shape->clip || job->shares[0]->assignment.share) return DIT_OK;
-    DITI_TRY(diti_buffer_create(job->shares[0]->device, 4 * pixels, DITI_MEMORY_READBACK, "frames", &job->frames, err));
+    DITI_TRY(diti_buffer_create_pinned(job->shares[0]->device, 4 * pixels, DITI_MEMORY_READBACK, "frames",
+                                       "have a shorter or a smaller clip", &job->frames, err));
     if (!shape->float_frames) return DIT_OK;
-    return diti_buffer_create(job->shares[0]->device, 12 * pixels, DITI_MEMORY_READBACK, "float frames",
-                              &job->float_frames, err);
+    return diti_buffer_create_pinned(job->shares[0]->device, 12 * pixels, DITI_MEMORY_READBACK, "float frames",
+                                     "leave out float_frames, or have a shorter or a smaller clip", &job->float_frames,
+                                     err);
 }
 
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {

@@ -15,6 +15,15 @@ static diti_device *diti_model_device(const dit_model *model, dit_role role) {
     return diti_model_wants(model, role) ? model->device : NULL;
 }
 
+/* Whether what the model reads while jobs run, or for them, is read once, and every device that may get it computes
+   with F16. */
+static bool diti_model_reads_once(const dit_model *model, const dit_model_desc *desc) {
+    uint32_t i;
+    for (i = 0; model->context && i < model->context->device_count; i++)
+        if (model->context->devices[i]->rung < DITI_RUNG_FP16) return false;
+    return model->context && (desc->keep_streamed || desc->weights_by_need);
+}
+
 static diti_load_options diti_model_options(dit_model *model, const dit_model_desc *desc, diti_part part,
                                             dit_role role) {
     diti_load_options options = DITI_ZERO;
@@ -36,6 +45,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     if (options.keep < options.matrices || options.expert) options.stream = model->stream;
     options.int8_attention = desc->int8_attention;
     options.by_need = desc->weights_by_need && part == DITI_PART_TRANSFORMER;
+    options.read_once = diti_model_reads_once(model, desc);
     return options;
 }
 

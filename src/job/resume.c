@@ -118,8 +118,8 @@ DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
     if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
     if (job->shares[0]->assignment.share) return DIT_OK; /* the first rank remembers for all */
-    DITI_TRY(diti_buffer_create(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
-                                &snapshot->buffer, err));
+    DITI_TRY(diti_buffer_create_pinned(job->shares[0]->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK,
+                                       "resume_on_loss", "leave it out", &snapshot->buffer, err));
     return diti_snapshot_record(job, err);
 }
 

@@ -334,6 +334,18 @@ DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceS
     return diti_buffer_make(device, size, DITI_MEMORY_DEVICE, families, two ? 2u : 1u, what, out, err);
 }
 
+/* So little as a staging buffer has in any case is never refused. */
+DIT_INTERNAL dit_result diti_buffer_create_pinned(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                                  const char *what, const char *instead, diti_buffer *out,
+                                                  dit_error *err) {
+    VkDeviceSize room = diti_memory_host_room(device);
+    if (size <= room || size <= DITI_STAGING_MIN) return diti_buffer_create(device, size, kind, what, out, err);
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY,
+                     "%s: %.1f MB of host memory that the device sees, of which the budget of its heap leaves %.1f MB; "
+                     "%s",
+                     what, (double)size / 1e6, (double)room / 1e6, instead);
+}
+
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
     diti_destroy_Buffer(device, buffer->buffer);
     diti_block_destroy(device, buffer);

@@ -660,6 +660,11 @@ DIT_INTERNAL dit_result diti_buffer_create(diti_device *device, VkDeviceSize siz
 /* DITI_MEMORY_DEVICE that the transfer queue writes, too. */
 DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize size, const char *what,
                                                   diti_buffer *out, dit_error *err);
+/* Memory of the host whose size cannot be chosen, DITI_MEMORY_UPLOAD or READBACK: refused where it is more than the
+   budget of its heap leaves. instead: for the message, what needs less. */
+DIT_INTERNAL dit_result diti_buffer_create_pinned(diti_device *device, VkDeviceSize size, diti_memory_kind kind,
+                                                  const char *what, const char *instead, diti_buffer *out,
+                                                  dit_error *err);
 /* Memory for anything else (images): fills all of out (zeroed) but buffer and size; the caller binds it. */
 #if defined(_WIN32)
 #define DITI_EXPORT "VK_KHR_external_memory_win32"

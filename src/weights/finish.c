@@ -119,10 +119,20 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
 
 /* Room for all that will be read, since a running job allocates nothing. */
 static dit_result diti_loader_keep(diti_loader *loader, diti_streamed *streamed) {
+    uint64_t pieces = 0;
+    size_t i;
     if (!streamed || !streamed->stream || !streamed->stream->keeps) return DIT_OK;
-    if (streamed->bytes <= SIZE_MAX)
+    for (i = 0; i < streamed->count; i++) {
+        diti_upload *upload = &streamed->uploads[i];
+        uint64_t piece = diti_upload_kept_piece(upload);
+        upload->first_piece = pieces;
+        pieces += (diti_upload_bytes(upload) + piece - 1) / piece;
+    }
+    if (streamed->bytes <= SIZE_MAX) {
         streamed->kept = (unsigned char *)diti_alloc_array(loader->env, 1, (size_t)streamed->bytes);
-    if (streamed->kept) return DIT_OK;
+        streamed->kept_pieces = (unsigned char *)diti_alloc_zero(loader->env, (size_t)(pieces / 8 + 1));
+    }
+    if (streamed->kept && streamed->kept_pieces) return DIT_OK;
     return diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY,
                      "%s: no %.1f MB of host memory for what is streamed; load the model without keep_streamed",
                      loader->what, (double)streamed->bytes / 1e6);
@@ -161,6 +171,7 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
 static void diti_streamed_free(const diti_env *env, diti_streamed *streamed) {
     if (streamed) diti_free(env, streamed->uploads);
     if (streamed) diti_free(env, streamed->kept);
+    if (streamed) diti_free(env, streamed->kept_pieces);
     diti_free(env, streamed);
 }
 

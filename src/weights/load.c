@@ -427,9 +427,12 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
     if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
 }
 
-/* BF16 has F16's size and fewer bits of its own: in range nothing is lost but bits below 2^-24. */
+/* BF16 has F16's size and fewer bits of its own: in range nothing is lost but bits below 2^-24. A matrix that is read
+   in every step stays BF16, since the host would take longer over it each time than the device. So does one that is
+   expanded in any case, by factors that may bring a large value back in range. */
 static bool diti_loader_halves(const diti_loader *loader) {
-    return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !diti_loader_row(loader);
+    if (!loader->wide || !loader->device || loader->device->rung < DITI_RUNG_FP16) return false;
+    return !diti_loader_row(loader) || (loader->read_once && !loader->smooth);
 }
 
 /* The type of a matrix with adapters in it: nothing packs it here, and BF16 would round most of them away. */
@@ -549,6 +552,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->expert = options->expert;
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
+    loader->read_once = options->read_once;
     loader->wide = options->wide;
     loader->adapts = options->adapts;
     loader->merges = options->merges;

@@ -15,7 +15,7 @@ DIT_INTERNAL uint64_t diti_stream_bytes(const diti_stream *stream) {
 
 /* The slot's mirror, which has no buffer where it needs none. */
 static diti_buffer *diti_slot_mirror(diti_stream *stream, diti_stream_slot *slot) {
-    return slot < stream->slots + DITI_STREAM_SLOTS ? &slot->mirror : &stream->expert_mirror;
+    return slot->mirror.buffer ? &slot->mirror : &stream->shared_mirror;
 }
 
 static dit_result diti_stream_make(diti_stream *stream, dit_error *err) {
@@ -67,7 +67,7 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
             diti_buffer_destroy(home->device, &home->slots[i].mirror);
             diti_buffer_destroy(home->device, &home->slots[i].buffer);
         }
-        if (home->device) diti_buffer_destroy(home->device, &home->expert_mirror);
+        if (home->device) diti_buffer_destroy(home->device, &home->shared_mirror);
         diti_free(&env, home);
         home = next;
     }
@@ -178,13 +178,14 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-/* Whether the mirror of the expert's slots may be written for a slot: frames that copy from it for another one are
-   finished, and what it has for that one was copied, or is another client's, which fills its slot again. */
+/* Whether the mirror that slots share may be written for a slot: frames that copy from it for another one are finished,
+   and what it has for that one was copied, or is another client's, which fills its slot again. */
 static bool diti_slot_has_mirror(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client) {
     diti_stream_slot *other = stream->mirror_for;
-    if (slot < stream->slots + DITI_STREAM_SLOTS || !client->recorded || !stream->expert_mirror.buffer) return true;
+    if (slot->mirror.buffer || !client->recorded || !stream->shared_mirror.buffer) return true;
     if (other && other != slot) {
         if (other->mirrored && other->client == client) return false;
+        if (other->mirrored && other->client) other->client->robbed = true;
         if (other->mirrored) other->client = NULL;
         if (!diti_slot_marked(stream, other)) return false;
     }
@@ -211,7 +212,7 @@ static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, di
 
 /* The upload that holds what comes next of the slot's item; NULL: nothing does, and what is left fills up its last
    word. */
-static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_stream_item *item) {
+static const diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_stream_item *item) {
     const diti_streamed *streamed = item->streamed;
     uint64_t at = item->from + slot->done;
     size_t low = 0, high = streamed->count;
@@ -237,16 +238,36 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
                      why->message);
 }
 
-/* From the host's copy where there is one, which is written first: memory that the device sees may be slow to read. */
-static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
-                                     void *out, dit_error *err) {
-    unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
-    if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
-    if (done + size > upload->kept) {
-        DITI_TRY(diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err));
-        if (done <= upload->kept) upload->kept = done + size;
+static bool diti_streamed_has(const diti_streamed *streamed, uint64_t piece) {
+    return streamed->kept_pieces[piece / 8] >> piece % 8 & 1;
+}
+
+/* Pieces that hold bytes [done, done + size) of an upload come into the host's copy, those that are not there yet; as
+   many as lie in a row are read at once. */
+static dit_result diti_streamed_keep(const diti_streamed *streamed, const diti_upload *upload, uint64_t done,
+                                     uint64_t size, dit_error *err) {
+    uint64_t bytes = diti_upload_bytes(upload), each = diti_upload_kept_piece(upload), at = done / each, next;
+    uint64_t end = (done + size + each - 1) / each, base = upload->first_piece;
+    for (; at < end; at = next) {
+        uint64_t from = at * each, to, piece;
+        next = at + 1;
+        if (diti_streamed_has(streamed, base + at)) continue;
+        while (next < end && !diti_streamed_has(streamed, base + next)) next++;
+        to = next * each < bytes ? next * each : bytes;
+        DITI_TRY(diti_upload_read(streamed->env, streamed->checkpoint, upload, from, to - from,
+                                  streamed->kept + upload->target + from, err));
+        for (piece = base + at; piece < base + next; piece++)
+            streamed->kept_pieces[piece / 8] |= (unsigned char)(1u << piece % 8);
     }
-    memcpy(out, kept, (size_t)size);
+    return DIT_OK;
+}
+
+/* From the host's copy where there is one, which is written first: memory that the device sees may be slow to read. */
+static dit_result diti_streamed_read(const diti_streamed *streamed, const diti_upload *upload, uint64_t done,
+                                     uint64_t size, void *out, dit_error *err) {
+    if (!streamed->kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
+    DITI_TRY(diti_streamed_keep(streamed, upload, done, size, err));
+    memcpy(out, streamed->kept + upload->target + done, (size_t)size);
     return DIT_OK;
 }
 
@@ -268,7 +289,7 @@ static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slo
 }
 
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_stream_item *item,
-                                 diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+                                 const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
     const diti_pieces *pieces = item->pieces;
     const diti_stream_client *client = slot->client;
     uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
@@ -299,7 +320,7 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
     const diti_stream_batch *batch = &client->batches[slot->batch];
     while (slot->item < batch->count) {
         const diti_stream_item *item = &client->items[batch->first + slot->item];
-        diti_upload *upload = diti_slot_find(slot, item);
+        const diti_upload *upload = diti_slot_find(slot, item);
         uint64_t size;
         dit_result result;
         if (!upload) {
@@ -420,17 +441,33 @@ DIT_INTERNAL void diti_stream_unrecord(diti_stream_client *client, const diti_bu
     diti_stream_leave(client->stream);
 }
 
+static dit_result diti_mirror_make(diti_stream *stream, VkDeviceSize bytes, diti_buffer *out, dit_error *err) {
+    return diti_buffer_create_pinned(stream->device, bytes, DITI_MEMORY_UPLOAD, "streamed weights of recorded jobs",
+                                     "run the job by dit_job_step, which copies in pieces", out, err);
+}
+
+/* A mirror of each slot, so that one is filled while frames copy from another; where the host has no room for them, one
+   for all. */
+static dit_result diti_stream_add_mirrors(diti_stream *stream, dit_error *err) {
+    VkDeviceSize shared = stream->sizes.experts ? stream->sizes.expert : 0;
+    bool each = DITI_STREAM_SLOTS * stream->slot_bytes + shared <= diti_memory_host_room(stream->device);
+    uint32_t i;
+    if (!each && shared < stream->slot_bytes) shared = stream->slot_bytes;
+    if (shared) DITI_TRY(diti_mirror_make(stream, shared, &stream->shared_mirror, err));
+    for (i = 0; i < DITI_STREAM_SLOTS && each; i++)
+        DITI_TRY(diti_mirror_make(stream, stream->slot_bytes, &stream->slots[i].mirror, err));
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
     diti_stream *stream = client->stream;
     dit_result result = DIT_OK;
     uint32_t i;
     DITI_TRY(diti_client_enter(client, err));
-    for (i = 0; i < diti_stream_slot_count(stream) && result >= 0 && stream->stage; i++) {
-        diti_buffer *mirror = diti_slot_mirror(stream, &stream->slots[i]);
-        if (!mirror->buffer)
-            result = diti_buffer_create(stream->device, diti_stream_slot_size(stream, i), DITI_MEMORY_UPLOAD,
-                                        "streamed weights of recorded jobs", mirror, err);
-    }
+    if (stream->stage && !diti_slot_mirror(stream, &stream->slots[0])->buffer)
+        result = diti_stream_add_mirrors(stream, err);
+    for (i = 0; i < DITI_STREAM_SLOTS && result < 0; i++) diti_buffer_destroy(stream->device, &stream->slots[i].mirror);
+    if (result < 0) diti_buffer_destroy(stream->device, &stream->shared_mirror);
     diti_stream_leave(stream);
     return result;
 }

@@ -20,6 +20,10 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
     return most > least ? most / least * least : least;
 }
 
+DIT_INTERNAL uint64_t diti_upload_kept_piece(const diti_upload *upload) {
+    return diti_upload_piece(upload, 0, (uint64_t)64 << 10);
+}
+
 static dit_result diti_upload_read_i8(const diti_env *env, const diti_checkpoint *checkpoint, const diti_upload *upload,
                                       uint64_t done, uint64_t size, void *out, dit_error *err) {
     uint64_t pitch = diti_upload_minimum(upload);
@@ -106,26 +110,8 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     return result;
 }
 
-DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
-                                         const diti_upload *upload, uint64_t done, uint64_t size, void *out,
-                                         dit_error *err) {
-    if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
-    if (upload->factors)
-        return diti_factor_read(checkpoint, upload->tensor, upload->first, upload->floats, (float *)out, err);
-    if (upload->floats) {
-        dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
-        uint32_t i;
-        for (i = 0; i < upload->floats && result >= 0 && upload->added != 0; i++) ((float *)out)[i] += upload->added;
-        if (result >= 0 && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
-            return diti_smooth_fail(checkpoint, upload->tensor, err);
-        return result;
-    }
-    if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
-    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
-    return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
-}
-
-/* Rounds values to F16, to nearest even; false where a finite one is too large. */
+/* Rounds values to F16, to nearest even; false where a finite one is too large, which becomes infinite. out may be
+   from. */
 static bool diti_upload_narrow(const uint16_t *from, size_t count, uint16_t *out) {
     const uint32_t least = 0x3880, beyond = 0x4780, infinite = 0x7f80; /* 2^-14, 2^16 */
     bool fits = true;
@@ -142,6 +128,27 @@ static bool diti_upload_narrow(const uint16_t *from, size_t count, uint16_t *out
         out[i] = diti_float_to_half(value);
     }
     return fits;
+}
+
+DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
+                                         const diti_upload *upload, uint64_t done, uint64_t size, void *out,
+                                         dit_error *err) {
+    if (upload->turned) return diti_upload_read_turned(env, checkpoint, upload, (float *)out, err);
+    if (upload->factors)
+        return diti_factor_read(checkpoint, upload->tensor, upload->first, upload->floats, (float *)out, err);
+    if (upload->floats) {
+        dit_result result = diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
+        uint32_t i;
+        for (i = 0; i < upload->floats && result >= 0 && upload->added != 0; i++) ((float *)out)[i] += upload->added;
+        if (result >= 0 && upload->inverse && !diti_smooth_invert((float *)out, upload->floats))
+            return diti_smooth_fail(checkpoint, upload->tensor, err);
+        return result;
+    }
+    if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
+    if (upload->merges) return diti_upload_read_merged(env, checkpoint, upload, done, size, (unsigned char *)out, err);
+    DITI_TRY(diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err));
+    if (upload->halves) diti_upload_narrow((const uint16_t *)out, (size_t)(size / 2), (uint16_t *)out);
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,

@@ -109,7 +109,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     const diti_stored_tensor *smooth;      /* factors that columns are divided by before i8 or merges; NULL: none */
     const struct diti_lora_merges *merges; /* added to rows [first, first + rows); NULL: nothing */
     dit_type merged;                       /* the type that they have then, F32 or F16, or i8 */
-    uint64_t kept;                         /* streamed: so many bytes from the first on lie in diti_streamed.kept */
+    uint64_t first_piece;                  /* streamed: its first one's place in diti_streamed.kept_pieces */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -123,7 +123,9 @@ typedef struct diti_streamed {
     size_t count, capacity;
     uint64_t bytes;
     unsigned char *kept; /* as many of the host, for what has been read once; NULL: it is read again. Guarded by the
-                            stream's busy */
+                            stream's busy, with the next */
+    unsigned char *kept_pieces; /* a bit for each piece of each upload: it lies in kept. Devices that divide a matrix
+                                   read any of them first */
 } diti_streamed;
 /* Everything that is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
 typedef struct diti_weight_tally {
@@ -246,10 +248,14 @@ typedef struct diti_load_options { /* a caller's wishes; NULL: none */
     bool expert;         /* keep: so many are in the stream's slots for the expert at work, while it is this one */
     bool int8_attention; /* dit_model_desc.int8_attention */
     bool by_need;        /* matrices are read when a plan needs them; the same must stay */
+    bool read_once; /* streamed matrices, or those by_need, are read once and kept, for devices that all compute with
+                       F16 */
     const struct diti_taps *taps; /* states of a decoder language model that are wanted (text/text.h); NULL: the last */
     bool shown;                   /* pictures are shown to a decoder language model: its vision tower is loaded */
     bool *wide;  /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                    every step; set where a value is too large for that: then loading fails and is done again without */
+                    every step; set where a value is too large for that: then loading fails and is done again without.
+                    With read_once other BF16 does, too, when it is read; nothing can be done again then, and a value
+                    that is too large becomes infinite, as its expansion makes it on these devices */
     bool adapts; /* modules are noted as targets of adapters */
     dit_role role;                   /* the part's, for adapters */
     struct diti_lora_merges *merges; /* adapters that become part of the weights; NULL: none */
@@ -284,6 +290,7 @@ typedef struct diti_loader {
     bool chosen;                  /* streaming is decided for all of those matrices */
     bool streaming;               /* the matrix at hand is streamed */
     bool by_need;                 /* diti_load_options.by_need */
+    bool read_once;               /* diti_load_options.read_once */
     const struct diti_taps *taps; /* diti_load_options.taps */
     bool shown;                   /* diti_load_options.shown */
     bool *wide;                   /* diti_load_options.wide */
@@ -359,6 +366,8 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
 DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
                                                 const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
                                                 bool *wide, dit_error *err);
+/* Bytes of each of the pieces in which the host keeps it, of which the last one may have fewer. */
+DIT_INTERNAL uint64_t diti_upload_kept_piece(const diti_upload *upload);
 /* The longest piece that has to be read at once. */
 DIT_INTERNAL uint64_t diti_upload_minimum(const diti_upload *upload);
 
@@ -459,7 +468,8 @@ typedef struct diti_stream_slot {
     uint64_t written; /* value of the stage's timeline when its copies are over */
     VkSemaphore reader;
     uint64_t reader_value; /* value of reader when the last slice that reads the slot is finished */
-    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
+    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot.
+                              No buffer: the slot has the shared one */
     bool mirrored;         /* the slot's content is only in its mirror so far */
     const diti_buffer *marks;
     uint32_t mark; /* value of the word in marks when the last frame that reads the slot is finished */
@@ -476,7 +486,8 @@ typedef struct diti_stream {
     VkDeviceSize slot_bytes;
     bool keeps; /* weights that were read stay in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS + DITI_EXPERT_SLOTS];
-    diti_buffer expert_mirror;    /* the slots for the expert have one mirror together */
+    diti_buffer shared_mirror;    /* one mirror of all slots that have none of their own: those for the expert, and,
+                                     where the host has no room for more, the others as well */
     diti_stream_slot *mirror_for; /* the slot that had it last; NULL: none */
     diti_stage *stage;            /* NULL: the slots are mapped */
     struct diti_stream *home;     /* stream of the device that the model was loaded on; itself there */

@@ -531,6 +531,30 @@ static void test_errors(diti_device *device) {
     diti_device_close(small);
 }
 
+/* The host's copy of the inputs is more than the budget of its heap leaves; what is small is made in any case. */
+static void test_host_budget(void) {
+    diti_device *device = open_device("host_budget=1", 0);
+    uint32_t rows;
+    if (!device) return;
+    for (rows = 256; rows <= 512; rows += 256) {
+        diti_elementwise_desc desc = {0};
+        diti_graph graph;
+        diti_plan *plan = NULL;
+        dit_error err = {0};
+        diti_graph_init(&graph, device);
+        diti_graph_segment(&graph, "inputs", false);
+        desc.name = "inputs";
+        desc.out_f32 = true;
+        diti_elementwise(&graph, diti_tensor_input(&graph, DITI_F32, rows, 240, "inputs"), &desc);
+        CHECK(diti_plan_create(&graph, NULL, &plan, &err) == (rows == 256 ? DIT_OK : DIT_ERROR_OUT_OF_HOST_MEMORY));
+        CHECK_MESSAGE(plan || (strstr(err.message, "0.5 MB of host memory") && strstr(err.message, "smaller picture")),
+                      "%s", err.message);
+        diti_plan_destroy(plan);
+        diti_graph_free(&graph);
+    }
+    diti_device_close(device);
+}
+
 int main(void) {
     diti_device *device;
     dit_error err = {0};
@@ -544,6 +568,7 @@ int main(void) {
         test_secondaries(device);
         test_limits(device);
         test_errors(device);
+        test_host_budget();
         diti_device_close(device);
     }
     test_vulkan_end();

@@ -2401,10 +2401,13 @@ static void test_unit_portions(const char *rung, const char *module) {
 
 enum { NARROW_ROWS = 20, NARROW_COLUMNS = 64 };
 
+typedef enum narrow_way { NARROW_RESIDENT, NARROW_STREAMED, NARROW_KEPT, NARROW_BY_NEED } narrow_way;
+
 /* Loads the file's only matrix and multiplies it; what was expanded in that graph is counted. */
-static matrix run_loaded(diti_device *device, const bytes *file, bool *wide, dit_type *type, uint32_t *expanded,
-                         dit_result *result) {
+static matrix run_loaded(diti_device *device, const bytes *file, narrow_way way, bool *wide, dit_type *type,
+                         uint32_t *expanded, dit_result *result) {
     diti_load_options options = {.wide = wide};
+    diti_stream_sizes sizes = {.slot = NARROW_ROWS * NARROW_COLUMNS * 2, .piece = NARROW_COLUMNS * 2};
     diti_linear_desc desc = {.name = "linear"};
     diti_checkpoint *checkpoint = NULL;
     dit_source source = memory_source(file);
@@ -2416,6 +2419,12 @@ static matrix run_loaded(diti_device *device, const bytes *file, bool *wide, dit
     *expanded = 0;
     random_state = 4;
     if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) return got;
+    options.by_need = way == NARROW_BY_NEED;
+    options.read_once = way >= NARROW_KEPT;
+    if (way == NARROW_STREAMED || way == NARROW_KEPT)
+        CHECK(diti_stream_create(device, &env, &sizes, &options.stream, &err) == DIT_OK);
+    if (options.stream) options.stream->keeps = options.read_once;
+    options.matrices = sizes.slot;
     diti_loader_begin(&loader, device, &env, checkpoint, "", "test", NULL);
     diti_loader_rules(&loader, "test", &options);
     diti_load_linear(&loader, &weight, NARROW_ROWS, NARROW_COLUMNS, "w");
@@ -2436,8 +2445,39 @@ static matrix run_loaded(diti_device *device, const bytes *file, bool *wide, dit
     } else {
         CHECK_MESSAGE(strstr(err.message, "tensor w") != NULL, "%s", err.message);
     }
+    diti_stream_destroy(options.stream);
     diti_checkpoint_close(checkpoint);
     return got;
+}
+
+/* All that was multiplied with finite weights is the same to the bit; of what was not, nothing is finite. */
+static void check_narrowed(const matrix *got, const matrix *expected, int large, const char *what) {
+    uint32_t i;
+    CHECK(got->data && expected->data);
+    for (i = 0; got->data && expected->data && i < got->rows * got->columns; i++) {
+        bool finite = !large || i % NARROW_ROWS != 700 / NARROW_COLUMNS;
+        CHECK_MESSAGE(finite ? !memcmp(&got->data[i], &expected->data[i], sizeof(float)) : !isfinite(got->data[i]),
+                      "%s, %d: %u: %g, %g", what, large, i, (double)got->data[i], (double)expected->data[i]);
+    }
+}
+
+/* A matrix that is read late can't be loaded again: a value that no half holds becomes infinite, as in expanded
+ * weights. */
+static void check_read_late(diti_device *device, const bytes *file, const matrix *expected, int large) {
+    static const char *const names[] = {"resident", "streamed", "kept", "by need"};
+    int way;
+    for (way = NARROW_STREAMED; way <= (int)NARROW_BY_NEED; way++) {
+        bool wide = false, narrow = device->rung == DITI_RUNG_FP16 && way != NARROW_STREAMED;
+        uint32_t expanded;
+        dit_result result;
+        dit_type type;
+        matrix got = run_loaded(device, file, (narrow_way)way, &wide, &type, &expanded, &result);
+        CHECK_MESSAGE(result == DIT_OK && !wide && type == (narrow ? DIT_TYPE_F16 : DIT_TYPE_BF16) &&
+                          expanded == !narrow,
+                      "%s, %d: %s, %u expanded", names[way], large, diti_type_name(type), expanded);
+        check_narrowed(&got, expected, device->rung == DITI_RUNG_FP16 || large == 2 ? large : 0, names[way]);
+        free(got.data);
+    }
 }
 
 static void test_narrowed(void) {
@@ -2463,8 +2503,9 @@ static void test_narrowed(void) {
                 uint16_t value = i < (int)DITI_COUNT(edges) ? edges[i] : diti_float_to_bfloat(random_float());
                 memcpy(&values[i], large && i == 700 ? &last : &value, 2);
             }
-            got[0] = run_loaded(device, &file, NULL, &type[0], &expanded[0], &result[0]);
-            got[1] = run_loaded(device, &file, &wide, &type[1], &expanded[1], &result[1]);
+            got[0] = run_loaded(device, &file, NARROW_RESIDENT, NULL, &type[0], &expanded[0], &result[0]);
+            got[1] = run_loaded(device, &file, NARROW_RESIDENT, &wide, &type[1], &expanded[1], &result[1]);
+            check_read_late(device, &file, &got[0], large);
             CHECK(result[0] == DIT_OK && type[0] == DIT_TYPE_BF16 && expanded[0] == 1);
             CHECK(wide == (rung == DITI_RUNG_FP16 && large == 1) && (result[1] < 0) == wide);
             if (!wide) {
@@ -2481,6 +2522,36 @@ static void test_narrowed(void) {
         }
         diti_device_close(device);
     }
+}
+
+/* Factors bring large values back in range, so that such a matrix stays BF16 however it is read. */
+static void test_narrowed_smooth(void) {
+    diti_device *device = open_rung("", DITI_RUNG_FP16);
+    enum { BYTES = NARROW_ROWS * NARROW_COLUMNS * 2 };
+    char header[240];
+    bytes file;
+    bool wide = false;
+    uint32_t expanded, i;
+    dit_result result;
+    dit_type type;
+    matrix got[2];
+    snprintf(header, sizeof header,
+             "{\"w\":{\"dtype\":\"BF16\",\"shape\":[%d,%d],\"data_offsets\":[0,%d]},"
+             "\"w_smooth\":{\"dtype\":\"BF16\",\"shape\":[%d],\"data_offsets\":[%d,%d]}}",
+             NARROW_ROWS, NARROW_COLUMNS, BYTES, NARROW_COLUMNS, BYTES, BYTES + 2 * NARROW_COLUMNS);
+    file = safetensors_bytes(header, BYTES + 2 * NARROW_COLUMNS);
+    for (i = 0; i < BYTES / 2 + NARROW_COLUMNS; i++) { /* 1; in column 3 the value is 2^17, its factor 2^17 */
+        uint16_t value = i % NARROW_COLUMNS == 3 ? 0x4800 : 0x3f80;
+        memcpy(file.data + 8 + strlen(header) + 2 * (size_t)i, &value, 2);
+    }
+    got[0] = run_loaded(device, &file, NARROW_RESIDENT, NULL, &type, &expanded, &result);
+    got[1] = run_loaded(device, &file, NARROW_KEPT, &wide, &type, &expanded, &result);
+    CHECK(result == DIT_OK && !wide && type == DIT_TYPE_BF16 && expanded == 1);
+    check_narrowed(&got[1], &got[0], 0, "smoothed");
+    for (i = 0; got[1].data && i < got[1].rows * got[1].columns; i++) CHECK(isfinite(got[1].data[i]));
+    free(got[0].data), free(got[1].data);
+    bytes_free(&file);
+    diti_device_close(device);
 }
 
 /* A model with a value that no half holds is loaded again without halves. The fixture's halves are read as if they were
@@ -2714,6 +2785,7 @@ int main(void) {
     if (sweep || test_first_driver()) test_decoded_parts("rung=base,cpu=0");
     if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false, false);
     test_narrowed();
+    test_narrowed_smooth();
     test_wide_model();
     test_broadcast(test_first_driver() ? DITI_RUNG_FP16 : DITI_RUNG_BASE);
     if (sweep) test_broadcast(test_first_driver() ? DITI_RUNG_BASE : DITI_RUNG_FP16);

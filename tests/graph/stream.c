@@ -11,6 +11,7 @@
 
 #define EMOJI "models/emoji-q8_0.gguf"
 #define SMALL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
+#define BRAIN "tests/fixtures/pipe_zimage"       /* transformer and text encoder in BF16 */
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2, PROMPTS = 2, JOBS = 2 };
 
 static const char *const prompts[PROMPTS] = {"red heart", "banana, flat style"};
@@ -337,6 +338,52 @@ static void test_kept_reads(void) {
     }
 }
 
+static uint32_t expansions(const dit_job *job) {
+    const diti_plan *plan = job->shares[0]->program.plan;
+    uint32_t count = 0;
+    size_t i;
+    for (i = 0; i < plan->source_count; i++) count += plan->sources[i].kernel == DITI_KERNEL_EXPAND;
+    return count;
+}
+
+/* Kept BF16 becomes F16 when it is read, as resident BF16 does, so that nothing expands it in every step: not where it
+   is read again, nor where another device, which may get it, computes with F32. */
+static void test_kept_halves(void) {
+    dit_context_desc desc = {0};
+    dit_error err = {0};
+    uint32_t least_expansions, count;
+    dit_model *model;
+    dit_job *job;
+    int i;
+    desc.devices = "0,0";
+    desc.overrides = "rung=fp16,gflop_ns=100000000";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    use_model(BRAIN);
+    model = load_with(0, false);
+    job = make_job(model, 0);
+    least_expansions = job ? expansions(job) : 0;
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    for (i = 0; i < 3; i++) {
+        dit_model_desc md = {0};
+        md.source.path = BRAIN;
+        md.weight_budget = least;
+        md.keep_streamed = i != 1;
+        context->devices[1]->rung = i == 2 ? DITI_RUNG_BASE : DITI_RUNG_FP16;
+        model = load(&md);
+        job = make_job(model, 0);
+        count = job ? expansions(job) : 0;
+        CHECK_MESSAGE(i == 0 ? count == least_expansions : count > least_expansions + 10, "%d: %u expansions, not %u",
+                      i, count, least_expansions);
+        if (job) CHECK(finish(job) && is_expected(job, 0));
+        if (job) restart(job, model, 1);
+        if (job) CHECK(finish(job) && is_expected(job, 1));
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+    }
+    dit_context_destroy(context);
+}
+
 /* A folder whose files are cut off, then gone, behind the first picture. */
 static void test_kept_files(void) {
     char copy[64], command[400];
@@ -536,6 +583,76 @@ static void test_recorded(engine *app) {
     dit_model_destroy(model);
 }
 
+/* Loads a part of the first batch that has that slot. */
+static dit_result load_part(diti_stream_client *client, uint32_t slot) {
+    uint64_t bytes = 1000;
+    uint32_t batch = 0;
+    while (client->batches[batch].slot != slot) batch++;
+    return diti_stream_load(client, batch, false, &bytes, NULL);
+}
+
+/* A job whose half-filled mirror was taken fills it in one go the next time, else two might rob each other for ever. */
+static void test_robbed_mirror(dit_job *const *jobs) {
+    diti_stream_client *clients[JOBS];
+    int i;
+    for (i = 0; i < JOBS; i++) {
+        clients[i] = &jobs[i]->shares[0]->program.plan->streaming;
+        diti_stream_begin(clients[i], true);
+    }
+    CHECK(load_part(clients[0], 0) == DIT_WORKING && load_part(clients[1], 1) == DIT_WORKING);
+    CHECK(load_part(clients[0], 0) == DIT_OK);
+}
+
+/* Slots that have no room for a mirror each share one, and jobs that are recorded in turns both end. */
+static void test_shared_mirror(engine *app) {
+    VkCommandBuffer commands;
+    dit_model *model = load_with(least, false);
+    dit_job *jobs[JOBS] = {NULL, NULL};
+    dit_result results[JOBS] = {DIT_WORKING, DIT_WORKING};
+    int i, frames = 0;
+    for (i = 0; i < JOBS; i++) jobs[i] = make_job(model, i);
+    while (jobs[0] && jobs[1] && (results[0] == DIT_WORKING || results[1] == DIT_WORKING) && frames++ < 20000) {
+        for (i = 0; i < JOBS; i++) {
+            if (results[i] != DIT_WORKING) continue;
+            commands = engine_begin_commands(app);
+            results[i] = dit_job_record(jobs[i], commands, 1000);
+            engine_run(app, commands, VK_NULL_HANDLE, 0);
+        }
+    }
+    for (i = 0; i < JOBS; i++)
+        if (jobs[i]) CHECK(results[i] == DIT_OK && is_expected(jobs[i], i));
+    CHECK(model && model->stream->shared_mirror.buffer && !model->stream->slots[0].mirror.buffer &&
+          !model->stream->slots[1].mirror.buffer);
+    CHECK(model && model->stream->shared_mirror.size == model->stream->slot_bytes);
+    if (jobs[0] && jobs[1]) test_robbed_mirror(jobs);
+    for (i = 0; i < JOBS; i++) dit_job_destroy(jobs[i]);
+    dit_model_destroy(model);
+}
+
+/* One slot is more than the budget of the host's heap leaves: the job says so, and can be stepped. */
+static void test_refused_mirror(engine *app) {
+    VkCommandBuffer commands;
+    dit_model *model = load_with(resident - 1, false);
+    dit_job *job = make_job(model, 0);
+    dit_error err = {0};
+    dit_result result = DIT_WORKING;
+    int i;
+    CHECK(!model || model->stream->slot_bytes > DITI_STAGING_MIN);
+    for (i = 0; job && i < 1000 && result == DIT_WORKING; i++) {
+        commands = engine_begin_commands(app);
+        result = dit_job_record(job, commands, 1000);
+        engine_run(app, commands, VK_NULL_HANDLE, 0);
+    }
+    dit_job_status(job, NULL, &err);
+    CHECK_MESSAGE(result == DIT_ERROR_OUT_OF_HOST_MEMORY && strstr(err.message, "dit_job_step"), "%d: %s", (int)result,
+                  err.message);
+    CHECK(!model || !model->stream->shared_mirror.buffer);
+    restart(job, model, 0);
+    if (job) CHECK(finish(job) && is_expected(job, 0));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
 /* ---- The trace ---- */
 
 /* Whether any span of the load lane and any slice go on at the same time. */
@@ -567,6 +684,53 @@ static bool begin(const char *overrides, bool trace) {
     desc.overrides = overrides;
     desc.trace = trace;
     return CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
+}
+
+/* ---- Expansions beside products ---- */
+
+/* Whether the dispatch behind an expansion is a product that does not read it. */
+static bool is_beside(const diti_plan *plan, uint32_t expansion) {
+    const diti_dispatch *next = &plan->sources[expansion + 1];
+    diti_tensor made = plan->sources[expansion].bindings[1].tensor;
+    uint32_t i;
+    for (i = 0; i < next->binding_count; i++)
+        if (next->bindings[i].tensor && plan->tensors[next->bindings[i].tensor].parent == plan->tensors[made].parent)
+            return false;
+    return next->flops > 0;
+}
+
+/* A GPU expands streamed weights, too, beside the product before theirs, but for those that begin a batch: no product
+   waits until weights are read that it does not need. */
+static void check_early(const dit_job *job) {
+    const diti_plan *plan = job->shares[0]->program.plan;
+    uint32_t segment, first = 0, i, early = 0, late = 0;
+    for (segment = 0; segment < plan->segment_count; first += plan->segment_sources[segment++]) {
+        uint32_t last = DITI_NO_BATCH;
+        for (i = first; i < first + plan->segment_sources[segment]; i++) {
+            bool begins = plan->source_batches[i] != last;
+            if (plan->source_batches[i] == DITI_NO_BATCH) continue;
+            last = plan->source_batches[i];
+            if (!plan->sources[i].passed) continue;
+            early += !begins;
+            late += begins;
+            CHECK(is_beside(plan, i) == !begins);
+        }
+    }
+    CHECK_MESSAGE(early > 10 && late > 10, "%u expansions beside a product, %u behind it", early, late);
+}
+
+static void test_early(void) {
+    dit_model *model;
+    dit_job *job;
+    if (!begin("rung=base,cpu=0,mapped=0,staging=64K,gflop_ns=100000000,storage_range=128K", false)) return;
+    use_model(EMOJI);
+    model = load_with(least, false);
+    job = make_job(model, 0);
+    if (job) check_early(job);
+    if (job) CHECK(finish(job) && is_expected(job, 0));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
 }
 
 /* On a device whose memory the host sees, the host writes the slots itself. */
@@ -661,6 +825,23 @@ static void test_families(bool all) {
     CHECK_MESSAGE(strstr(err.message, "has 3 queue families"), "%s", err.message);
 }
 
+/* The budget of the host's heap leaves nothing. */
+static void test_little_host_budget(void) {
+    engine app = {0};
+    dit_context_desc desc = {0};
+    desc.overrides = "rung=base,mapped=0,staging=1K,gflop_ns=100000000,host_budget=1";
+    if (engine_make_instance(&app) && engine_make_device(&app, true)) {
+        context = engine_context(&app, &desc);
+        use_model(SMALL);
+        test_recorded(&app);
+        test_shared_mirror(&app);
+        use_model(EMOJI);
+        test_refused_mirror(&app);
+        dit_context_destroy(context);
+    }
+    engine_end(&app);
+}
+
 /* Staging buffers of a device with memory of its own shrink to what the budget of their heap leaves. */
 static uint64_t most_pinned;
 
@@ -730,6 +911,9 @@ int main(void) {
     if (!driver || !strstr(driver, "families") || all) { /* SwiftShader compiles for seconds */
         if (!test_quick_way("sanitize")) test_mapped();  /* else what has more parts of ours: stages, frames, queues */
         test_staged();
+        test_kept_halves();
+        test_early();
+        test_little_host_budget();
         test_mapped_frames();
         test_own_queue();
     }

@@ -171,6 +171,22 @@ static void test_reading(const dit_model *model) {
     dit_job_destroy(job);
 }
 
+/* Frames in host memory that are more than the budget of its heap leaves. */
+static void test_host_budget(const dit_model *model) {
+    dit_job_desc desc = describe(model);
+    dit_job *job = NULL;
+    dit_error err = {0};
+    desc.image_count = 2;
+    desc.float_frames = true; /* 0.6 MB, of bytes 0.2 MB */
+    context->device->host_budget = 1;
+    CHECK(dit_job_create(context, &desc, &job, &err) == DIT_ERROR_OUT_OF_HOST_MEMORY && !job);
+    CHECK_MESSAGE(strstr(err.message, "leave out float_frames") && strstr(err.message, "0.6 MB"), "%s", err.message);
+    desc.float_frames = false;
+    CHECK_MESSAGE(dit_job_create(context, &desc, &job, &err) == DIT_OK, "%s", err.message);
+    context->device->host_budget = 0;
+    dit_job_destroy(job);
+}
+
 /* Clips together equal those alone, restarts repeat, floats are there where asked for; one frame alone. */
 static void test_together(const dit_model *model) {
     static uint8_t both[2][FRAMES * PIXELS * 4], alone[FRAMES * PIXELS * 4];
@@ -996,6 +1012,7 @@ int main(void) {
         if (model) {
             test_numbers(model);
             test_reading(model);
+            test_host_budget(model);
             test_together(model);
             if (sweep) test_from_clip(model);
         }

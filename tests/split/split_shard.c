@@ -5,6 +5,7 @@
 #include "library.h"
 #include "model/pixart.c"
 #include "split_job.h"
+#include "split_ranks.h"
 #include "vulkan_test.h"
 
 #define CALL_TOLERANCE 1e-5 /* rows of products do not see each other; sums of attention may be in another order */
@@ -181,6 +182,114 @@ static void test_streamed(bool all) {
     check_streamed(&joint, DIT_TYPE_STORED, 0, joints);
 }
 
+/* ---- streamed weights that the host keeps ---- */
+
+static long reads; /* of the transformer's files */
+
+static int64_t counted_read(uint64_t offset, void *out, size_t size, void *user) {
+    reads++;
+    memcpy(out, (const unsigned char *)user + offset, size);
+    return (int64_t)size;
+}
+
+static dit_result counted_open(const char *member, dit_source *out, void *user) {
+    dit_result result = folder_open(member, out, user);
+    out->user = (void *)(uintptr_t)out->data;
+    out->data = NULL;
+    out->read_at = counted_read;
+    return result;
+}
+
+static bool load_kept(maker *m, const generated_model *shape, dit_type type, uint64_t budget) {
+    dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
+    dit_model_desc desc = DITI_ZERO;
+    rule.type = type;
+    generated_make(&m->files, shape);
+    m->generated = true;
+    m->files.components[0].source.open = counted_open;
+    desc.components = m->files.components;
+    desc.component_count = m->files.component_count;
+    desc.types = type ? &rule : NULL;
+    desc.type_count = type ? 1 : 0;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    desc.weight_budget = budget;
+    desc.keep_streamed = true;
+    return CHECK_MESSAGE(dit_model_load(m->context, &desc, &m->model, &err) == DIT_OK, "%s", err.message);
+}
+
+/* Makes a picture with the ranks' jobs, each of one context. */
+static bool finish_ranks(dit_job *const *jobs, uint32_t ranks) {
+    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+    uint64_t begin = diti_clock_us();
+    uint32_t i, left = ranks;
+    while (left && diti_clock_us() - begin < 60000000)
+        for (i = left = 0; i < ranks; i++) {
+            if (results[i] == DIT_WORKING) results[i] = dit_job_wait(jobs[i], 1000000);
+            left += results[i] == DIT_WORKING;
+        }
+    for (i = 0; i < ranks; i++) {
+        dit_job_status(jobs[i], NULL, &err);
+        if (!CHECK_MESSAGE(results[i] == DIT_OK, "rank %u: %s", i, err.message)) return false;
+    }
+    return true;
+}
+
+/* Each device reads its own rows or columns of a matrix, wherever they begin, and nothing of them a second time. */
+static void check_kept(maker *makers, uint32_t ranks, const char *split, const generated_model *shape, dit_type type) {
+    asked a = {5, 3, 1, 2, 0, 0, 0, "euler", false, 0, NULL};
+    dit_job *jobs[2] = {NULL, NULL};
+    uint64_t budget = least_budget(shape, type);
+    static outcome first, second;
+    bool made = true;
+    uint32_t i;
+    memset(&first, 0, sizeof first);
+    memset(&second, 0, sizeof second);
+    for (i = 0; i < ranks && made; i++)
+        made = load_kept(&makers[i], shape, type, budget) &&
+               CHECK_MESSAGE(make_asked(&makers[i], &a, split, &jobs[i]) == DIT_OK, "%s", err.message);
+    reads = 0;
+    made = made && finish_ranks(jobs, ranks);
+    CHECK(!made || reads > 20);
+    if (made) CHECK(read_latent(jobs[0], 0, &first) == DIT_OK);
+    reads = 0;
+    for (i = 0; i < ranks && made; i++) {
+        generated_inputs inputs;
+        dit_job_desc desc = request_asked(&makers[i], &a, split, &inputs);
+        made = CHECK_MESSAGE(dit_job_restart(jobs[i], &desc, &err) == DIT_OK, "%s", err.message);
+        generated_free_inputs(&inputs);
+    }
+    made = made && finish_ranks(jobs, ranks);
+    CHECK_MESSAGE(reads == 0, "%s on %u ranks: %ld reads for a second picture", split, ranks, reads);
+    if (made)
+        CHECK(read_latent(jobs[0], 0, &second) == DIT_OK && first.count &&
+              !memcmp(first.latent, second.latent, sizeof first.latent));
+    for (i = 0; i < ranks; i++) {
+        dit_job_destroy(jobs[i]);
+        close_model(&makers[i]);
+    }
+}
+
+static void test_kept(void) {
+    static const generated_model even = {"pixart4", "pixart", 4, 32, 2, 0, 0, false};
+    static uint32_t numbers[2] = {0, 1};
+    maker ranks[2], devices = DITI_ZERO;
+    uint32_t i;
+    memset(ranks, 0, sizeof ranks);
+    devices.context = at.context;
+    check_kept(&devices, 1, "tensor2", &even, DIT_TYPE_STORED);
+    for (i = 0; i < 2; i++) {
+        dit_context_desc desc = DITI_ZERO;
+        desc.devices = "llvmpipe";
+        desc.overrides = "rung=base,gflop_ns=100000000";
+        desc.transport = rank_transport(&numbers[i], 2);
+        CHECK_MESSAGE(dit_context_create(&desc, &ranks[i].context, &err) == DIT_OK, "%s", err.message);
+    }
+    if (ranks[0].context && ranks[1].context) check_kept(ranks, 2, "tensor2", &even, DIT_TYPE_STORED);
+    if (ranks[0].context && ranks[1].context) check_kept(ranks, 2, "tensor2", &even, DIT_TYPE_I8_ROW);
+    for (i = 0; i < 2; i++) close_maker(&ranks[i]);
+    memset(letters, 0, sizeof letters);
+}
+
 /* In one context: most of the time of small models goes into making it. */
 static void test_few(bool all) {
     if (!open_context(3, "rung=base")) return;
@@ -192,6 +301,7 @@ static void test_few(bool all) {
     if (open_model(NULL, DIT_TYPE_STORED)) check_split("ulysses2", 2, DIT_TYPE_Q8_0, true);
     close_model(&at);
     test_streamed(false);
+    test_kept();
 }
 
 static void test_many(void) {
