@@ -26,10 +26,12 @@ static void diti_job_rewind(dit_job *job) {
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
-    const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
-    dit_result result = diti_share_plan(job->shares[0], progress, err);
-    if (result == DIT_OK) result = diti_snapshot_stand_in(job, progress, err);
-    if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
+    diti_telling telling;
+    dit_progress progress =
+        desc->progress.func ? diti_context_progress(job->context, &desc->progress, &telling) : job->context->progress;
+    dit_result result = diti_share_plan(job->shares[0], &progress, err);
+    if (result == DIT_OK) result = diti_snapshot_stand_in(job, &progress, err);
+    if (result == DIT_OK) result = diti_job_add_shares(job, &progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_create(job, err);
@@ -62,6 +64,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
     diti_retired_collect(ctx);
+    diti_beats_prepare(ctx->peers);
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;

@@ -203,6 +203,8 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
     peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
     peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
+    peers->silence_us = diti_override_number(overrides, "silence_ms", 25000) * 1000;
+    if (peers->silence_us > peers->limit_us) peers->silence_us = peers->limit_us;
     if (application->rank_count > 1) {
         peers->application = *application;
         for (i = 0; i < application->rank_count; i++) peers->ranks[i] = i;
@@ -271,10 +273,9 @@ static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *e
     return letter;
 }
 
-static dit_result diti_letter_begun(const diti_peers *peers, const diti_letter *letter, uint32_t rank, dit_error *err) {
+static dit_result diti_letter_begun(const diti_letter *letter, uint32_t rank, dit_error *err) {
     if (letter->request) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-                     peers->application.rank, rank);
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", rank);
 }
 
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
@@ -285,7 +286,7 @@ DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint3
     memcpy(diti_letter_room(letter), data, size);
     letter->request =
         with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
-    return diti_letter_begun(peers, letter, to, err);
+    return diti_letter_begun(letter, to, err);
 }
 
 DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
@@ -297,7 +298,7 @@ DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32
     letter->kept = true;
     letter->request =
         with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
-    return diti_letter_begun(peers, letter, from, err);
+    return diti_letter_begun(letter, from, err);
 }
 
 DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err) {
@@ -319,6 +320,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     env = peers->env;
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
+    diti_beats_free(&env, peers->coming);
     diti_letters_free(peers, true);
     diti_free(&env, peers);
 }

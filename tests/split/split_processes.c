@@ -1,8 +1,9 @@
 /* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
-   others make the picture, and its latent has the bytes of one device. Clips, their given frames and their decoders
-   over processes. */
+   others make the picture, and its latent has the bytes of one device. One that loads slowly is waited for, and one
+   that stops before its run begins is named. Clips, their given frames and their decoders over processes. */
 /* test-runs: lavapipe */
 #include "library.h"
+#include "split/beats.c"
 #include "split_job.h"
 #include "vulkan_test.h"
 #include "socket_ranks.h"
@@ -11,9 +12,9 @@
 #include <sys/wait.h>
 
 enum { STEPS = 4, SIDE = 32, VALUES = 4096, PIXELS = 3 * 9 * 64 * 64 };
-typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED } how;
-static const char *const how_names[] = {"goes on",  "is killed", "loses its device",
-                                        "runs out", "hangs",     "is cancelled"};
+typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED, NEVER_RUNS } how;
+static const char *const how_names[] = {"goes on", "is killed",    "loses its device",      "runs out",
+                                        "hangs",   "is cancelled", "loads slowly and hangs"};
 
 typedef struct report { /* what a rank tells the parent, in memory of both */
     dit_result result;
@@ -48,6 +49,7 @@ static void happen(const trial *t, dit_job *job) {
     case DEVICE_LOST: device->fail_submit_after = 1; break;
     case RUNS_OUT: device->memory_limit = 1; break;
     case CANCELLED: dit_job_cancel(job); break;
+    case NEVER_RUNS:
     case NOTHING: break;
     }
 }
@@ -73,6 +75,28 @@ static dit_job_desc request_clip(const maker *m, const trial *t) {
     return desc;
 }
 
+/* Loading takes as long again as others would bear without a word. */
+enum { LOADING_US = 5000000 };
+static bool linger(const char *what, uint64_t done, uint64_t total, void *user) {
+    const uint64_t *begin = (const uint64_t *)user;
+    (void)what, (void)done, (void)total;
+    if (diti_clock_us() - *begin < LOADING_US) usleep(400000);
+    return true;
+}
+
+static dit_result load_slowly_and_hang(maker *m, uint32_t rank) {
+    uint64_t begin = diti_clock_us();
+    dit_model_desc desc = DITI_ZERO;
+    desc.source.path = tiny;
+    desc.progress.func = linger;
+    desc.progress.user = &begin;
+    CHECK_MESSAGE(dit_model_load(m->context, &desc, &m->model, &err) == DIT_OK, "%s", err.message);
+    reports[rank].died_us = diti_clock_us();
+    CHECK(reports[rank].died_us - begin >= LOADING_US);
+    raise(SIGSTOP);
+    return DIT_ERROR_TRANSPORT;
+}
+
 static void run_rank(const trial *t, uint32_t rank) {
     report *out = &reports[rank];
     char list[64] = "llvmpipe";
@@ -88,7 +112,9 @@ static void run_rank(const trial *t, uint32_t rank) {
     /* one rank has little memory for copies, and so fewer slots than others */
     desc.overrides = rank == 1 ? "rung=base,chunk=1K,host_budget=1" : "rung=base,chunk=1K";
     if (t->ranks > 1) desc.transport = socket_transport(rank, t->ranks);
+    if (t->how == NEVER_RUNS) desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
     out->result = dit_context_create(&desc, &m.context, &err);
+    if (due && t->how == NEVER_RUNS) out->result = load_slowly_and_hang(&m, rank);
     if (out->result == DIT_OK) out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
     if (out->result == DIT_OK) {
         job = clip_made ? request_clip(&m, t) : request(&m, t->split, SIDE, STEPS);
@@ -124,6 +150,8 @@ static void run_rank(const trial *t, uint32_t rank) {
     out->over = true;
 }
 
+static bool stops(const trial *t) { return t->how == STOPPED || t->how == NEVER_RUNS; }
+
 /* Every rank in a process of its own, from a parent that has no driver. */
 static bool run_trial(const trial *t) {
     pid_t ranks[SOCKET_RANKS];
@@ -146,14 +174,14 @@ static bool run_trial(const trial *t) {
     sockets_keep(SOCKET_RANKS, t->ranks);
     for (rank = 0; rank < t->ranks; rank++) {
         int status = 0;
-        bool dies = t->rank == rank && (t->how == KILLED || t->how == STOPPED);
-        if (dies && t->how == STOPPED) continue;
+        bool dies = t->rank == rank && (t->how == KILLED || stops(t));
+        if (dies && t->how != KILLED) continue;
         well = CHECK(waitpid(ranks[rank], &status, 0) == ranks[rank]) && well;
         well =
             CHECK_MESSAGE(dies || status == 0, "%s: rank %u ended with status %x", t->split, rank, (unsigned)status) &&
             well;
     }
-    if (t->how == STOPPED) {
+    if (stops(t)) {
         kill(ranks[t->rank], SIGKILL);
         waitpid(ranks[t->rank], NULL, 0);
     }
@@ -193,7 +221,8 @@ static void check_end(const trial *t) {
                reports[rank].message);
         CHECK_MESSAGE(seconds < 30, "%s: rank %u ended after %.1f s", t->split, rank, seconds);
         CHECK(reports[rank].result == DIT_ERROR_TRANSPORT && !reports[rank].resumed && reports[rank].over);
-        CHECK(strstr(reports[rank].message, name) || strstr(reports[rank].message, "between ranks"));
+        CHECK_MESSAGE(strstr(reports[rank].message, name), "%s", reports[rank].message);
+        CHECK(t->how != NEVER_RUNS || strstr(reports[rank].message, "for 3 s: it was killed, hangs or does not come"));
     }
 }
 
@@ -215,14 +244,45 @@ static void test_resumes(bool full) {
     for (i = 0; full && i < DITI_COUNT(other); i++) check_resume(&other[i], false);
 }
 
+/* Words for a rank that may not listen are fewer than there are numbers, and the last says that no more come. */
+static uint32_t words, last_word;
+static uint64_t last_tag;
+static void *count_word(uint32_t to, const void *data, size_t size, uint64_t tag, void *user) {
+    CHECK(to == 1 && size == sizeof last_word && (!words || (last_word == DITI_BEAT_PREPARES && tag > last_tag)));
+    memcpy(&last_word, data, sizeof last_word);
+    last_tag = tag;
+    words++;
+    return user;
+}
+static int is_done(void *request, void *user) { return request == user; }
+static void *never_comes(uint32_t from, void *data, size_t size, uint64_t tag, void *user) {
+    (void)from, (void)data, (void)size, (void)tag;
+    return user;
+}
+
+static void test_words(void) {
+    dit_transport transport = {0, 2, count_word, never_comes, is_done, &words};
+    dit_allocator allocator = DITI_ZERO;
+    dit_logger logger = DITI_ZERO;
+    diti_peers *peers = NULL;
+    diti_env env;
+    int i;
+    CHECK(diti_env_init(&env, &allocator, &logger, &err) == DIT_OK &&
+          diti_peers_create(&env, NULL, 0, &transport, "silence_ms=0", &peers, &err) == DIT_OK);
+    for (i = 0; peers && i < 1000; i++) diti_beats_prepare(peers);
+    CHECK_MESSAGE(words == DITI_BEAT_UNHEARD && last_word == DITI_BEAT_QUIET, "%u words, the last is %u", words,
+                  last_word);
+    diti_peers_destroy(peers);
+    diti_beats_prepare(NULL); /* a context without other processes */
+}
+
 static void test_ends(bool full) {
-    static const trial ends[] = {{"cfg2", 2, 1, 0, 1, KILLED, true},
-                                 {"cfg2", 2, 1, 1, 1, KILLED, false},
-                                 {"cfg2", 2, 1, 1, 1, STOPPED, false},
-                                 {"cfg2", 2, 1, 1, 1, CANCELLED, true},
-                                 {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
+    static const trial ends[] = {
+        {"cfg2", 2, 1, 0, 1, KILLED, true},    {"cfg2", 2, 1, 1, 0, NEVER_RUNS, false},
+        {"cfg2", 2, 1, 1, 1, KILLED, false},   {"cfg2", 2, 1, 1, 1, STOPPED, false},
+        {"cfg2", 2, 1, 1, 1, CANCELLED, true}, {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
     unsigned i;
-    for (i = 0; i < (full ? DITI_COUNT(ends) : 1); i++) check_end(&ends[i]);
+    for (i = 0; i < (full ? DITI_COUNT(ends) : 2); i++) check_end(&ends[i]);
 }
 
 /* exact: the split has the sums of one device. */
@@ -265,6 +325,7 @@ static void test_clips(void) {
 int main(void) {
     trial one = {NULL, 1, 1, 0, 0, NOTHING, false};
     bool full = whole_sweep();
+    test_words();
     reports =
         (report *)mmap(NULL, SOCKET_RANKS * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
