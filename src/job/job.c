@@ -253,7 +253,7 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
         memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
         request->predicted_seconds = job->request.predicted_seconds;
     }
-    return diti_job_choose(job->model, job->context, request, err);
+    return diti_job_choose(job->model, job->context, false, request, err);
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {

@@ -17,12 +17,12 @@ typedef struct diti_beat {
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
     void *sending, *leaving, *hearing;
     uint64_t sent, received; /* counts of words */
-    uint64_t sent_us, silent_us;
+    uint64_t sent_us, silent_us, looked_us;
     bool apart;    /* nothing is exchanged with the peer in this run */
     bool alive;    /* the peer was heard, and is to be heard again */
     bool prepares; /* the peer was heard, but is not in the run yet */
     bool joined;   /* the peer was heard in this run */
-    bool told;     /* it was told that this rank is in the run */
+    bool told;     /* the peer was told that this rank is in the run */
     bool left;     /* the last word was sent to it */
     bool over;     /* the last word of the peer has come */
 } diti_beat;
@@ -107,6 +107,12 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
     return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
 }
 
+static dit_result diti_beat_silent(const diti_beat *beat, uint64_t us, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u has given no sign of life for %u s: it was killed, hangs or %s",
+                     beat->rank, (uint32_t)(us / 1000000u),
+                     beat->joined ? "is not stepped" : "does not come to its run");
+}
+
 static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
     if (beat->left || beat->apart) return;
     beat->left = true;
@@ -187,6 +193,48 @@ DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
     diti_unlock(&peers->coming_lock);
 }
 
+DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err) {
+    uint64_t now = diti_clock_us(), passed;
+    diti_beats *beats;
+    diti_beat *beat;
+    dit_result result;
+    diti_beats_prepare(peers);
+    diti_lock(&peers->coming_lock);
+    beats = diti_beats_coming(peers, peers->meshes);
+    diti_unlock(&peers->coming_lock);
+    if (!beats) return diti_fail_memory(err, "words to other processes");
+    for (beat = beats->list; beat->rank != rank; beat++) {
+    }
+    passed = beat->looked_us && now > beat->looked_us ? now - beat->looked_us : 0;
+    beat->looked_us = now;
+    beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
+    result = diti_beat_listen(beats, beat, err);
+    if (result < 0 || beat->silent_us < (beat->alive ? peers->silence_us : peers->limit_us)) return result;
+    return diti_beat_silent(beat, beat->silent_us, err);
+}
+
+/* Whether a rank that lives has not said its last word, though it is listened to. */
+static bool diti_beats_listens(const diti_peers *peers, diti_beats *beats) {
+    bool listens = false;
+    uint32_t i;
+    for (i = 0; i < beats->count; i++) {
+        diti_beat *beat = &beats->list[i];
+        if (beat->hearing) diti_beat_listen(beats, beat, NULL);
+        listens = listens || (beat->hearing && beat->silent_us < peers->silence_us);
+    }
+    return listens;
+}
+
+DIT_INTERNAL void diti_beats_part(diti_peers *peers) {
+    diti_beats *beats = peers->coming;
+    uint64_t begin = diti_clock_us();
+    uint32_t i;
+    for (i = 0; beats && i < beats->count; i++)
+        if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE);
+    while (beats && diti_beats_listens(peers, beats) && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US) {
+    }
+}
+
 /* --- in a run --- */
 
 static bool diti_beats_exchange(const diti_mesh *mesh, uint32_t rank) {
@@ -206,7 +254,10 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, diti_peers *peers, ui
     peers->coming = NULL;
     diti_unlock(&peers->coming_lock);
     if (!beats) return diti_fail_memory(err, "a mesh of devices");
-    for (i = 0; i < beats->count; i++) beats->list[i].apart = !diti_beats_exchange(mesh, beats->list[i].rank);
+    for (i = 0; i < beats->count; i++) {
+        beats->list[i].apart = !diti_beats_exchange(mesh, beats->list[i].rank);
+        beats->list[i].silent_us = 0;
+    }
     return DIT_OK;
 }
 
@@ -248,10 +299,7 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
         if (beat->prepares) diti_beats_excuse(mesh, beat->rank, now);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
             beats->lost = beats->blamed = beat->rank;
-            result = diti_fail(err, DIT_ERROR_TRANSPORT,
-                               "rank %u has given no sign of life for %u s: it was killed, hangs or %s", beat->rank,
-                               (uint32_t)(mesh->silence_us / 1000000u),
-                               beat->joined ? "is not stepped" : "does not come to its run");
+            result = diti_beat_silent(beat, mesh->silence_us, err);
         }
         if (result < 0) diti_beats_give_up(mesh, beat->rank);
     }

@@ -159,6 +159,7 @@ typedef struct diti_split_links { /* measured between the devices of a context *
 typedef struct diti_letter {
     struct diti_letter *next;
     void *request; /* the application's; NULL: it is there */
+    uint32_t rank; /* the other process */
     size_t size;
     bool kept; /* somebody waits for it */
 } diti_letter;
@@ -173,7 +174,7 @@ typedef struct diti_peers {
     VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
     uint64_t limit_us, silence_us; /* longest time of waiting for another process, and without a word from it */
-    uint32_t meshes;               /* made so far, which are the same in every process */
+    uint32_t meshes, choices;      /* made so far, which are the same in every process; choices: of splits */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
@@ -191,9 +192,12 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
 /* Meshes that are made from now on do without a process. */
 DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
-/* Letters belong to a mesh, by its tag, and are numbered from 0 on from each sender. A copy of data is sent. */
+/* Letters belong to a mesh, by its tag, and are numbered from each sender: below DITI_LETTER_CHOICES those of its runs,
+   and so many above it those by which a split is chosen for it (auto.c). A copy of data is sent. *out is the caller's
+   until diti_letter_drop, if out is given. */
+#define DITI_LETTER_CHOICES 256u
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
-                                         const void *data, size_t size, dit_error *err);
+                                         const void *data, size_t size, diti_letter **out, dit_error *err);
 /* *out is the caller's until diti_letter_drop. */
 DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
                                         diti_letter **out, dit_error *err);
@@ -248,6 +252,9 @@ typedef struct diti_beats diti_beats;
 /* A model is being loaded, or a job made: tells the others that this rank comes to its run. Any thread; peers may be
    NULL. Does nothing while a run is stepped. */
 DIT_INTERNAL void diti_beats_prepare(diti_peers *peers);
+/* For every look at a letter of that rank: an error names the rank if it has been silent for too long. */
+DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
+DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
 DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, diti_peers *peers, uint32_t tag, dit_error *err);
 /* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);

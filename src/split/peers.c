@@ -259,7 +259,7 @@ static void diti_letters_free(diti_peers *peers, bool all) {
     }
 }
 
-static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *err) {
+static diti_letter *diti_letter_new(diti_peers *peers, uint32_t rank, size_t size, dit_error *err) {
     diti_letter *letter;
     diti_letters_free(peers, false);
     letter = (diti_letter *)diti_alloc_zero(&peers->env, sizeof *letter + size);
@@ -267,44 +267,46 @@ static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *e
         diti_fail_memory(err, "a message to another process");
         return NULL;
     }
+    letter->rank = rank;
     letter->size = size;
     letter->next = peers->letters;
     peers->letters = letter;
     return letter;
 }
 
-static dit_result diti_letter_begun(const diti_letter *letter, uint32_t rank, dit_error *err) {
-    if (letter->request) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", rank);
+static dit_result diti_letter_broken(const diti_letter *letter, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", letter->rank);
 }
 
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
-                                         const void *data, size_t size, dit_error *err) {
+                                         const void *data, size_t size, diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
-    diti_letter *letter = diti_letter_new(peers, size, err);
+    diti_letter *letter = diti_letter_new(peers, to, size, err);
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    letter->kept = out != NULL;
+    if (out) *out = letter;
     memcpy(diti_letter_room(letter), data, size);
     letter->request =
         with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
-    return diti_letter_begun(letter, to, err);
+    return letter->request ? DIT_OK : diti_letter_broken(letter, err);
 }
 
 DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
                                         diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
-    diti_letter *letter = diti_letter_new(peers, size, err);
+    diti_letter *letter = diti_letter_new(peers, from, size, err);
     *out = letter;
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     letter->kept = true;
     letter->request =
         with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
-    return diti_letter_begun(letter, from, err);
+    return letter->request ? DIT_OK : diti_letter_broken(letter, err);
 }
 
 DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err) {
     int done = letter->request ? peers->application.poll(letter->request, peers->application.user) : 1;
     if (done) letter->request = NULL;
-    if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed");
+    if (done < 0) return diti_letter_broken(letter, err);
     return done ? DIT_OK : DIT_WORKING;
 }
 
@@ -318,6 +320,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
+    diti_beats_part(peers);
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
     diti_beats_free(&env, peers->coming);

@@ -1,6 +1,7 @@
 /* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
    others make the picture, and its latent has the bytes of one device. One that loads slowly is waited for, and one
-   that stops before its run begins is named. Clips, their given frames and their decoders over processes. */
+   that stops before its run begins is named. Processes choose a split together. Clips, their given frames and their
+   decoders over processes. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split/beats.c"
@@ -12,16 +13,16 @@
 #include <sys/wait.h>
 
 enum { STEPS = 4, SIDE = 32, VALUES = 4096, PIXELS = 3 * 9 * 64 * 64 };
-typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED, NEVER_RUNS } how;
-static const char *const how_names[] = {"goes on", "is killed",    "loses its device",      "runs out",
-                                        "hangs",   "is cancelled", "loads slowly and hangs"};
+typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED, NEVER_RUNS, SMALL } how;
+static const char *const how_names[] = {"goes on", "is killed",    "loses its device",       "runs out",
+                                        "hangs",   "is cancelled", "loads slowly and hangs", "has little memory"};
 
 typedef struct report { /* what a rank tells the parent, in memory of both */
     dit_result result;
     bool resumed, over;
-    uint64_t died_us, ended_us; /* on a clock that all processes have */
+    uint64_t died_us, ended_us, closing_us; /* on a clock that all processes have */
     uint32_t begins_at, shares, failed;
-    char message[512];
+    char message[512], chosen[DITI_SPLIT_NAME];
     size_t count, pixels;
     float latent[VALUES], picture[PIXELS];
 } report;
@@ -50,6 +51,7 @@ static void happen(const trial *t, dit_job *job) {
     case RUNS_OUT: device->memory_limit = 1; break;
     case CANCELLED: dit_job_cancel(job); break;
     case NEVER_RUNS:
+    case SMALL:
     case NOTHING: break;
     }
 }
@@ -97,13 +99,31 @@ static dit_result load_slowly_and_hang(maker *m, uint32_t rank) {
     return DIT_ERROR_TRANSPORT;
 }
 
+/* A job of a larger transformer, which is read when the job needs it. small: its matrices do not fit this rank's device
+   whole. */
+static dit_result create_by_need(maker *m, const trial *t, bool small) {
+    static const generated_model shape = {"pixart8", "pixart", 4, 16, 8, 0, 0, false};
+    static const asked a = {4, 4, 1, 2, 0, 0, 0, "euler", false, 0, NULL};
+    diti_device *device = m->context->device;
+    dit_model_desc desc = DITI_ZERO;
+    dit_result result;
+    desc.weights_by_need = true;
+    result = load_denoiser(m, &shape, DIT_TYPE_STORED, desc);
+    if (result < 0) return result;
+    shorten_texts(m->model);
+    if (small)
+        device->memory_limit = device->memory_used + m->model->transformer->component.weights.streamed->bytes * 9 / 10;
+    return make_asked(m, &a, t->split, &m->job);
+}
+
 static void run_rank(const trial *t, uint32_t rank) {
     report *out = &reports[rank];
     char list[64] = "llvmpipe";
     dit_context_desc desc = DITI_ZERO;
-    bool due = t->how != NOTHING && rank == t->rank;
+    bool due = t->how != NOTHING && t->how != SMALL && rank == t->rank;
     dit_status status;
     dit_job_desc job;
+    uint64_t begin;
     maker m;
     uint32_t i;
     memset(&m, 0, sizeof m);
@@ -115,8 +135,12 @@ static void run_rank(const trial *t, uint32_t rank) {
     if (t->how == NEVER_RUNS) desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
     out->result = dit_context_create(&desc, &m.context, &err);
     if (due && t->how == NEVER_RUNS) out->result = load_slowly_and_hang(&m, rank);
-    if (out->result == DIT_OK) out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
-    if (out->result == DIT_OK) {
+    if (t->how == SMALL) {
+        if (out->result == DIT_OK) out->result = create_by_need(&m, t, rank == t->rank);
+    } else if (out->result == DIT_OK) {
+        out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
+    }
+    if (out->result == DIT_OK && !m.job) {
         job = clip_made ? request_clip(&m, t) : request(&m, t->split, SIDE, STEPS);
         job.resume_on_loss = t->resumes;
         out->result = dit_job_create(m.context, &job, &m.job, &err);
@@ -128,6 +152,7 @@ static void run_rank(const trial *t, uint32_t rank) {
     }
     out->ended_us = diti_clock_us();
     if (m.job) {
+        diti_job_print_split(&m.job->request.shape, out->chosen);
         dit_job_status(m.job, &status, &err);
         out->failed = status.failed_devices;
         out->resumed = m.job->resumed;
@@ -146,7 +171,9 @@ static void run_rank(const trial *t, uint32_t rank) {
         }
     }
     memcpy(out->message, err.message, sizeof out->message);
+    begin = diti_clock_us();
     close_maker(&m);
+    out->closing_us = diti_clock_us() - begin;
     out->over = true;
 }
 
@@ -226,6 +253,44 @@ static void check_end(const trial *t) {
     }
 }
 
+/* A model is so small that each rank makes the picture alone. All words between them have come when they end. */
+static void check_few(void) {
+    trial t = {"auto", 2, 1, 0, 0, NOTHING, false};
+    const report *one = &reports[0], *two = &reports[1];
+    double error;
+    if (!run_trial(&t) ||
+        !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "%s, %s", one->message, two->message))
+        return;
+    error = relative_l2(one->latent, alone.latent, NULL, alone.count);
+    printf("auto: %s, relative L2 %.2g\n", one->chosen, error);
+    CHECK_MESSAGE(!strcmp(one->chosen, two->chosen), "%s, %s", one->chosen, two->chosen);
+    CHECK(error < 1e-3 && one->closing_us < 3000000 && two->closing_us < 3000000);
+}
+
+/* Two ranks choose the same split, though only one of them knows that the model does not fit it: the other one alone
+   would not divide it. */
+static void check_choice(uint32_t rank) {
+    static report whole;
+    trial t = {NULL, 1, 1, 0, 0, SMALL, false};
+    const report *one = &reports[0], *two = &reports[1];
+    double error;
+    t.rank = UINT32_MAX;
+    if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK, "%s", one->message)) return;
+    whole = *one;
+    t.split = "auto";
+    t.ranks = 2;
+    t.rank = rank;
+    if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "rank %u %s: %s, %s", rank,
+                                         how_names[SMALL], one->message, two->message))
+        return;
+    error = one->count == whole.count ? relative_l2(one->latent, whole.latent, NULL, whole.count) : INFINITY;
+    printf("auto, rank %u %s: %s, relative L2 %.2g\n", rank, how_names[SMALL], one->chosen, error);
+    CHECK_MESSAGE(!strcmp(one->chosen, two->chosen), "%s, %s", one->chosen, two->chosen);
+    CHECK_MESSAGE(strstr(one->chosen, "shard") || strstr(one->chosen, "tensor") || strstr(one->chosen, "layers"), "%s",
+                  one->chosen);
+    CHECK(error < 1e-3);
+}
+
 static void test_resumes(bool full) {
     static const trial
         some[] = {{"cfg2,ulysses2", 4, 1, 1, 2, KILLED, true}, {"cfg2", 2, 1, 1, 1, DEVICE_LOST, true}},
@@ -278,9 +343,10 @@ static void test_words(void) {
 
 static void test_ends(bool full) {
     static const trial ends[] = {
-        {"cfg2", 2, 1, 0, 1, KILLED, true},    {"cfg2", 2, 1, 1, 0, NEVER_RUNS, false},
-        {"cfg2", 2, 1, 1, 1, KILLED, false},   {"cfg2", 2, 1, 1, 1, STOPPED, false},
-        {"cfg2", 2, 1, 1, 1, CANCELLED, true}, {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
+        {"cfg2", 2, 1, 0, 1, KILLED, true},      {"cfg2", 2, 1, 1, 0, NEVER_RUNS, false},
+        {"cfg2", 2, 1, 1, 1, KILLED, false},     {"auto", 2, 1, 1, 0, NEVER_RUNS, false},
+        {"auto", 2, 1, 0, 0, NEVER_RUNS, false}, {"cfg2", 2, 1, 1, 1, STOPPED, false},
+        {"cfg2", 2, 1, 1, 1, CANCELLED, true},   {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
     unsigned i;
     for (i = 0; i < (full ? DITI_COUNT(ends) : 2); i++) check_end(&ends[i]);
 }
@@ -331,6 +397,8 @@ int main(void) {
     if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
     if (run_trial(&one) && CHECK_MESSAGE(reports[0].result == DIT_OK, "%s", reports[0].message)) {
         alone = reports[0];
+        check_choice(1);
+        if (full) check_choice(0), check_few();
         test_resumes(full);
         test_ends(full);
     }
