@@ -1,7 +1,7 @@
 /* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
    others make the picture, and its latent has the bytes of one device. One that loads slowly is waited for, and one
-   that stops before its run begins is named. Processes choose a split together. Clips, their given frames and their
-   decoders over processes. */
+   that stops before its run begins is named. Processes choose a split together. PipeFusion folds over processes, with
+   unequal shares, and when one is lost. Clips, their given frames and their decoders over processes. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split/beats.c"
@@ -21,7 +21,7 @@ typedef struct report { /* what a rank tells the parent, in memory of both */
     dit_result result;
     bool resumed, over;
     uint64_t died_us, ended_us, closing_us; /* on a clock that all processes have */
-    uint32_t begins_at, shares, failed;
+    uint32_t begins_at, shares, blocks, failed;
     char message[512], chosen[DITI_SPLIT_NAME];
     size_t count, pixels;
     float latent[VALUES], picture[PIXELS];
@@ -39,7 +39,8 @@ typedef struct clip_trial {
     uint32_t frames, width;
     bool given; /* it goes on from a picture */
 } clip_trial;
-static const clip_trial *clip_made; /* NULL: a picture is */
+static const clip_trial *clip_made;       /* NULL: a picture is */
+static const generated_model *shape_made; /* shape of the model; NULL: it is a pipeline */
 
 static void happen(const trial *t, dit_job *job) {
     diti_device *device = job->shares[0]->device;
@@ -99,21 +100,29 @@ static dit_result load_slowly_and_hang(maker *m, uint32_t rank) {
     return DIT_ERROR_TRANSPORT;
 }
 
-/* A job of a larger transformer, which is read when the job needs it. small: its matrices do not fit this rank's device
-   whole. */
-static dit_result create_by_need(maker *m, const trial *t, bool small) {
-    static const generated_model shape = {"pixart8", "pixart", 4, 16, 8, 0, 0, false};
-    static const asked a = {4, 4, 1, 2, 0, 0, 0, "euler", false, 0, NULL};
+/* SMALL: the transformer is read when the job needs it, and its matrices do not fit the rank's device whole. */
+static dit_result create_generated(maker *m, const trial *t, uint32_t rank) {
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false, 0, NULL};
     diti_device *device = m->context->device;
     dit_model_desc desc = DITI_ZERO;
     dit_result result;
-    desc.weights_by_need = true;
-    result = load_denoiser(m, &shape, DIT_TYPE_STORED, desc);
+    if (t->how == SMALL) a.columns = a.rows = 4, a.steps = 2;
+    a.resumes = t->resumes;
+    desc.weights_by_need = t->how == SMALL;
+    result = load_denoiser(m, shape_made, DIT_TYPE_STORED, desc);
     if (result < 0) return result;
     shorten_texts(m->model);
-    if (small)
+    if (t->how == SMALL && rank == t->rank)
         device->memory_limit = device->memory_used + m->model->transformer->component.weights.streamed->bytes * 9 / 10;
     return make_asked(m, &a, t->split, &m->job);
+}
+
+/* Blocks of the transformer that a process has, over all of its stages. */
+static uint32_t count_blocks(const dit_job *job) {
+    uint32_t blocks = 0, first, end, i;
+    for (i = 0; i < job->share_count; i++, blocks += end - first)
+        diti_axes_blocks(&job->shares[i]->assignment.axes, job->model->transformer->traits.layers, &first, &end);
+    return blocks;
 }
 
 static void run_rank(const trial *t, uint32_t rank) {
@@ -132,14 +141,15 @@ static void run_rank(const trial *t, uint32_t rank) {
     /* one rank has little memory for copies, and so fewer slots than others */
     desc.overrides = rank == 1 ? "rung=base,chunk=1K,host_budget=1" : "rung=base,chunk=1K";
     if (t->ranks > 1) desc.transport = socket_transport(rank, t->ranks);
+    if (t->split && !strcmp(t->split, "auto"))
+        desc.overrides = "rung=base,chunk=1K,gflop_ns=30000000"; /* measured alike */
     if (t->how == NEVER_RUNS) desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
     out->result = dit_context_create(&desc, &m.context, &err);
     if (due && t->how == NEVER_RUNS) out->result = load_slowly_and_hang(&m, rank);
-    if (t->how == SMALL) {
-        if (out->result == DIT_OK) out->result = create_by_need(&m, t, rank == t->rank);
-    } else if (out->result == DIT_OK) {
+    if (shape_made && out->result == DIT_OK)
+        out->result = create_generated(&m, t, rank);
+    else if (out->result == DIT_OK)
         out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
-    }
     if (out->result == DIT_OK && !m.job) {
         job = clip_made ? request_clip(&m, t) : request(&m, t->split, SIDE, STEPS);
         job.resume_on_loss = t->resumes;
@@ -153,6 +163,7 @@ static void run_rank(const trial *t, uint32_t rank) {
     out->ended_us = diti_clock_us();
     if (m.job) {
         diti_job_print_split(&m.job->request.shape, out->chosen);
+        out->blocks = count_blocks(m.job);
         dit_job_status(m.job, &status, &err);
         out->failed = status.failed_devices;
         out->resumed = m.job->resumed;
@@ -253,6 +264,10 @@ static void check_end(const trial *t) {
     }
 }
 
+static double error_of(const report *made, const report *right) {
+    return made->count == right->count ? relative_l2(made->latent, right->latent, NULL, right->count) : INFINITY;
+}
+
 /* A model is so small that each rank makes the picture alone. All words between them have come when they end. */
 static void check_few(void) {
     trial t = {"auto", 2, 1, 0, 0, NOTHING, false};
@@ -261,7 +276,7 @@ static void check_few(void) {
     if (!run_trial(&t) ||
         !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "%s, %s", one->message, two->message))
         return;
-    error = relative_l2(one->latent, alone.latent, NULL, alone.count);
+    error = error_of(one, &alone);
     printf("auto: %s, relative L2 %.2g\n", one->chosen, error);
     CHECK_MESSAGE(!strcmp(one->chosen, two->chosen), "%s, %s", one->chosen, two->chosen);
     CHECK(error < 1e-3 && one->closing_us < 3000000 && two->closing_us < 3000000);
@@ -270,11 +285,13 @@ static void check_few(void) {
 /* Two ranks choose the same split, though only one of them knows that the model does not fit it: the other one alone
    would not divide it. */
 static void check_choice(uint32_t rank) {
+    static const generated_model pixart = {"pixart12", "pixart", 4, 16, 12, 0, 0, false};
     static report whole;
     trial t = {NULL, 1, 1, 0, 0, SMALL, false};
     const report *one = &reports[0], *two = &reports[1];
     double error;
     t.rank = UINT32_MAX;
+    shape_made = &pixart;
     if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK, "%s", one->message)) return;
     whole = *one;
     t.split = "auto";
@@ -283,12 +300,46 @@ static void check_choice(uint32_t rank) {
     if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "rank %u %s: %s, %s", rank,
                                          how_names[SMALL], one->message, two->message))
         return;
-    error = one->count == whole.count ? relative_l2(one->latent, whole.latent, NULL, whole.count) : INFINITY;
+    error = error_of(one, &whole);
     printf("auto, rank %u %s: %s, relative L2 %.2g\n", rank, how_names[SMALL], one->chosen, error);
     CHECK_MESSAGE(!strcmp(one->chosen, two->chosen), "%s, %s", one->chosen, two->chosen);
     CHECK_MESSAGE(strstr(one->chosen, "shard") || strstr(one->chosen, "tensor") || strstr(one->chosen, "layers"), "%s",
                   one->chosen);
     CHECK(error < 1e-3);
+}
+
+/* HunyuanDiT's stages of PipeFusion are folded: each process has two of them. A run that goes on without one is not
+   much farther from the exact picture than PipeFusion itself. */
+static void test_folded(bool full) {
+    static const generated_model hunyuan = {"hunyuan", "hunyuandit", 4, 16, 8, 0, 0, false};
+    static const char unequal[] = "{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"pipefusion2\", "
+                                  "\"patches\": 3, \"shares\": [0.7, 0.3]}";
+    static const trial lost[] = {{unequal, 2, 1, 1, 2, KILLED, true}, {"pipefusion3:m3w1", 3, 1, 1, 2, KILLED, true}};
+    static report exact, stale;
+    const report *first = &reports[0];
+    trial t = {NULL, 1, 1, 0, 0, NOTHING, false};
+    unsigned i;
+    shape_made = &hunyuan;
+    if (full && run_trial(&t) && CHECK_MESSAGE(first->result == DIT_OK, "%s", first->message)) exact = *first;
+    t.split = "pipefusion1:m3w1";
+    if (!run_trial(&t) || !CHECK_MESSAGE(first->result == DIT_OK, "%s", first->message)) return;
+    stale = *first;
+    t.split = unequal;
+    t.ranks = 2;
+    if (run_trial(&t)) {
+        printf("folded over two processes, unequal shares: relative L2 %.2g\n", error_of(first, &stale));
+        CHECK_MESSAGE(first->result == DIT_OK && reports[1].result == DIT_OK, "%s, %s", first->message,
+                      reports[1].message);
+        CHECK(first->shares == 4 && error_of(first, &stale) <= 1e-4);
+        CHECK_MESSAGE(first->blocks == 6 && reports[1].blocks == 2, "%u and %u blocks", first->blocks,
+                      reports[1].blocks);
+    }
+    for (i = 0; full && i < DITI_COUNT(lost) && run_trial(&lost[i]); i++) {
+        printf("%s, rank 1 is killed: went on behind step %u with %u shares, relative L2 %.2g, without a loss %.2g\n",
+               lost[i].split, first->begins_at, first->shares, error_of(first, &exact), error_of(&stale, &exact));
+        CHECK_MESSAGE(first->result == DIT_OK && first->resumed && first->failed == 1, "%s", first->message);
+        CHECK(first->shares == (i ? 4 : 1) && error_of(first, &exact) <= 2 * error_of(&stale, &exact));
+    }
 }
 
 static void test_resumes(bool full) {
@@ -397,8 +448,10 @@ int main(void) {
     if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
     if (run_trial(&one) && CHECK_MESSAGE(reports[0].result == DIT_OK, "%s", reports[0].message)) {
         alone = reports[0];
+        if (full) check_few(), check_choice(0);
         check_choice(1);
-        if (full) check_choice(0), check_few();
+        test_folded(full);
+        shape_made = NULL;
         test_resumes(full);
         test_ends(full);
     }
