@@ -189,24 +189,6 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
     return result;
 }
 
-static bool diti_context_tell(const char *what, uint64_t done, uint64_t total, void *user) {
-    const diti_telling *telling = (const diti_telling *)user;
-    diti_beats_prepare(telling->peers);
-    return !telling->progress.func || telling->progress.func(what, done, total, telling->progress.user);
-}
-
-DIT_INTERNAL dit_progress diti_context_progress(const dit_context *context, const dit_progress *own,
-                                                diti_telling *telling) {
-    dit_progress out = *own;
-    if (!context || !context->peers) return out;
-    diti_beats_prepare(context->peers);
-    telling->peers = context->peers;
-    telling->progress = *own;
-    out.func = diti_context_tell;
-    out.user = telling;
-    return out;
-}
-
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
     context->worker = desc->worker;
     diti_marks_read(&context->marks, desc);
@@ -216,7 +198,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     if (context->device_count > 1 || desc->transport.rank_count > 1)
         DITI_TRY(diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
                                    context->overrides, &context->peers, err));
-    context->progress = diti_context_progress(context, &desc->progress, &context->telling);
+    context->progress = diti_beats_progress(context->peers, &desc->progress, &context->telling);
     return desc->trace ? diti_context_trace(context, desc->trace_light, err) : DIT_OK;
 }
 

@@ -27,8 +27,8 @@ static void diti_job_rewind(dit_job *job) {
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     diti_telling telling;
-    dit_progress progress =
-        desc->progress.func ? diti_context_progress(job->context, &desc->progress, &telling) : job->context->progress;
+    dit_progress progress = desc->progress.func ? diti_beats_progress(job->context->peers, &desc->progress, &telling)
+                                                : job->context->progress;
     dit_result result = diti_share_plan(job->shares[0], &progress, err);
     if (result == DIT_OK) result = diti_snapshot_stand_in(job, &progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, &progress, err);

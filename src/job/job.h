@@ -20,12 +20,6 @@ typedef struct diti_marks {
     uint64_t keys[DITI_MAX_MARKS]; /* diti_proof_key */
 } diti_marks;
 
-/* Progress as calls tell it where other processes take part: each time they hear of it, too. */
-typedef struct diti_telling {
-    diti_peers *peers;
-    dit_progress progress; /* the application's */
-} diti_telling;
-
 struct dit_context {
     diti_env env;
     diti_device *device; /* the first of devices: what one device suffices for */
@@ -850,9 +844,6 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
 /* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
    new bit in device->dropped: the device is of no use any more, but would be without that class. */
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
-/* How a call tells of its progress: the application by own, and other ranks. telling stays as long as the call. */
-DIT_INTERNAL dit_progress diti_context_progress(const dit_context *context, const dit_progress *own,
-                                                diti_telling *telling);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* values of all pictures */
 /* order.c: how a run comes to the segments of its plan */

@@ -193,6 +193,23 @@ DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
     diti_unlock(&peers->coming_lock);
 }
 
+static bool diti_beats_tell(const char *what, uint64_t done, uint64_t total, void *user) {
+    const diti_telling *telling = (const diti_telling *)user;
+    diti_beats_prepare(telling->peers);
+    return !telling->progress.func || telling->progress.func(what, done, total, telling->progress.user);
+}
+
+DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling) {
+    dit_progress out = *own;
+    if (!peers || peers->application.rank_count <= 1) return out;
+    diti_beats_prepare(peers);
+    telling->peers = peers;
+    telling->progress = *own;
+    out.func = diti_beats_tell;
+    out.user = telling;
+    return out;
+}
+
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err) {
     uint64_t now = diti_clock_us(), passed;
     diti_beats *beats;

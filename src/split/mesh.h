@@ -252,6 +252,13 @@ typedef struct diti_beats diti_beats;
 /* A model is being loaded, or a job made: tells the others that this rank comes to its run. Any thread; peers may be
    NULL. Does nothing while a run is stepped. */
 DIT_INTERNAL void diti_beats_prepare(diti_peers *peers);
+/* Progress as a call tells it where other processes take part: they hear of it, too. telling stays as long as the call;
+   peers may be NULL. */
+typedef struct diti_telling {
+    diti_peers *peers;
+    dit_progress progress; /* the application's */
+} diti_telling;
+DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling);
 /* For every look at a letter of that rank: an error names the rank if it has been silent for too long. */
 DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
 DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
