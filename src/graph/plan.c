@@ -35,6 +35,7 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 
 #define DITI_PLAN_THREADS 7u        /* most that are lent */
 #define DITI_PLAN_NAP_NS 1000000ull /* how long the caller sleeps before it looks whether they are done */
+#define DITI_PLAN_NAPS 1000u        /* after so many it tells that it still waits */
 
 typedef struct diti_plan_compile {
     diti_plan *plan;
@@ -118,16 +119,18 @@ static bool diti_plan_compile_report(diti_plan_compile *work, const dit_progress
     return false;
 }
 
-/* Sleeps until the lent threads have ended what they took. */
+/* Sleeps until the lent threads have ended what they took. Tells that it does so whether a kernel more is done or not,
+   after a second. */
 static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const dit_progress *progress) {
-    uint32_t helped, done, told = UINT32_MAX;
+    uint32_t helped, done, told = UINT32_MAX, naps = 0;
     bool wanted = true;
     for (;;) {
         diti_lock(&work->lock); /* the thread that counted last has let go of the lock then */
         helped = work->helped;
         done = work->done;
         diti_unlock(&work->lock);
-        if (wanted && done != told) wanted = diti_plan_compile_report(work, progress);
+        if (done != told || ++naps == DITI_PLAN_NAPS) naps = 0;
+        if (wanted && !naps) wanted = diti_plan_compile_report(work, progress);
         told = done;
         if (helped == lent) return wanted;
         diti_timeline_wait(work->plan->device, work->never, 1, DITI_PLAN_NAP_NS, NULL);

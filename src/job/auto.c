@@ -29,35 +29,84 @@ static double diti_auto_memory(const dit_model *model, diti_device *device) {
     return (double)device->memory_limit > used - own ? (double)device->memory_limit - (used - own) : 1;
 }
 
-static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
-                                dit_error *err) {
-    const diti_split_links *links = &context->peers->links;
+/* The numbers of a process about its devices. */
+typedef struct diti_auto_numbers {
+    double rate[DITI_MAX_DEVICES], stream[DITI_MAX_DEVICES], memory[DITI_MAX_DEVICES];
+    uint64_t name[DITI_MAX_DEVICES]; /* hash of what the driver states */
+    diti_split_rates inside;         /* between devices of the process */
+    double latency, element;
+} diti_auto_numbers;
+
+typedef struct diti_auto_choice {
+    uint32_t made;                   /* 0: no choice, as rank lost has not told its numbers */
+    uint32_t lost;                   /* rank that is missing */
+    double seconds;                  /* predicted time of a picture */
+    double shares[DITI_MAX_DEVICES]; /* all 0: equal */
+    diti_split split;
+} diti_auto_choice;
+
+typedef struct diti_auto {
+    const dit_model *model;
+    const dit_context *context;
+    const diti_job_request *request;
+    diti_auto_numbers ranks[DITI_MAX_DEVICES]; /* by place */
+    diti_split_request q;
+    diti_auto_choice choice;
+} diti_auto;
+
+static dit_result diti_auto_count(const diti_auto *a, diti_auto_numbers *out, dit_error *err) {
+    const dit_context *context = a->context;
     uint32_t i;
-    DITI_TRY(diti_peers_measure(context->peers, err));
-    box->count = context->device_count;
-    for (i = 0; i < box->count; i++) {
-        box->devices[i].rate = diti_auto_rate(context->devices[i]);
-        box->devices[i].stream = diti_auto_stream(context->devices[i]);
-        box->devices[i].memory = diti_auto_memory(model, context->devices[i]);
+    if (context->device_count > 1) DITI_TRY(diti_peers_measure(context->peers, err));
+    for (i = 0; i < context->device_count; i++) {
+        diti_device *device = context->devices[i];
+        out->rate[i] = diti_auto_rate(device);
+        out->stream[i] = diti_auto_stream(device);
+        out->memory[i] = diti_auto_memory(a->model, device);
+        out->name[i] = diti_hash(device->info.name, strlen(device->info.name));
     }
-    box->inside = links->inside;
-    box->across = links->across;
-    box->per_socket = links->per_socket;
-    box->latency = links->latency;
+    out->inside = context->peers->links.inside;
+    out->latency = context->peers->links.latency;
+    out->element = a->request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
     return DIT_OK;
 }
 
-/* Every process must choose the same without asking the others: as if all devices were alike. */
-static void diti_auto_assume_equal(const dit_context *context, diti_split_box *box) {
-    uint32_t i;
-    box->count = context->peers->all;
-    for (i = 0; i < box->count; i++) {
-        box->devices[i].rate = 2e13;
-        box->devices[i].stream = 5e11;
+static void diti_auto_least(double *rate, double other) {
+    if (other < *rate) *rate = other;
+}
+
+/* Processes are sockets. Nobody has measured what goes between them. */
+static void diti_auto_join(const diti_auto *a, diti_split_box *box) {
+    const diti_peers *peers = a->context->peers;
+    uint32_t rank;
+    box->across.pair = box->across.ring = box->across.all_to_all = 1e9;
+    if (peers->count == 1) box->inside = box->across;
+    for (rank = 1; rank < peers->rank_count && peers->count > 1; rank++) {
+        diti_auto_least(&box->inside.pair, a->ranks[rank].inside.pair);
+        diti_auto_least(&box->inside.ring, a->ranks[rank].inside.ring);
+        diti_auto_least(&box->inside.all_to_all, a->ranks[rank].inside.all_to_all);
     }
-    box->inside.pair = box->inside.ring = box->inside.all_to_all = 1e9;
-    box->across = box->inside;
+    box->per_socket = peers->count > 1 ? peers->count : 0;
     box->latency = 1e-4;
+}
+
+static void diti_auto_box(const diti_auto *a, diti_split_box *box, double *element) {
+    const diti_peers *peers = a->context->peers;
+    uint32_t i;
+    box->count = peers->all;
+    *element = 0;
+    for (i = 0; i < box->count; i++) {
+        const diti_auto_numbers *numbers = &a->ranks[i / peers->count];
+        box->devices[i].rate = numbers->rate[i % peers->count];
+        box->devices[i].stream = numbers->stream[i % peers->count];
+        box->devices[i].memory = numbers->memory[i % peers->count];
+        if (numbers->element > *element) *element = numbers->element;
+    }
+    box->inside = a->ranks[0].inside;
+    box->across = peers->links.across;
+    box->per_socket = peers->links.per_socket;
+    box->latency = a->ranks[0].latency;
+    if (peers->rank_count > 1) diti_auto_join(a, box);
 }
 
 /* Whether a job can be planned so, which the planner does not know. */
@@ -68,17 +117,30 @@ static bool diti_auto_allows(const dit_model *model, const diti_job_request *req
     return !diti_job_unsplit(model, &with) && diti_job_check_strips(model, &with, NULL) >= 0;
 }
 
-/* The best split of the first 1, 2, … devices; more of them only where that gains something. */
-static void diti_auto_best(const dit_model *model, const diti_job_request *request, diti_split_request *q,
-                           uint32_t count, diti_split_cost *best) {
+/* Without a split every process does the whole work, on its first device. */
+static double diti_auto_alone(const diti_auto *a) {
+    double least = a->ranks[0].memory[0];
+    uint32_t rank;
+    for (rank = 1; rank < a->context->peers->rank_count; rank++) diti_auto_least(&least, a->ranks[rank].memory[0]);
+    return least;
+}
+
+/* The best split of the first 1, 2, … devices; more of them only where that gains something. No process must be left
+   without a share of those of others. */
+static void diti_auto_best(diti_auto *a, diti_split_cost *best) {
+    const diti_peers *peers = a->context->peers;
+    diti_split_request *q = &a->q;
     diti_split_cost costs[16], cost;
-    uint32_t i, k, found;
+    double memory = q->box.devices[0].memory;
+    uint32_t count = q->box.count, i, k, found;
     memset(best, 0, sizeof *best);
     for (i = 1; i <= count; i++) {
+        if (i > 1 && i <= peers->all - peers->count) continue;
         q->box.count = i;
+        q->box.devices[0].memory = i > 1 ? memory : diti_auto_alone(a);
         found = diti_split_choose(q, costs, DITI_COUNT(costs));
         if (found > DITI_COUNT(costs)) found = DITI_COUNT(costs);
-        for (k = 0; k < found && !diti_auto_allows(model, request, &costs[k].split); k++) {
+        for (k = 0; k < found && !diti_auto_allows(a->model, a->request, &costs[k].split); k++) {
         }
         if (k == found) continue;
         cost = costs[k];
@@ -88,50 +150,152 @@ static void diti_auto_best(const dit_model *model, const diti_job_request *reque
     q->box.count = count;
 }
 
-static dit_result diti_auto_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
-                                   dit_error *err) {
-    diti_split_request *q = (diti_split_request *)diti_alloc_zero(&model->env, sizeof *q);
-    bool alone = context->peers->all == context->device_count;
-    diti_split_cost best;
-    dit_result result = DIT_OK;
-    if (!q) return diti_fail_memory(err, "choosing a split");
-    diti_job_split_shape(model, request, &q->shape);
-    diti_split_usual_system(&q->system);
-    q->system.element = request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
-    q->system.steps = request->shape.steps * request->shape.image_count;
-    q->methods = diti_auto_methods(model, request);
-    if (alone)
-        result = diti_auto_box(model, context, &q->box, err);
-    else
-        diti_auto_assume_equal(context, &q->box);
-    if (result >= 0) {
-        diti_auto_best(model, request, q, q->box.count, &best);
-        request->shape.split = best.split;
-        request->shape.strips = best.split.degree[DITI_SPLIT_PIPEFUSION];
-        request->predicted_seconds = alone ? best.seconds : 0;
-    }
-    diti_free(&model->env, q);
-    return result;
-}
-
 /* Shares as the devices' rates, in sixteenths of the fastest, so that every measurement gives the same; none where
  * these come out equal. */
-static void diti_auto_shares(const dit_context *context, diti_job_request *request) {
-    uint32_t ranks = diti_split_ranks(&request->shape.split), each, rank, i;
+static void diti_auto_shares(const diti_split *split, const double *rates, double *shares) {
+    uint32_t ranks = diti_split_ranks(split), each, rank, i;
     double most = 0, sum;
     bool equal = true;
-    each = ranks / request->shape.split.degree[DITI_SPLIT_CFG];
+    each = ranks / split->degree[DITI_SPLIT_CFG];
     for (rank = 0; rank < ranks; rank++)
-        if (diti_auto_rate(context->devices[rank]) > most) most = diti_auto_rate(context->devices[rank]);
+        if (rates[rank] > most) most = rates[rank];
     for (rank = 0; rank < ranks; rank++) {
-        double share = floor(16 * diti_auto_rate(context->devices[rank]) / most + 0.5);
-        request->shape.shares[rank] = share < 1 ? 1 : share;
+        double share = floor(16 * rates[rank] / most + 0.5);
+        shares[rank] = share < 1 ? 1 : share;
         equal = equal && share > 13;
     }
     for (rank = 0; rank < ranks; rank += each) {
-        for (i = rank, sum = 0; i < rank + each; i++) sum += request->shape.shares[i];
-        for (i = rank; i < rank + each; i++) request->shape.shares[i] = equal ? 0 : request->shape.shares[i] / sum;
+        for (i = rank, sum = 0; i < rank + each; i++) sum += shares[i];
+        for (i = rank; i < rank + each; i++) shares[i] = equal ? 0 : shares[i] / sum;
     }
+}
+
+/* Devices of one name get equal shares, whatever was measured. */
+static void diti_auto_divide(const diti_auto *a, const diti_split *split, double *shares) {
+    uint32_t count = diti_split_ranks(split), each = a->context->peers->count, i;
+    double rates[DITI_MAX_DEVICES];
+    bool alike = true;
+    for (i = 0; i < count; i++) {
+        alike = alike && a->ranks[i / each].name[i % each] == a->ranks[0].name[0];
+        rates[i] = a->ranks[i / each].rate[i % each];
+    }
+    if (!alike) diti_auto_shares(split, rates, shares);
+}
+
+/* The best split by all numbers. */
+static void diti_auto_decide(diti_auto *a) {
+    diti_split_cost best;
+    diti_job_split_shape(a->model, a->request, &a->q.shape);
+    diti_split_usual_system(&a->q.system);
+    diti_auto_box(a, &a->q.box, &a->q.system.element);
+    a->q.system.steps = a->request->shape.steps * a->request->shape.image_count;
+    a->q.methods = diti_auto_methods(a->model, a->request);
+    diti_auto_best(a, &best);
+    a->choice.made = 1;
+    a->choice.split = best.split;
+    a->choice.seconds = best.seconds;
+    diti_auto_divide(a, &best.split, a->choice.shares);
+}
+
+/* --- several processes --- */
+
+/* A letter's other end has come to it; else an error names a rank that does not. */
+static dit_result diti_auto_await(const diti_auto *a, diti_letter *letter, uint32_t rank, dit_error *err) {
+    diti_peers *peers = a->context->peers;
+    VkSemaphore never = VK_NULL_HANDLE;
+    dit_result result = diti_timeline_create(a->context->device, &never, err);
+    if (result == DIT_OK) result = DIT_WORKING;
+    while (result == DIT_WORKING) {
+        result = diti_beats_await(peers, rank, err);
+        if (result >= 0) result = diti_letter_poll(peers, letter, err);
+        if (result == DIT_WORKING) result = diti_timeline_wait(a->context->device, never, 1, 1000000u, err);
+    }
+    diti_destroy_Semaphore(a->context->device, never);
+    return result;
+}
+
+/* Sends a letter, and waits until it has left, or asks for one, and waits until it is there. */
+static dit_result diti_auto_tell(const diti_auto *a, uint32_t number, uint32_t rank, const void *data, size_t size,
+                                 dit_error *err) {
+    diti_peers *peers = a->context->peers;
+    diti_letter *letter = NULL;
+    dit_result result = diti_letter_send(peers, peers->meshes, number, rank, data, size, &letter, err);
+    if (result == DIT_OK) result = diti_auto_await(a, letter, rank, err);
+    if (letter) diti_letter_drop(peers, &letter);
+    return result;
+}
+
+static dit_result diti_auto_hear(const diti_auto *a, uint32_t number, uint32_t rank, void *data, size_t size,
+                                 dit_error *err) {
+    diti_peers *peers = a->context->peers;
+    diti_letter *letter = NULL;
+    dit_result result = diti_letter_ask(peers, peers->meshes, number, rank, size, &letter, err);
+    if (result == DIT_OK) result = diti_auto_await(a, letter, rank, err);
+    if (result == DIT_OK) memcpy(data, diti_letter_text(letter), size);
+    if (letter) diti_letter_drop(peers, &letter);
+    return result;
+}
+
+/* The first rank hears what all others have, chooses, and tells them. */
+static dit_result diti_auto_lead(diti_auto *a, uint32_t number, dit_error *err) {
+    const diti_peers *peers = a->context->peers;
+    dit_result result = DIT_OK, told;
+    uint32_t i;
+    for (i = 1; i < peers->rank_count && result == DIT_OK; i++) {
+        a->choice.lost = peers->ranks[i];
+        result = diti_auto_hear(a, number, peers->ranks[i], &a->ranks[i], sizeof a->ranks[i], err);
+    }
+    if (result == DIT_OK) diti_auto_decide(a);
+    for (i = 1; i < peers->rank_count; i++) {
+        if (!a->choice.made && peers->ranks[i] == a->choice.lost) continue;
+        told = diti_auto_tell(a, number, peers->ranks[i], &a->choice, sizeof a->choice, result < 0 ? NULL : err);
+        if (result == DIT_OK) result = told;
+    }
+    return result;
+}
+
+static dit_result diti_auto_follow(diti_auto *a, uint32_t number, dit_error *err) {
+    const diti_peers *peers = a->context->peers;
+    uint32_t first = peers->ranks[0];
+    DITI_TRY(diti_auto_tell(a, number, first, &a->ranks[peers->place], sizeof a->ranks[0], err));
+    DITI_TRY(diti_auto_hear(a, number, first, &a->choice, sizeof a->choice, err));
+    if (a->choice.made) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", a->choice.lost, first);
+}
+
+/* asks: other processes are asked and told, which do the same now; else they count as what this one is. */
+static dit_result diti_auto_find(diti_auto *a, bool asks, dit_error *err) {
+    diti_peers *peers = a->context->peers;
+    diti_auto_numbers *own = &a->ranks[peers->place];
+    uint32_t rank, number;
+    DITI_TRY(diti_auto_count(a, own, err));
+    if (peers->rank_count > 1 && asks) {
+        number = DITI_LETTER_CHOICES + peers->choices++ % DITI_LETTER_CHOICES;
+        return peers->place ? diti_auto_follow(a, number, err) : diti_auto_lead(a, number, err);
+    }
+    for (rank = 0; rank < peers->rank_count; rank++)
+        if (rank != peers->place) a->ranks[rank] = *own;
+    diti_auto_decide(a);
+    return DIT_OK;
+}
+
+static dit_result diti_auto_choose(const dit_model *model, const dit_context *context, bool asks,
+                                   diti_job_request *request, dit_error *err) {
+    diti_auto *a = (diti_auto *)diti_alloc_zero(&model->env, sizeof *a);
+    dit_result result;
+    if (!a) return diti_fail_memory(err, "choosing a split");
+    a->model = model;
+    a->context = context;
+    a->request = request;
+    result = diti_auto_find(a, asks, err);
+    if (result >= 0) {
+        request->shape.split = a->choice.split;
+        request->shape.strips = a->choice.split.degree[DITI_SPLIT_PIPEFUSION];
+        request->predicted_seconds = a->choice.seconds;
+        memcpy(request->shape.shares, a->choice.shares, sizeof request->shape.shares);
+    }
+    diti_free(&model->env, a);
+    return result;
 }
 
 static bool diti_auto_alike(const dit_context *context, uint32_t count) {
@@ -148,20 +312,21 @@ static void diti_auto_log(const dit_model *model, const diti_job_request *reques
              request->predicted_seconds);
 }
 
-DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
-                                        dit_error *err) {
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
+                                        diti_job_request *request, dit_error *err) {
     diti_split *split = &request->shape.split;
-    bool automatic = !split->degree[0];
-    uint32_t axis;
-    if (automatic && context && context->peers) {
-        DITI_TRY(diti_auto_choose(model, context, request, err));
-        if (request->predicted_seconds > 0) diti_auto_log(model, request);
+    double rates[DITI_MAX_DEVICES];
+    uint32_t axis, i;
+    if (!split->degree[0] && context && context->peers) {
+        DITI_TRY(diti_auto_choose(model, context, asks, request, err));
+        diti_auto_log(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;
     if (request->shape.shares[0] > 0 || diti_split_ranks(split) == 1 || !context || !context->peers ||
         diti_split_ranks(split) > context->device_count || context->peers->all > context->device_count ||
         diti_auto_alike(context, diti_split_ranks(split)))
         return DIT_OK;
-    diti_auto_shares(context, request);
+    for (i = 0; i < context->device_count; i++) rates[i] = diti_auto_rate(context->devices[i]);
+    diti_auto_shares(split, rates, request->shape.shares);
     return DIT_OK;
 }

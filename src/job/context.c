@@ -190,7 +190,6 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
-    context->progress = desc->progress;
     context->worker = desc->worker;
     diti_marks_read(&context->marks, desc);
     context->overrides = diti_copy_string(&context->env, desc->overrides);
@@ -199,6 +198,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     if (context->device_count > 1 || desc->transport.rank_count > 1)
         DITI_TRY(diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
                                    context->overrides, &context->peers, err));
+    context->progress = diti_beats_progress(context->peers, &desc->progress, &context->telling);
     return desc->trace ? diti_context_trace(context, desc->trace_light, err) : DIT_OK;
 }
 

@@ -26,10 +26,12 @@ static void diti_job_rewind(dit_job *job) {
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
-    const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
-    dit_result result = diti_share_plan(job->shares[0], progress, err);
-    if (result == DIT_OK) result = diti_snapshot_stand_in(job, progress, err);
-    if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
+    diti_telling telling;
+    dit_progress progress = desc->progress.func ? diti_beats_progress(job->context->peers, &desc->progress, &telling)
+                                                : job->context->progress;
+    dit_result result = diti_share_plan(job->shares[0], &progress, err);
+    if (result == DIT_OK) result = diti_snapshot_stand_in(job, &progress, err);
+    if (result == DIT_OK) result = diti_job_add_shares(job, &progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_snapshot_create(job, err);
@@ -62,6 +64,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
     diti_retired_collect(ctx);
+    diti_beats_prepare(ctx->peers);
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
@@ -250,7 +253,7 @@ static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *requ
         memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
         request->predicted_seconds = job->request.predicted_seconds;
     }
-    return diti_job_choose(job->model, job->context, request, err);
+    return diti_job_choose(job->model, job->context, false, request, err);
 }
 
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {

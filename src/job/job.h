@@ -25,8 +25,9 @@ struct dit_context {
     diti_device *device; /* the first of devices: what one device suffices for */
     diti_device *devices[DITI_MAX_DEVICES];
     uint32_t device_count;
-    diti_peers *peers; /* NULL: one device in one process */
-    dit_progress progress;
+    diti_peers *peers;     /* NULL: one device in one process */
+    dit_progress progress; /* by telling, where there are other processes */
+    diti_telling telling;
     dit_worker worker;
     diti_trace *trace; /* NULL: none */
     char *overrides;
@@ -875,9 +876,10 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 /* share.c */
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]);
-/* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. */
-DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
-                                        dit_error *err);
+/* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. asks: other processes
+   make the job now, too, and are asked what they have; else they count as what this one is. */
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
+                                        diti_job_request *request, dit_error *err);
 /* Says what keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL uint32_t diti_request_positions(const dit_model *model,
                                              const diti_job_request *request); /* tokens of a frame */

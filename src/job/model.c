@@ -761,6 +761,8 @@ static dit_result diti_model_env(dit_context *ctx, bool dry_run, diti_env *env, 
 }
 
 DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err) {
+    dit_model_desc told;
+    diti_telling telling;
     dit_model *model;
     diti_env env;
     dit_result result;
@@ -774,7 +776,9 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     model->context = model->device ? ctx : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
-    result = diti_model_load_parts(model, desc, err);
+    told = *desc;
+    if (model->context) told.progress = diti_beats_progress(ctx->peers, &desc->progress, &telling);
+    result = diti_model_load_parts(model, &told, err);
     if (!model->stream && !desc->weights_by_need) {
         diti_model_close_packages(model); /* everything is on the device or copied */
         diti_lora_merges_free(&model->merges);

@@ -1,9 +1,9 @@
 /* DIT_NO_SPLIT: a job on one device has one share, which is all of it, and evaluates whole steps. */
 #include "job/job.h"
 
-DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
-                                        dit_error *err) {
-    (void)model, (void)context, (void)request, (void)err;
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, bool asks,
+                                        diti_job_request *request, dit_error *err) {
+    (void)model, (void)context, (void)asks, (void)request, (void)err;
     return DIT_OK;
 }
 

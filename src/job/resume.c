@@ -380,7 +380,7 @@ static dit_result diti_resume_send(diti_peers *peers, const diti_snapshot *snaps
     word.bytes = (uint32_t)snapshot->bytes;
     memcpy(text, &word, sizeof word);
     memcpy(text + sizeof word, snapshot->states, snapshot->bytes);
-    result = diti_letter_send(peers, mesh, 0, rank, text, size, err);
+    result = diti_letter_send(peers, mesh, 0, rank, text, size, NULL, err);
     diti_free(&peers->env, text);
     return result;
 }

@@ -1,23 +1,30 @@
 /* Signs of life between processes. Every rank of a run sends each rank that it exchanges with a word a second, and its
-   last word when the run ends here, so that nobody waits for one that was killed, hangs or has failed. No thread helps:
-   words are sent and looked for whenever the mesh is pumped. */
+   last word when the run ends here, so that nobody waits for one that was killed, hangs or has failed. A rank that
+   loads a model or makes a job sends its words for the run to come, every five seconds: another one may be in that run.
+   No thread helps: words are sent and looked for whenever the mesh is pumped, and sent whenever progress is told. */
 #include "split/mesh.h"
 
 #define DITI_BEAT_US 1000000u
-#define DITI_BEAT_SILENCE_US 25000000u
 #define DITI_BEAT_FAREWELL_US 5000000u
-/* FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed. */
-enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST };
+#define DITI_BEAT_UNHEARD 400u /* most words for a rank that is not known to listen: fewer than there are numbers */
+#define DITI_BEAT_STEPPED_S 2  /* a run that was pumped so lately shows that this rank lives */
+/* FAILED: with 256 times the rank that is to blame. LOST: a device of the sender failed. PREPARES: the sender comes to
+   the run as soon as it can. QUIET: likewise, and it says nothing until then. */
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED, DITI_BEAT_LOST, DITI_BEAT_PREPARES, DITI_BEAT_QUIET };
 
 typedef struct diti_beat {
     uint32_t rank;
     uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
     void *sending, *leaving, *hearing;
     uint64_t sent, received; /* counts of words */
-    uint64_t sent_us, silent_us;
-    bool alive; /* the peer was heard in this run */
-    bool left;  /* the last word was sent to it */
-    bool over;  /* the last word of the peer has come */
+    uint64_t sent_us, silent_us, looked_us;
+    bool apart;    /* nothing is exchanged with the peer in this run */
+    bool alive;    /* the peer was heard, and is to be heard again */
+    bool prepares; /* the peer was heard, but is not in the run yet */
+    bool joined;   /* the peer was heard in this run */
+    bool told;     /* the peer was told that this rank is in the run */
+    bool left;     /* the last word was sent to it */
+    bool over;     /* the last word of the peer has come */
 } diti_beat;
 
 struct diti_beats {
@@ -36,33 +43,6 @@ static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t
     return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x1ffu); /* letters have the other half */
 }
 
-static void diti_beats_add(diti_beats *beats, uint32_t rank) {
-    uint32_t i;
-    for (i = 0; i < beats->count && beats->list[i].rank != rank; i++) {
-    }
-    if (rank == beats->self || i < beats->count || i == DITI_MAX_DEVICES) return;
-    beats->list[beats->count++].rank = rank;
-}
-
-DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err) {
-    diti_beats *beats;
-    size_t i;
-    if (peers->application.rank_count <= 1) return DIT_OK;
-    beats = (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *beats);
-    if (!beats) return diti_fail_memory(err, "a mesh of devices");
-    beats->with = peers->application;
-    beats->self = beats->blamed = peers->application.rank;
-    beats->lost = UINT32_MAX;
-    beats->tag = tag;
-    mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
-    for (i = 0; i < mesh->lane_count; i++) {
-        diti_beats_add(beats, mesh->lanes[i]->ranks[DITI_LANE_OUT]);
-        diti_beats_add(beats, mesh->lanes[i]->ranks[DITI_LANE_IN]);
-    }
-    mesh->beats = beats;
-    return DIT_OK;
-}
-
 /* 1: *request, if there is one, is done; 0: not yet; < 0: it failed. */
 static int diti_beat_done(const diti_beats *beats, void **request) {
     int done = *request ? beats->with.poll(*request, beats->with.user) : 1;
@@ -70,10 +50,25 @@ static int diti_beat_done(const diti_beats *beats, void **request) {
     return done;
 }
 
+/* --- words --- */
+
 static dit_result diti_beat_broken(diti_beats *beats, const diti_beat *beat, dit_error *err) {
     if (beats->lost == UINT32_MAX) beats->lost = beats->blamed = beat->rank;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-                     beats->self, beat->rank);
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", beat->rank);
+}
+
+static void *diti_beat_send(const diti_beats *beats, diti_beat *beat, const uint32_t *word) {
+    return beats->with.send(beat->rank, word, sizeof *word, diti_beat_tag(beats, beats->self, beat->sent++),
+                            beats->with.user);
+}
+
+/* A word has come, which tells this of its sender. */
+static void diti_beat_hear(diti_beat *beat) {
+    beat->silent_us = 0;
+    beat->alive = beat->heard != DITI_BEAT_QUIET;
+    beat->prepares = beat->heard == DITI_BEAT_PREPARES;
+    beat->joined = beat->joined || (beat->alive && !beat->prepares);
+    beat->over = beat->joined && beat->heard != DITI_BEAT_ALIVE;
 }
 
 /* Words that have come; the next one is asked for. */
@@ -81,9 +76,7 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
     int done = beat->hearing ? diti_beat_done(beats, &beat->hearing) : 0;
     if (done < 0) return diti_beat_broken(beats, beat, err);
     if (done) {
-        beat->silent_us = 0;
-        beat->alive = true;
-        beat->over = beat->heard != DITI_BEAT_ALIVE;
+        diti_beat_hear(beat);
         if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
         if (beat->heard == DITI_BEAT_LOST) beats->lost = beats->blamed = beat->rank;
         if (beat->heard == DITI_BEAT_LOST || (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank))
@@ -104,22 +97,185 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
 static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now, dit_error *err) {
     int done = diti_beat_done(beats, &beat->sending);
     if (done < 0) return diti_beat_broken(beats, beat, err);
-    if (!done || beat->left || (beat->sent && now - beat->sent_us < DITI_BEAT_US)) return DIT_OK;
+    if (!done || beat->left || (beat->told && now - beat->sent_us < DITI_BEAT_US) ||
+        (beat->sent >= DITI_BEAT_UNHEARD && !beat->joined))
+        return DIT_OK;
     beat->word = DITI_BEAT_ALIVE;
+    beat->told = true;
     beat->sent_us = now;
-    beat->sending = beats->with.send(beat->rank, &beat->word, sizeof beat->word,
-                                     diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
+    beat->sending = diti_beat_send(beats, beat, &beat->word);
     return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
 }
 
+static dit_result diti_beat_silent(const diti_beat *beat, uint64_t us, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u has given no sign of life for %u s: it was killed, hangs or %s",
+                     beat->rank, (uint32_t)(us / 1000000u),
+                     beat->joined ? "is not stepped" : "does not come to its run");
+}
+
 static void diti_beat_leave(diti_beats *beats, diti_beat *beat, diti_leaving how) {
-    if (beat->left) return;
+    if (beat->left || beat->apart) return;
     beat->left = true;
     beat->last = how == DITI_LEAVING_DONE   ? (uint32_t)DITI_BEAT_ENDED
                  : how == DITI_LEAVING_LOST ? (uint32_t)DITI_BEAT_LOST
                                             : DITI_BEAT_FAILED + 256 * beats->blamed;
-    beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
-                                     diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
+    beat->leaving = diti_beat_send(beats, beat, &beat->last);
+}
+
+/* Whether words are on their way from or to here; all: also those of ranks that are lost, or apart. */
+static bool diti_beats_busy(diti_beats *beats, bool all) {
+    bool busy = false;
+    uint32_t i;
+    for (i = 0; i < beats->count; i++) {
+        diti_beat *beat = &beats->list[i];
+        if (!all && (beat->apart || beat->rank == beats->lost)) continue;
+        if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
+            diti_beat_hear(beat);
+            if (!beat->over) diti_beat_listen(beats, beat, NULL);
+        }
+        busy = diti_beat_done(beats, &beat->sending) == 0 || busy;
+        busy = diti_beat_done(beats, &beat->leaving) == 0 || busy;
+        busy = busy || beat->hearing;
+    }
+    return busy;
+}
+
+/* A transfer cannot be taken back, and may still come to where it was asked for: its memory stays as long as the
+   context. */
+static void diti_beats_drop(diti_peers *peers, diti_beats *beats) {
+    if (beats && diti_beats_busy(beats, true)) {
+        beats->next = peers->deaf;
+        peers->deaf = beats;
+    } else {
+        diti_free(&peers->env, beats);
+    }
+}
+
+/* --- before a run --- */
+
+/* Words of the mesh with this tag, which is made next; NULL: there is no memory. */
+static diti_beats *diti_beats_coming(diti_peers *peers, uint32_t tag) {
+    diti_beats *beats = peers->coming;
+    uint32_t i;
+    if (beats && beats->tag == tag) return beats;
+    diti_beats_drop(peers, beats);
+    peers->coming = beats = (diti_beats *)diti_alloc_zero(&peers->env, sizeof *beats);
+    if (!beats) return NULL;
+    beats->with = peers->application;
+    beats->self = beats->blamed = peers->application.rank;
+    beats->lost = UINT32_MAX;
+    beats->tag = tag;
+    for (i = 0; i < peers->rank_count; i++)
+        if (peers->ranks[i] != beats->self) beats->list[beats->count++].rank = peers->ranks[i];
+    return beats;
+}
+
+/* The last word for which there is a number says that no more come. */
+static void diti_beat_prepare(const diti_beats *beats, diti_beat *beat, uint64_t now, uint64_t pause_us) {
+    if (!diti_beat_done(beats, &beat->sending) || beat->sent == DITI_BEAT_UNHEARD ||
+        (beat->sent && now - beat->sent_us < pause_us))
+        return;
+    beat->word = beat->sent + 1 == DITI_BEAT_UNHEARD ? DITI_BEAT_QUIET : DITI_BEAT_PREPARES;
+    beat->sent_us = now;
+    beat->sending = diti_beat_send(beats, beat, &beat->word); /* a transport that fails is met in the run */
+}
+
+DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) {
+    uint64_t now = diti_clock_us();
+    diti_beats *beats;
+    uint32_t i;
+    if (!peers || peers->application.rank_count <= 1 ||
+        (uint32_t)(now / 1000000u) - (uint32_t)diti_atomic_load(&peers->stepped_s) < DITI_BEAT_STEPPED_S)
+        return;
+    diti_lock(&peers->coming_lock);
+    beats = diti_beats_coming(peers, peers->meshes);
+    for (i = 0; beats && i < beats->count; i++) diti_beat_prepare(beats, &beats->list[i], now, peers->silence_us / 5);
+    diti_unlock(&peers->coming_lock);
+}
+
+static bool diti_beats_tell(const char *what, uint64_t done, uint64_t total, void *user) {
+    const diti_telling *telling = (const diti_telling *)user;
+    diti_beats_prepare(telling->peers);
+    return !telling->progress.func || telling->progress.func(what, done, total, telling->progress.user);
+}
+
+DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling) {
+    dit_progress out = *own;
+    if (!peers || peers->application.rank_count <= 1) return out;
+    diti_beats_prepare(peers);
+    telling->peers = peers;
+    telling->progress = *own;
+    out.func = diti_beats_tell;
+    out.user = telling;
+    return out;
+}
+
+DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err) {
+    uint64_t now = diti_clock_us(), passed;
+    diti_beats *beats;
+    diti_beat *beat;
+    dit_result result;
+    diti_beats_prepare(peers);
+    diti_lock(&peers->coming_lock);
+    beats = diti_beats_coming(peers, peers->meshes);
+    diti_unlock(&peers->coming_lock);
+    if (!beats) return diti_fail_memory(err, "words to other processes");
+    for (beat = beats->list; beat->rank != rank; beat++) {
+    }
+    passed = beat->looked_us && now > beat->looked_us ? now - beat->looked_us : 0;
+    beat->looked_us = now;
+    beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
+    result = diti_beat_listen(beats, beat, err);
+    if (result < 0 || beat->silent_us < (beat->alive ? peers->silence_us : peers->limit_us)) return result;
+    return diti_beat_silent(beat, beat->silent_us, err);
+}
+
+/* Whether a rank that lives has not said its last word, though it is listened to. */
+static bool diti_beats_listens(const diti_peers *peers, diti_beats *beats) {
+    bool listens = false;
+    uint32_t i;
+    for (i = 0; i < beats->count; i++) {
+        diti_beat *beat = &beats->list[i];
+        if (beat->hearing) diti_beat_listen(beats, beat, NULL);
+        listens = listens || (beat->hearing && beat->silent_us < peers->silence_us);
+    }
+    return listens;
+}
+
+DIT_INTERNAL void diti_beats_part(diti_peers *peers) {
+    diti_beats *beats = peers->coming;
+    uint64_t begin = diti_clock_us();
+    uint32_t i;
+    for (i = 0; beats && i < beats->count; i++)
+        if (beats->list[i].hearing) diti_beat_leave(beats, &beats->list[i], DITI_LEAVING_DONE);
+    while (beats && diti_beats_listens(peers, beats) && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US) {
+    }
+}
+
+/* --- in a run --- */
+
+static bool diti_beats_exchange(const diti_mesh *mesh, uint32_t rank) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++)
+        if (mesh->lanes[i]->ranks[DITI_LANE_OUT] == rank || mesh->lanes[i]->ranks[DITI_LANE_IN] == rank) return true;
+    return false;
+}
+
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, diti_peers *peers, uint32_t tag, dit_error *err) {
+    diti_beats *beats;
+    uint32_t i;
+    if (peers->application.rank_count <= 1) return DIT_OK;
+    mesh->silence_us = peers->silence_us;
+    diti_lock(&peers->coming_lock);
+    mesh->beats = beats = diti_beats_coming(peers, tag);
+    peers->coming = NULL;
+    diti_unlock(&peers->coming_lock);
+    if (!beats) return diti_fail_memory(err, "a mesh of devices");
+    for (i = 0; i < beats->count; i++) {
+        beats->list[i].apart = !diti_beats_exchange(mesh, beats->list[i].rank);
+        beats->list[i].silent_us = 0;
+    }
+    return DIT_OK;
 }
 
 /* Where the dead rank is known, nothing that it owes is waited for. */
@@ -130,6 +286,14 @@ static void diti_beats_give_up(diti_mesh *mesh, uint32_t rank) {
             mesh->lanes[i]->limit_us = 0;
 }
 
+/* A rank that loads or compiles, and says so, may take as long as it needs. */
+static void diti_beats_excuse(diti_mesh *mesh, uint32_t rank, uint64_t now) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++)
+        if (mesh->lanes[i]->ranks[DITI_LANE_OUT] == rank || mesh->lanes[i]->ranks[DITI_LANE_IN] == rank)
+            mesh->lanes[i]->idle_since_us = now;
+}
+
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     diti_beats *beats = mesh->beats;
     uint64_t now = diti_clock_us(), passed;
@@ -138,8 +302,10 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
     if (!beats) return DIT_OK;
     passed = beats->pumped_us && now > beats->pumped_us ? now - beats->pumped_us : 0;
     beats->pumped_us = now;
+    diti_atomic_store(&mesh->peers->stepped_s, (int)(now / 1000000u));
     for (i = 0; i < beats->count && result >= 0; i++) {
         diti_beat *beat = &beats->list[i];
+        if (beat->apart) continue;
         if (beat->over) { /* nobody listens there; it may still wait for this rank's last word */
             diti_beat_leave(beats, beat, DITI_LEAVING_DONE);
             continue;
@@ -147,11 +313,10 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
         if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
+        if (beat->prepares) diti_beats_excuse(mesh, beat->rank, now);
         if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
             beats->lost = beats->blamed = beat->rank;
-            result = diti_fail(err, DIT_ERROR_TRANSPORT,
-                               "rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
-                               beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
+            result = diti_beat_silent(beat, mesh->silence_us, err);
         }
         if (result < 0) diti_beats_give_up(mesh, beat->rank);
     }
@@ -172,24 +337,6 @@ DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank) {
     diti_beats_give_up(mesh, rank);
 }
 
-/* Whether words are on their way from or to here; but: not counting those of a rank (UINT32_MAX: counting all). */
-static bool diti_beats_busy(diti_beats *beats, uint32_t but) {
-    bool busy = false;
-    uint32_t i;
-    for (i = 0; i < beats->count; i++) {
-        diti_beat *beat = &beats->list[i];
-        if (beat->rank == but) continue;
-        if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
-            beat->over = beat->heard != DITI_BEAT_ALIVE;
-            if (!beat->over) diti_beat_listen(beats, beat, NULL);
-        }
-        busy = diti_beat_done(beats, &beat->sending) == 0 || busy;
-        busy = diti_beat_done(beats, &beat->leaving) == 0 || busy;
-        busy = busy || beat->hearing;
-    }
-    return busy;
-}
-
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     diti_beats *beats = mesh->beats, *fresh;
     uint64_t begin = diti_clock_us();
@@ -198,20 +345,17 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     if (!beats || !beats->pumped_us) return;
     diti_beats_leave(mesh, DITI_LEAVING_FAILED); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
-        heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
-    while (diti_beats_busy(beats, beats->lost) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+        heard = heard || (beats->list[i].joined && beats->list[i].silent_us < mesh->silence_us);
+    while (diti_beats_busy(beats, false) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
         diti_plan_pause(mesh->members[0].plan, NULL);
-    busy = diti_beats_busy(beats, UINT32_MAX);
+    busy = diti_beats_busy(beats, true);
     fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
     mesh->beats = fresh;
     if (fresh && busy) {
         *fresh = *beats;
         fresh->next = NULL;
     }
-    if (busy) { /* a transfer cannot be taken back, and may still come to where it was asked for */
-        beats->next = peers->deaf;
-        peers->deaf = beats;
-    }
+    if (busy) diti_beats_drop(peers, beats);
     if (!fresh) return;
     fresh->runs++;
     fresh->blamed = fresh->self;
@@ -219,9 +363,17 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     fresh->pumped_us = 0;
     for (i = 0; i < fresh->count; i++) {
         uint32_t rank = fresh->list[i].rank;
+        bool apart = fresh->list[i].apart;
         memset(&fresh->list[i], 0, sizeof fresh->list[i]);
         fresh->list[i].rank = rank;
+        fresh->list[i].apart = apart;
     }
+}
+
+DIT_INTERNAL void diti_beats_end(diti_mesh *mesh, diti_peers *peers) {
+    diti_beats_settle(mesh, peers);
+    diti_beats_drop(peers, mesh->beats); /* words for a run that never was may be on their way */
+    mesh->beats = NULL;
 }
 
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats) {

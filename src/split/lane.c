@@ -387,16 +387,16 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
 
 static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *side, dit_error *err) {
     diti_lane_slot *slot = &lane->slots[side->finished % lane->slot_count];
+    uint32_t rank = lane->ranks[side - lane->sides];
     uint64_t now = diti_clock_us();
     int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
-    if (done < 0)
-        return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-                         lane->ranks[0], lane->ranks[1]);
+    if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", rank);
     if (done) side->finished++;
     if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
     if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->ranks[0],
-                     lane->ranks[1], (unsigned long long)(lane->limit_us / 1000));
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u %s nothing for %llu ms", rank,
+                     side == &lane->sides[DITI_LANE_OUT] ? "sent" : "took",
+                     (unsigned long long)(lane->limit_us / 1000));
 }
 
 /* A slot's chunk has arrived, or is given up. */

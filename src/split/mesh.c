@@ -239,8 +239,7 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
     uint32_t i;
     if (!mesh) return;
     env = mesh->env;
-    diti_beats_settle(mesh, mesh->peers);
-    diti_beats_free(&env, mesh->beats);
+    diti_beats_end(mesh, mesh->peers);
     while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
     diti_free(&env, mesh->lanes);
     for (i = 0; i < mesh->count; i++) {

@@ -159,6 +159,7 @@ typedef struct diti_split_links { /* measured between the devices of a context *
 typedef struct diti_letter {
     struct diti_letter *next;
     void *request; /* the application's; NULL: it is there */
+    uint32_t rank; /* the other process */
     size_t size;
     bool kept; /* somebody waits for it */
 } diti_letter;
@@ -172,25 +173,31 @@ typedef struct diti_peers {
     uint32_t first, all; /* number of the first one among the devices of these processes, and how many there are */
     VkDeviceSize chunk;  /* bytes copied at a time */
     dit_transport application;
-    uint64_t limit_us;
-    uint32_t meshes; /* made so far, which are the same in every process */
+    uint64_t limit_us, silence_us; /* longest time of waiting for another process, and without a word from it */
+    uint32_t meshes, choices;      /* made so far, which are the same in every process; choices: of splits */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
     diti_lane_owed *owed;
-    struct diti_beats *deaf; /* beats of ended runs with words on their way to here: freed with the context */
-    diti_letter *letters;    /* letters that are on their way, or were not taken */
+    struct diti_beats *coming;  /* words for the run of the next mesh, under coming_lock; NULL: none was sent */
+    int coming_lock, stepped_s; /* stepped_s: atomic; second in which a run was stepped last */
+    struct diti_beats *deaf;    /* beats of ended runs with words on their way to here: freed with the context */
+    diti_letter *letters;       /* letters that are on their way, or were not taken */
 } diti_peers;
-/* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
+/* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk,
+   transport_ms, silence_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
                                           const dit_transport *application, const char *overrides, diti_peers **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
 /* Meshes that are made from now on do without a process. */
 DIT_INTERNAL void diti_peers_leave_out(diti_peers *peers, uint32_t rank);
-/* Letters belong to a mesh, by its tag, and are numbered from 0 on from each sender. A copy of data is sent. */
+/* Letters belong to a mesh, by its tag, and are numbered from each sender: below DITI_LETTER_CHOICES those of its runs,
+   and so many above it those by which a split is chosen for it (auto.c). A copy of data is sent. *out is the caller's
+   until diti_letter_drop, if out is given. */
+#define DITI_LETTER_CHOICES 256u
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
-                                         const void *data, size_t size, dit_error *err);
+                                         const void *data, size_t size, diti_letter **out, dit_error *err);
 /* *out is the caller's until diti_letter_drop. */
 DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
                                         diti_letter **out, dit_error *err);
@@ -233,7 +240,7 @@ typedef struct diti_mesh {
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
     struct diti_beats *beats; /* NULL: all members are in this process */
-    uint64_t silence_us;      /* longest time without a sign of life from a rank that took part */
+    uint64_t silence_us;      /* longest time without a sign of life from a rank that was heard */
     diti_peers *peers;
     uint64_t limit_us;             /* longest time of standing still */
     uint64_t moves;                /* how often something was seen to move */
@@ -242,8 +249,21 @@ typedef struct diti_mesh {
 
 /* Signs of life (beats.c); all but the last do nothing in one process. */
 typedef struct diti_beats diti_beats;
-DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
-/* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
+/* A model is being loaded, or a job made: tells the others that this rank comes to its run. Any thread; peers may be
+   NULL. Does nothing while a run is stepped. */
+DIT_INTERNAL void diti_beats_prepare(diti_peers *peers);
+/* Progress as a call tells it where other processes take part: they hear of it, too. telling stays as long as the call;
+   peers may be NULL. */
+typedef struct diti_telling {
+    diti_peers *peers;
+    dit_progress progress; /* the application's */
+} diti_telling;
+DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling);
+/* For every look at a letter of that rank: an error names the rank if it has been silent for too long. */
+DIT_INTERNAL dit_result diti_beats_await(diti_peers *peers, uint32_t rank, dit_error *err);
+DIT_INTERNAL void diti_beats_part(diti_peers *peers); /* the context ends: those that were listened to need not be */
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, diti_peers *peers, uint32_t tag, dit_error *err);
+/* An error names the rank that has been silent for 25 s, though it was heard, or has said that it failed. */
 DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
 typedef enum diti_leaving {
     DITI_LEAVING_DONE,
@@ -255,6 +275,7 @@ DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how); /* tells 
 DIT_INTERNAL uint32_t diti_beats_lost(const diti_mesh *mesh);
 DIT_INTERNAL void diti_beats_lose(diti_mesh *mesh, uint32_t rank);         /* unless another one is known to be lost */
 DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
+DIT_INTERNAL void diti_beats_end(diti_mesh *mesh, diti_peers *peers);      /* settles */
 DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* a whole list; NULL is fine */
 
 /* plans: one for each member. places: index of the context's device that each is on, number of the first one among the

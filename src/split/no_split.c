@@ -88,6 +88,13 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
                      "dit_job_desc: split %.100s: this build was made without splits (DIT_NO_SPLIT)", text);
 }
 
+DIT_INTERNAL void diti_beats_prepare(diti_peers *peers) { (void)peers; }
+
+DIT_INTERNAL dit_progress diti_beats_progress(diti_peers *peers, const dit_progress *own, diti_telling *telling) {
+    (void)peers, (void)telling;
+    return *own;
+}
+
 DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, diti_leaving how) { (void)mesh, (void)how; }
 
 DIT_INTERNAL void diti_mesh_log(diti_mesh *mesh) { (void)mesh; }

@@ -203,6 +203,8 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
     peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
     peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
+    peers->silence_us = diti_override_number(overrides, "silence_ms", 25000) * 1000;
+    if (peers->silence_us > peers->limit_us) peers->silence_us = peers->limit_us;
     if (application->rank_count > 1) {
         peers->application = *application;
         for (i = 0; i < application->rank_count; i++) peers->ranks[i] = i;
@@ -257,7 +259,7 @@ static void diti_letters_free(diti_peers *peers, bool all) {
     }
 }
 
-static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *err) {
+static diti_letter *diti_letter_new(diti_peers *peers, uint32_t rank, size_t size, dit_error *err) {
     diti_letter *letter;
     diti_letters_free(peers, false);
     letter = (diti_letter *)diti_alloc_zero(&peers->env, sizeof *letter + size);
@@ -265,45 +267,46 @@ static diti_letter *diti_letter_new(diti_peers *peers, size_t size, dit_error *e
         diti_fail_memory(err, "a message to another process");
         return NULL;
     }
+    letter->rank = rank;
     letter->size = size;
     letter->next = peers->letters;
     peers->letters = letter;
     return letter;
 }
 
-static dit_result diti_letter_begun(const diti_peers *peers, const diti_letter *letter, uint32_t rank, dit_error *err) {
-    if (letter->request) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-                     peers->application.rank, rank);
+static dit_result diti_letter_broken(const diti_letter *letter, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport to rank %u failed", letter->rank);
 }
 
 DIT_INTERNAL dit_result diti_letter_send(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t to,
-                                         const void *data, size_t size, dit_error *err) {
+                                         const void *data, size_t size, diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
-    diti_letter *letter = diti_letter_new(peers, size, err);
+    diti_letter *letter = diti_letter_new(peers, to, size, err);
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+    letter->kept = out != NULL;
+    if (out) *out = letter;
     memcpy(diti_letter_room(letter), data, size);
     letter->request =
         with->send(to, diti_letter_room(letter), size, diti_letter_tag(mesh, number, with->rank), with->user);
-    return diti_letter_begun(peers, letter, to, err);
+    return letter->request ? DIT_OK : diti_letter_broken(letter, err);
 }
 
 DIT_INTERNAL dit_result diti_letter_ask(diti_peers *peers, uint32_t mesh, uint32_t number, uint32_t from, size_t size,
                                         diti_letter **out, dit_error *err) {
     const dit_transport *with = &peers->application;
-    diti_letter *letter = diti_letter_new(peers, size, err);
+    diti_letter *letter = diti_letter_new(peers, from, size, err);
     *out = letter;
     if (!letter) return DIT_ERROR_OUT_OF_HOST_MEMORY;
     letter->kept = true;
     letter->request =
         with->receive(from, diti_letter_room(letter), size, diti_letter_tag(mesh, number, from), with->user);
-    return diti_letter_begun(peers, letter, from, err);
+    return letter->request ? DIT_OK : diti_letter_broken(letter, err);
 }
 
 DIT_INTERNAL dit_result diti_letter_poll(const diti_peers *peers, diti_letter *letter, dit_error *err) {
     int done = letter->request ? peers->application.poll(letter->request, peers->application.user) : 1;
     if (done) letter->request = NULL;
-    if (done < 0) return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed");
+    if (done < 0) return diti_letter_broken(letter, err);
     return done ? DIT_OK : DIT_WORKING;
 }
 
@@ -317,8 +320,10 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
+    diti_beats_part(peers);
     diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
+    diti_beats_free(&env, peers->coming);
     diti_letters_free(peers, true);
     diti_free(&env, peers);
 }

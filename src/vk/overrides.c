@@ -52,6 +52,7 @@ static const char *const diti_override_keys[] = {
     "chunk",         /* bytes copied between devices at a time */
     "device_ms",     /* how long a device may finish nothing before it counts as lost */
     "transport_ms",  /* the longest that another rank is waited for */
+    "silence_ms",    /* the longest without a word from a rank that was heard; a fifth of it passes between its words */
     "fail_pipeline", /* the n-th pipeline cannot be compiled, nor any after it; or a module's ("gemm_coop"), or those of
                         it with this value of a specialization constant ("gemm_coop:9=1") */
     "trace_events",  /* most events that a trace keeps */

@@ -694,6 +694,7 @@ static void test_splits(void) {
     dit_context *two = open_devices(TWO, "rung=fp16"), *four;
     size_t i;
     test_split(two, "ulysses2", before_picture, "");
+    test_split(two, "ring2", before_picture, "");
     test_split(two, "pipefusion2", before_picture, "");
     test_ranks("cfg2", before_picture);
     test_ranks("ulysses2", before_picture);

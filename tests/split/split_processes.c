@@ -1,8 +1,10 @@
 /* One picture by several processes, one of which is killed, stopped, or loses its device: with resume_on_loss the
-   others make the picture, and its latent has the bytes of one device. Clips, their given frames and their decoders
-   over processes. */
+   others make the picture, and its latent has the bytes of one device. One that loads slowly is waited for, and one
+   that stops before its run begins is named. Processes choose a split together. PipeFusion folds over processes, with
+   unequal shares, and when one is lost. Clips, their given frames and their decoders over processes. */
 /* test-runs: lavapipe */
 #include "library.h"
+#include "split/beats.c"
 #include "split_job.h"
 #include "vulkan_test.h"
 #include "socket_ranks.h"
@@ -11,16 +13,16 @@
 #include <sys/wait.h>
 
 enum { STEPS = 4, SIDE = 32, VALUES = 4096, PIXELS = 3 * 9 * 64 * 64 };
-typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED } how;
-static const char *const how_names[] = {"goes on",  "is killed", "loses its device",
-                                        "runs out", "hangs",     "is cancelled"};
+typedef enum how { NOTHING, KILLED, DEVICE_LOST, RUNS_OUT, STOPPED, CANCELLED, NEVER_RUNS, SMALL } how;
+static const char *const how_names[] = {"goes on", "is killed",    "loses its device",       "runs out",
+                                        "hangs",   "is cancelled", "loads slowly and hangs", "has little memory"};
 
 typedef struct report { /* what a rank tells the parent, in memory of both */
     dit_result result;
     bool resumed, over;
-    uint64_t died_us, ended_us; /* on a clock that all processes have */
-    uint32_t begins_at, shares, failed;
-    char message[512];
+    uint64_t died_us, ended_us, closing_us; /* on a clock that all processes have */
+    uint32_t begins_at, shares, blocks, failed;
+    char message[512], chosen[DITI_SPLIT_NAME];
     size_t count, pixels;
     float latent[VALUES], picture[PIXELS];
 } report;
@@ -37,7 +39,8 @@ typedef struct clip_trial {
     uint32_t frames, width;
     bool given; /* it goes on from a picture */
 } clip_trial;
-static const clip_trial *clip_made; /* NULL: a picture is */
+static const clip_trial *clip_made;       /* NULL: a picture is */
+static const generated_model *shape_made; /* shape of the model; NULL: it is a pipeline */
 
 static void happen(const trial *t, dit_job *job) {
     diti_device *device = job->shares[0]->device;
@@ -48,6 +51,8 @@ static void happen(const trial *t, dit_job *job) {
     case DEVICE_LOST: device->fail_submit_after = 1; break;
     case RUNS_OUT: device->memory_limit = 1; break;
     case CANCELLED: dit_job_cancel(job); break;
+    case NEVER_RUNS:
+    case SMALL:
     case NOTHING: break;
     }
 }
@@ -73,13 +78,61 @@ static dit_job_desc request_clip(const maker *m, const trial *t) {
     return desc;
 }
 
+/* Loading takes as long again as others would bear without a word. */
+enum { LOADING_US = 5000000 };
+static bool linger(const char *what, uint64_t done, uint64_t total, void *user) {
+    const uint64_t *begin = (const uint64_t *)user;
+    (void)what, (void)done, (void)total;
+    if (diti_clock_us() - *begin < LOADING_US) usleep(400000);
+    return true;
+}
+
+static dit_result load_slowly_and_hang(maker *m, uint32_t rank) {
+    uint64_t begin = diti_clock_us();
+    dit_model_desc desc = DITI_ZERO;
+    desc.source.path = tiny;
+    desc.progress.func = linger;
+    desc.progress.user = &begin;
+    CHECK_MESSAGE(dit_model_load(m->context, &desc, &m->model, &err) == DIT_OK, "%s", err.message);
+    reports[rank].died_us = diti_clock_us();
+    CHECK(reports[rank].died_us - begin >= LOADING_US);
+    raise(SIGSTOP);
+    return DIT_ERROR_TRANSPORT;
+}
+
+/* SMALL: the transformer is read when the job needs it, and its matrices do not fit the rank's device whole. */
+static dit_result create_generated(maker *m, const trial *t, uint32_t rank) {
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false, 0, NULL};
+    diti_device *device = m->context->device;
+    dit_model_desc desc = DITI_ZERO;
+    dit_result result;
+    if (t->how == SMALL) a.columns = a.rows = 4, a.steps = 2;
+    a.resumes = t->resumes;
+    desc.weights_by_need = t->how == SMALL;
+    result = load_denoiser(m, shape_made, DIT_TYPE_STORED, desc);
+    if (result < 0) return result;
+    shorten_texts(m->model);
+    if (t->how == SMALL && rank == t->rank)
+        device->memory_limit = device->memory_used + m->model->transformer->component.weights.streamed->bytes * 9 / 10;
+    return make_asked(m, &a, t->split, &m->job);
+}
+
+/* Blocks of the transformer that a process has, over all of its stages. */
+static uint32_t count_blocks(const dit_job *job) {
+    uint32_t blocks = 0, first, end, i;
+    for (i = 0; i < job->share_count; i++, blocks += end - first)
+        diti_axes_blocks(&job->shares[i]->assignment.axes, job->model->transformer->traits.layers, &first, &end);
+    return blocks;
+}
+
 static void run_rank(const trial *t, uint32_t rank) {
     report *out = &reports[rank];
     char list[64] = "llvmpipe";
     dit_context_desc desc = DITI_ZERO;
-    bool due = t->how != NOTHING && rank == t->rank;
+    bool due = t->how != NOTHING && t->how != SMALL && rank == t->rank;
     dit_status status;
     dit_job_desc job;
+    uint64_t begin;
     maker m;
     uint32_t i;
     memset(&m, 0, sizeof m);
@@ -88,9 +141,16 @@ static void run_rank(const trial *t, uint32_t rank) {
     /* one rank has little memory for copies, and so fewer slots than others */
     desc.overrides = rank == 1 ? "rung=base,chunk=1K,host_budget=1" : "rung=base,chunk=1K";
     if (t->ranks > 1) desc.transport = socket_transport(rank, t->ranks);
+    if (t->split && !strcmp(t->split, "auto"))
+        desc.overrides = "rung=base,chunk=1K,gflop_ns=30000000"; /* measured alike */
+    if (t->how == NEVER_RUNS) desc.overrides = "rung=base,silence_ms=3000,transport_ms=20000";
     out->result = dit_context_create(&desc, &m.context, &err);
-    if (out->result == DIT_OK) out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
-    if (out->result == DIT_OK) {
+    if (due && t->how == NEVER_RUNS) out->result = load_slowly_and_hang(&m, rank);
+    if (shape_made && out->result == DIT_OK)
+        out->result = create_generated(&m, t, rank);
+    else if (out->result == DIT_OK)
+        out->result = load_pipeline(&m, clip_made ? clip_made->path : tiny);
+    if (out->result == DIT_OK && !m.job) {
         job = clip_made ? request_clip(&m, t) : request(&m, t->split, SIDE, STEPS);
         job.resume_on_loss = t->resumes;
         out->result = dit_job_create(m.context, &job, &m.job, &err);
@@ -102,6 +162,8 @@ static void run_rank(const trial *t, uint32_t rank) {
     }
     out->ended_us = diti_clock_us();
     if (m.job) {
+        diti_job_print_split(&m.job->request.shape, out->chosen);
+        out->blocks = count_blocks(m.job);
         dit_job_status(m.job, &status, &err);
         out->failed = status.failed_devices;
         out->resumed = m.job->resumed;
@@ -120,9 +182,13 @@ static void run_rank(const trial *t, uint32_t rank) {
         }
     }
     memcpy(out->message, err.message, sizeof out->message);
+    begin = diti_clock_us();
     close_maker(&m);
+    out->closing_us = diti_clock_us() - begin;
     out->over = true;
 }
+
+static bool stops(const trial *t) { return t->how == STOPPED || t->how == NEVER_RUNS; }
 
 /* Every rank in a process of its own, from a parent that has no driver. */
 static bool run_trial(const trial *t) {
@@ -146,14 +212,14 @@ static bool run_trial(const trial *t) {
     sockets_keep(SOCKET_RANKS, t->ranks);
     for (rank = 0; rank < t->ranks; rank++) {
         int status = 0;
-        bool dies = t->rank == rank && (t->how == KILLED || t->how == STOPPED);
-        if (dies && t->how == STOPPED) continue;
+        bool dies = t->rank == rank && (t->how == KILLED || stops(t));
+        if (dies && t->how != KILLED) continue;
         well = CHECK(waitpid(ranks[rank], &status, 0) == ranks[rank]) && well;
         well =
             CHECK_MESSAGE(dies || status == 0, "%s: rank %u ended with status %x", t->split, rank, (unsigned)status) &&
             well;
     }
-    if (t->how == STOPPED) {
+    if (stops(t)) {
         kill(ranks[t->rank], SIGKILL);
         waitpid(ranks[t->rank], NULL, 0);
     }
@@ -193,7 +259,86 @@ static void check_end(const trial *t) {
                reports[rank].message);
         CHECK_MESSAGE(seconds < 30, "%s: rank %u ended after %.1f s", t->split, rank, seconds);
         CHECK(reports[rank].result == DIT_ERROR_TRANSPORT && !reports[rank].resumed && reports[rank].over);
-        CHECK(strstr(reports[rank].message, name) || strstr(reports[rank].message, "between ranks"));
+        CHECK_MESSAGE(strstr(reports[rank].message, name), "%s", reports[rank].message);
+        CHECK(t->how != NEVER_RUNS || strstr(reports[rank].message, "for 3 s: it was killed, hangs or does not come"));
+    }
+}
+
+static double error_of(const report *made, const report *right) {
+    return made->count == right->count ? relative_l2(made->latent, right->latent, NULL, right->count) : INFINITY;
+}
+
+/* A model is so small that each rank makes the picture alone. All words between them have come when they end. */
+static void check_few(void) {
+    trial t = {"auto", 2, 1, 0, 0, NOTHING, false};
+    const report *one = &reports[0], *two = &reports[1];
+    double error;
+    if (!run_trial(&t) ||
+        !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "%s, %s", one->message, two->message))
+        return;
+    error = error_of(one, &alone);
+    printf("auto: %s, relative L2 %.2g\n", one->chosen, error);
+    CHECK_MESSAGE(!strcmp(one->chosen, two->chosen), "%s, %s", one->chosen, two->chosen);
+    CHECK(error < 1e-3 && one->closing_us < 3000000 && two->closing_us < 3000000);
+}
+
+/* Two ranks choose the same split, though only one of them knows that the model does not fit it: the other one alone
+   would not divide it. */
+static void check_choice(uint32_t rank) {
+    static const generated_model pixart = {"pixart12", "pixart", 4, 16, 12, 0, 0, false};
+    static report whole;
+    trial t = {NULL, 1, 1, 0, 0, SMALL, false};
+    const report *one = &reports[0], *two = &reports[1];
+    double error;
+    t.rank = UINT32_MAX;
+    shape_made = &pixart;
+    if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK, "%s", one->message)) return;
+    whole = *one;
+    t.split = "auto";
+    t.ranks = 2;
+    t.rank = rank;
+    if (!run_trial(&t) || !CHECK_MESSAGE(one->result == DIT_OK && two->result == DIT_OK, "rank %u %s: %s, %s", rank,
+                                         how_names[SMALL], one->message, two->message))
+        return;
+    error = error_of(one, &whole);
+    printf("auto, rank %u %s: %s, relative L2 %.2g\n", rank, how_names[SMALL], one->chosen, error);
+    CHECK_MESSAGE(!strcmp(one->chosen, two->chosen), "%s, %s", one->chosen, two->chosen);
+    CHECK_MESSAGE(strstr(one->chosen, "shard") || strstr(one->chosen, "tensor") || strstr(one->chosen, "layers"), "%s",
+                  one->chosen);
+    CHECK(error < 1e-3);
+}
+
+/* HunyuanDiT's stages of PipeFusion are folded: each process has two of them. A run that goes on without one is not
+   much farther from the exact picture than PipeFusion itself. */
+static void test_folded(bool full) {
+    static const generated_model hunyuan = {"hunyuan", "hunyuandit", 4, 16, 8, 0, 0, false};
+    static const char unequal[] = "{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"pipefusion2\", "
+                                  "\"patches\": 3, \"shares\": [0.7, 0.3]}";
+    static const trial lost[] = {{unequal, 2, 1, 1, 2, KILLED, true}, {"pipefusion3:m3w1", 3, 1, 1, 2, KILLED, true}};
+    static report exact, stale;
+    const report *first = &reports[0];
+    trial t = {NULL, 1, 1, 0, 0, NOTHING, false};
+    unsigned i;
+    shape_made = &hunyuan;
+    if (full && run_trial(&t) && CHECK_MESSAGE(first->result == DIT_OK, "%s", first->message)) exact = *first;
+    t.split = "pipefusion1:m3w1";
+    if (!run_trial(&t) || !CHECK_MESSAGE(first->result == DIT_OK, "%s", first->message)) return;
+    stale = *first;
+    t.split = unequal;
+    t.ranks = 2;
+    if (run_trial(&t)) {
+        printf("folded over two processes, unequal shares: relative L2 %.2g\n", error_of(first, &stale));
+        CHECK_MESSAGE(first->result == DIT_OK && reports[1].result == DIT_OK, "%s, %s", first->message,
+                      reports[1].message);
+        CHECK(first->shares == 4 && error_of(first, &stale) <= 1e-4);
+        CHECK_MESSAGE(first->blocks == 6 && reports[1].blocks == 2, "%u and %u blocks", first->blocks,
+                      reports[1].blocks);
+    }
+    for (i = 0; full && i < DITI_COUNT(lost) && run_trial(&lost[i]); i++) {
+        printf("%s, rank 1 is killed: went on behind step %u with %u shares, relative L2 %.2g, without a loss %.2g\n",
+               lost[i].split, first->begins_at, first->shares, error_of(first, &exact), error_of(&stale, &exact));
+        CHECK_MESSAGE(first->result == DIT_OK && first->resumed && first->failed == 1, "%s", first->message);
+        CHECK(first->shares == (i ? 4 : 1) && error_of(first, &exact) <= 2 * error_of(&stale, &exact));
     }
 }
 
@@ -215,14 +360,46 @@ static void test_resumes(bool full) {
     for (i = 0; full && i < DITI_COUNT(other); i++) check_resume(&other[i], false);
 }
 
+/* Words for a rank that may not listen are fewer than there are numbers, and the last says that no more come. */
+static uint32_t words, last_word;
+static uint64_t last_tag;
+static void *count_word(uint32_t to, const void *data, size_t size, uint64_t tag, void *user) {
+    CHECK(to == 1 && size == sizeof last_word && (!words || (last_word == DITI_BEAT_PREPARES && tag > last_tag)));
+    memcpy(&last_word, data, sizeof last_word);
+    last_tag = tag;
+    words++;
+    return user;
+}
+static int is_done(void *request, void *user) { return request == user; }
+static void *never_comes(uint32_t from, void *data, size_t size, uint64_t tag, void *user) {
+    (void)from, (void)data, (void)size, (void)tag;
+    return user;
+}
+
+static void test_words(void) {
+    dit_transport transport = {0, 2, count_word, never_comes, is_done, &words};
+    dit_allocator allocator = DITI_ZERO;
+    dit_logger logger = DITI_ZERO;
+    diti_peers *peers = NULL;
+    diti_env env;
+    int i;
+    CHECK(diti_env_init(&env, &allocator, &logger, &err) == DIT_OK &&
+          diti_peers_create(&env, NULL, 0, &transport, "silence_ms=0", &peers, &err) == DIT_OK);
+    for (i = 0; peers && i < 1000; i++) diti_beats_prepare(peers);
+    CHECK_MESSAGE(words == DITI_BEAT_UNHEARD && last_word == DITI_BEAT_QUIET, "%u words, the last is %u", words,
+                  last_word);
+    diti_peers_destroy(peers);
+    diti_beats_prepare(NULL); /* a context without other processes */
+}
+
 static void test_ends(bool full) {
-    static const trial ends[] = {{"cfg2", 2, 1, 0, 1, KILLED, true},
-                                 {"cfg2", 2, 1, 1, 1, KILLED, false},
-                                 {"cfg2", 2, 1, 1, 1, STOPPED, false},
-                                 {"cfg2", 2, 1, 1, 1, CANCELLED, true},
-                                 {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
+    static const trial ends[] = {
+        {"cfg2", 2, 1, 0, 1, KILLED, true},      {"cfg2", 2, 1, 1, 0, NEVER_RUNS, false},
+        {"cfg2", 2, 1, 1, 1, KILLED, false},     {"auto", 2, 1, 1, 0, NEVER_RUNS, false},
+        {"auto", 2, 1, 0, 0, NEVER_RUNS, false}, {"cfg2", 2, 1, 1, 1, STOPPED, false},
+        {"cfg2", 2, 1, 1, 1, CANCELLED, true},   {"cfg2,ulysses2", 4, 1, 0, 1, DEVICE_LOST, true}};
     unsigned i;
-    for (i = 0; i < (full ? DITI_COUNT(ends) : 1); i++) check_end(&ends[i]);
+    for (i = 0; i < (full ? DITI_COUNT(ends) : 2); i++) check_end(&ends[i]);
 }
 
 /* exact: the split has the sums of one device. */
@@ -265,11 +442,16 @@ static void test_clips(void) {
 int main(void) {
     trial one = {NULL, 1, 1, 0, 0, NOTHING, false};
     bool full = whole_sweep();
+    test_words();
     reports =
         (report *)mmap(NULL, SOCKET_RANKS * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!CHECK(reports != MAP_FAILED)) return TEST_END("split_processes");
     if (run_trial(&one) && CHECK_MESSAGE(reports[0].result == DIT_OK, "%s", reports[0].message)) {
         alone = reports[0];
+        if (full) check_few(), check_choice(0);
+        check_choice(1);
+        test_folded(full);
+        shape_made = NULL;
         test_resumes(full);
         test_ends(full);
     }
