@@ -441,7 +441,7 @@ static void test_wrong_files(void) {
 /* Names of tensors that nobody asks for are told, and do no harm. */
 static char told[1024];
 
-static void tell(int level, const char *message, void *user) {
+static void keep_message(int level, const char *message, void *user) {
     (void)user;
     if (level == DITI_LOG_INFO) snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", message);
 }
@@ -456,7 +456,7 @@ static void test_harmless_tensors(void) {
         component c;
         dit_error err = DITI_ZERO;
         image file = image_open(&env, part_files[parts[i]], froms[i], tos[i]);
-        env.logger.func = tell;
+        env.logger.func = keep_message;
         env.logger.max_level = DITI_LOG_INFO;
         told[0] = 0;
         CHECK_MESSAGE(component_load(parts[i], NULL, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
