@@ -345,8 +345,8 @@ static void test_attention(diti_device *device, uint32_t head, uint32_t keys, ui
     const diti_limits own_limits = device->limits;
     float *outs[CASES];
     int which, i;
-    device->speed.us_per_gflop = 100000;
-    device->speed.us_per_gigabyte = 200000;
+    device->speed.us_per_gflop = 1000000;
+    device->speed.us_per_gigabyte = 2000000;
     device->speed.launch_us = 10;
     device->limits.cores = 0;
     device->limits.cores_told = true;
