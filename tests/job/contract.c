@@ -33,10 +33,13 @@ static dit_model *load_model(dit_context *ctx) {
     return model;
 }
 
+/* Slices that neither a busy machine changes, nor a fast device or one of so many cores that small ops do not fill it. */
+#define SLOW "gflop_ns=100000000,cores=1"
+
 static dit_context *open_context(dit_context_desc *desc) {
     dit_context *ctx = NULL;
     dit_error err = {0};
-    if (!desc->overrides) desc->overrides = "gflop_ns=100000000"; /* slices that no busy machine changes */
+    if (!desc->overrides) desc->overrides = SLOW;
     CHECK_MESSAGE(dit_context_create(desc, &ctx, &err) == DIT_OK, "%s", err.message);
     return ctx;
 }
@@ -608,7 +611,7 @@ static void *run_task(void *arg) {
     dit_model *model = NULL;
     dit_job *job = NULL;
     dit_job_desc desc;
-    cd.overrides = "gflop_ns=100000000"; /* as open_context does */
+    cd.overrides = SLOW; /* as open_context does */
     md.source.path = MODEL;
     t->result = t->own_context ? dit_context_create(&cd, &t->ctx, &t->err) : DIT_OK;
     if (t->result == DIT_OK && t->own_context) t->result = dit_model_load(t->ctx, &md, &model, &t->err);
@@ -1585,7 +1588,7 @@ static void test_tuning(void) {
     size_t size = 0;
     int round;
     cd.tune = true;
-    cd.overrides = "gflop_ns=100000000,launch_us=4000"; /* so long that a run of a candidate is one launch */
+    cd.overrides = SLOW ",launch_us=4000"; /* so long that a run of a candidate is one launch */
     for (round = 0; round < 2; round++) {               /* given up after three, then measured; known */
         ctx = open_context(&cd);
         model = ctx ? load_model(ctx) : NULL;
@@ -1626,7 +1629,7 @@ static void test_device_lost(void) {
     dit_job_desc desc;
     dit_job *job, *late = NULL;
     dit_error err = {0};
-    cd.overrides = "fail_submit=40,gflop_ns=100000000";
+    cd.overrides = "fail_submit=40," SLOW;
     ctx = open_context(&cd);
     model = ctx ? load_model(ctx) : NULL;
     desc = describe(model, 7);
@@ -1772,7 +1775,7 @@ static void test_own_device(bool extend) {
     cd.device_allocator.alloc = engine_alloc;
     cd.device_allocator.free = engine_free;
     cd.device_allocator.user = e;
-    cd.overrides = extend ? "gflop_ns=100000000" : "rung=base,gflop_ns=100000000";
+    cd.overrides = extend ? SLOW : "rung=base," SLOW;
     ctx = engine_context(e, &cd);
     before = e->allocated;
     if (ctx) model = load_model(ctx);
