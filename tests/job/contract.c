@@ -33,7 +33,7 @@ static dit_model *load_model(dit_context *ctx) {
     return model;
 }
 
-/* Slices that neither a busy machine changes, nor a fast device or one of so many cores that small ops do not fill it. */
+/* Slices that no busy machine, no fast device and no number of cores changes. */
 #define SLOW "gflop_ns=100000000,cores=1"
 
 static dit_context *open_context(dit_context_desc *desc) {
@@ -1589,7 +1589,7 @@ static void test_tuning(void) {
     int round;
     cd.tune = true;
     cd.overrides = SLOW ",launch_us=4000"; /* so long that a run of a candidate is one launch */
-    for (round = 0; round < 2; round++) {               /* given up after three, then measured; known */
+    for (round = 0; round < 2; round++) {  /* given up after three, then measured; known */
         ctx = open_context(&cd);
         model = ctx ? load_model(ctx) : NULL;
         if (!model) break;
