@@ -102,7 +102,7 @@ void main() {
         barrier();
         top = largest;
         [[unroll]] for (uint i = 0u; i < TEAM; i++) top = max(top, tops[own * TEAM + i]);
-        float own_keep = exp(largest - top), added = 0.0; // of a tile: the total may be too large for single weights
+        float own_keep = exp(largest - top), added = 0.0; // beside a large total single weights would be lost
         for (uint j = part; j < min(part_end, count); j++) {
             float p = exp(weights[own * (KEYS + 1u) + j] - top);
             weights[own * (KEYS + 1u) + j] = p;

@@ -109,7 +109,7 @@ void main() {
     uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS,
          total = FORM == 0u ? slices * tap_count() : 0u;
 
-    // A thread loads the same quad of every slice, of rows that are `apart` from each other.
+    // A thread loads the same quad of every slice, of rows that are `apart` from each other: a multiple of COLUMNS.
     const uint apart = THREADS / STEP_QUADS;
     uint loaded_quad = t % STEP_QUADS, loaded_row = t / STEP_QUADS;
     uint a_at[a_loads], w_at[w_loads], column[w_loads];

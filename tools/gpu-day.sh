@@ -176,8 +176,8 @@ golden_rung() { # golden_rung RUNG SECONDS [FOLDER...]: prints the row of a rung
     shift 2
     DIT_TEST_LAYERS=0 timeout -k 3 "$seconds" build/tests/golden "$@" --rung "$rung" >"$work/golden.$rung.log" 2>&1
     code=$?
-    line=$(grep '^golden: ' "$work/golden.$rung.log" | tail -n 1)
     log=$work/golden.$rung.log
+    line=$(grep '^golden: ' "$log" | tail -n 1)
     [ $code != 124 ] || line="stopped after $seconds s in folder $(grep -c '^tests/' "$log"): $(grep -c ' ok$' "$log") results right, $(grep -c 'FAILED$' "$log") wrong"
     echo "| $rung | $(($(date +%s) - began)) | ${line:-ended with code $code} |"
     [ $code = 0 ] || { : >"$work/golden.$rung.bad"; echo "rung $rung:" >&2; grep -iE 'fail|error' "$work/golden.$rung.log" | head -n 8 >&2; }

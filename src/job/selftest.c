@@ -121,8 +121,7 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     return result;
 }
 
-/* Heads that leave something over, those that most models have, and those of autoencoders: the first `count` of them.
- */
+/* The first `count` of these: heads that leave something over, those of most models, and those of autoencoders. */
 static dit_result diti_selftest_attention(diti_device *device, bool int8, uint32_t count, bool *agrees,
                                           dit_error *err) {
     static const uint32_t dims[] = {72, 64, 128, 512};
