@@ -47,6 +47,9 @@ dg2-half       the same where its matrices turned out not to be faster (diti_dev
 mtl            Intel Xe-LPG
 arl-h          Intel Xe-LPG with matrix units, Arrow Lake H
 bmg            Intel Xe2, Arc B580
+a660           Qualcomm Adreno 660, Snapdragon 888
+a740           Qualcomm Adreno 740, Snapdragon 8 Gen 2
+x1-85          Qualcomm Adreno X1-85, Snapdragon X Elite
 EOF
 }
 
@@ -65,6 +68,8 @@ describe() {
     navi31-f16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=rung=coop,int8_matrices=0 ;;
     arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 ;;
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
+    a660 | a740) driver=freedreno shim=freedreno model=FD_GPU_ID=${1#a} ;;
+    x1-85) driver=freedreno shim=freedreno model=FD_GPU_ID=741 ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
     esac
@@ -79,10 +84,13 @@ build_shims() (
     sed -i "s/_drm_amdgpu_ver = '[0-9.]*'/_drm_amdgpu_ver = '2.4.100'/; s/_drm_ver = '[0-9.]*'/_drm_ver = '2.4.100'/" "$mesa/meson.build"
     sed -i 's/version_minor = [0-9]*/version_minor = 61/' "$mesa/src/amd/drm-shim/amdgpu_noop_drm_shim.c"
     awk -f tools/feigned_gfx1201.awk "$mesa/src/amd/drm-shim/amdgpu_devices.c" >"$shims/devices" && mv "$shims/devices" "$mesa/src/amd/drm-shim/amdgpu_devices.c" || exit 1
+    # newer drivers for Adreno bind memory by a call of its own (13); gmem_size of the Adreno 741 is said to be the 750's
+    sed -i -e 's/\[DRM_MSM_WAIT_FENCE\] =/[13] = msm_ioctl_noop, &/' \
+        -e 's/\.gpu_id = 750,/.gpu_id = 741, .chip_id = 0x43050c01, .gmem_size = 3 << 20 }, { &/' "$mesa/src/freedreno/drm-shim/freedreno_noop.c"
     PATH=$shims/python/bin:$PATH
     none='-Dllvm=disabled -Dplatforms= -Dglx=disabled -Degl=disabled -Dgbm=disabled -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Dvideo-codecs='
     # shellcheck disable=SC2086
-    meson setup "$mesa/build" "$mesa" --buildtype=release -Dtools=drm-shim,intel -Dvulkan-drivers=amd,intel_hasvk -Dgallium-drivers=nouveau \
+    meson setup "$mesa/build" "$mesa" --buildtype=release -Dtools=drm-shim,intel -Dvulkan-drivers=amd,intel_hasvk,freedreno -Dfreedreno-kmds=msm -Dgallium-drivers=nouveau \
         -Dbuild-tests=false $none >"$shims/log" 2>&1 || exit 1
     libraries=$(ninja -C "$mesa/build" -t targets all | sed -n 's/^\(src[^ ]*_noop_drm_shim\.so\):.*/\1/p')
     # shellcheck disable=SC2086
@@ -94,7 +102,7 @@ build_shims() (
 fetch() {
     sh tools/newest.sh fetch || exit 1
     mkdir -p "$shims" || exit 1
-    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so"; then
+    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so" || [ ! -f "$shims/libfreedreno_noop_drm_shim.so" ]; then
         sh tools/setup.sh gpus || exit 1
         build_shims || fail "Mesa's shims were not built: $(tail -n 1 "$shims/log" 2>/dev/null)"
     fi
