@@ -141,9 +141,9 @@ float linear(const float v) {
 }
 
 uint light(const uint word) {
-    uint pixel = word / 2u;
-    return (word & 1u) == 0u ? pack2(vec2(linear(source(0u, pixel)), linear(source(1u, pixel))))
-                             : pack2(vec2(linear(source(2u, pixel)), 1.0));
+    uint pixel = word / 2u, part = word & 1u; // red and green, or blue and alpha
+    float first = linear(source(2u * part, pixel));
+    return pack2(vec2(first, part == 0u ? linear(source(1u, pixel)) : 1.0));
 }
 
 // Luma of ITU-R BT.709.

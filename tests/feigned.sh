@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests how tools/feigned.sh reads machine code and statistics, on excerpts of what RADV, NVK and ANV print (Mesa
-# 26.1.6). `make check` runs this. An excerpt whose numbers change tells that tables of BENCHMARKS.md made before and
+# Tests how tools/feigned.sh reads machine code and statistics, on excerpts of what RADV, NVK, ANV and Turnip print
+# (Mesa 26.1.6). `make check` runs this. An excerpt whose numbers change tells that tables of BENCHMARKS.md made before and
 # after cannot be compared.
 #   sh tests/feigned.sh
 cd "$(dirname "$0")/.." || exit 1
@@ -83,6 +83,20 @@ dp4a(8)         g87<1>D         g88.0<0,1,0>D   g91<8,8,1>D     g36<1,1,1>D { al
 mad(8)          g23<1>UD        0x00c0UW        g23<8,8,1>UW    0x0004UW { align1 WE_all 1Q I@2 };
 mad(16)         g91<1>HF        g40<8,8,1>HF    g14<8,8,1>HF    g87<1,1,1>HF { align1 1H };
 while(8)        JIP:  LABEL6                                    { align1 1Q };
+EOF
+loop 'Turnip: an instruction for several registers counts as often, waits do not; jumps name labels behind a sign' 64 '256 11 1 256 8' <<'EOF'
+l120:
+(nop1) cmps.u.lt r21.y, (last)r21.y, c13.x
+(sy)(ss)nop
+br !p0.y, #l130
+l123:
+(sy)mad.f16 hr35.z, hr46.z, hr35.z, (last)hr35.y
+(rpt2)mad.f32 r3.y, (last)(r)r3.y, c13.z, (r)r4.x
+(rpt1)add.u r18.z, r16.w, (r)c16.w
+br p0.z, #l130
+jump #l123
+l130:
+jump #l120
 EOF
 
 said() { # said WHAT WHO CASE WANTED <LINES

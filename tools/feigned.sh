@@ -26,8 +26,11 @@ fail() {
 
 list() { # one in a line, the name first
     cat <<'EOF'
+pascal         NVIDIA GP104, GTX 1070 and 1080
+volta          NVIDIA GV100
 turing         NVIDIA TU102, RTX 20 and T4
 ampere         NVIDIA GA102, RTX 30
+polaris10      AMD RX 480 and 580
 vega10         AMD Vega 56 and 64
 navi10         AMD RDNA1, RX 5700
 navi21         AMD RDNA2, RX 6800
@@ -40,6 +43,8 @@ gfx1150        AMD RDNA3.5, Radeon 890M
 gfx1201        AMD RDNA4, RX 9070
 gfx1201-float8 the same with F8 weights on matrices of 8-bit floats (override float8=1)
 gfx1201-bf16   the same as a GPU whose matrices hold bfloat16 and no halves (override half_matrices=0)
+cfl            Intel Gen 9, UHD 630
+icl            Intel Gen 11, Iris Plus
 tgl            Intel Xe-LP, Iris Xe
 adl            Intel Xe-LP
 dg2            Intel Xe-HPG, Arc A770
@@ -47,6 +52,7 @@ dg2-half       the same where its matrices turned out not to be faster (diti_dev
 mtl            Intel Xe-LPG
 arl-h          Intel Xe-LPG with matrix units, Arrow Lake H
 bmg            Intel Xe2, Arc B580
+a630           Qualcomm Adreno 630, Snapdragon 845
 a660           Qualcomm Adreno 660, Snapdragon 888
 a740           Qualcomm Adreno 740, Snapdragon 8 Gen 2
 x1-85          Qualcomm Adreno X1-85, Snapdragon X Elite
@@ -58,9 +64,11 @@ EOF
 describe() {
     overrides=
     case $1 in
+    pascal) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=134 ;;
+    volta) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=140 ;;
     turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 overrides=layout=1283 ;;
     ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 overrides=layout=1283 ;;
-    vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
+    polaris10 | vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150 | gfx1201) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
     gfx1201-float8) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=gfx1201 overrides=float8=1 ;;
     gfx1201-bf16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=gfx1201 overrides=half_matrices=0 ;;
     navi21-mixed) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi21 overrides=unverified=1 ;;
@@ -68,9 +76,9 @@ describe() {
     navi31-f16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=rung=coop,int8_matrices=0 ;;
     arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 ;;
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
-    a660 | a740) driver=freedreno shim=freedreno model=FD_GPU_ID=${1#a} ;;
+    a630 | a660 | a740) driver=freedreno shim=freedreno model=FD_GPU_ID=${1#a} ;;
     x1-85) driver=freedreno shim=freedreno model=FD_GPU_ID=741 ;;
-    tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
+    cfl | icl | tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
     esac
 }
@@ -84,8 +92,9 @@ build_shims() (
     sed -i "s/_drm_amdgpu_ver = '[0-9.]*'/_drm_amdgpu_ver = '2.4.100'/; s/_drm_ver = '[0-9.]*'/_drm_ver = '2.4.100'/" "$mesa/meson.build"
     sed -i 's/version_minor = [0-9]*/version_minor = 61/' "$mesa/src/amd/drm-shim/amdgpu_noop_drm_shim.c"
     awk -f tools/feigned_gfx1201.awk "$mesa/src/amd/drm-shim/amdgpu_devices.c" >"$shims/devices" && mv "$shims/devices" "$mesa/src/amd/drm-shim/amdgpu_devices.c" || exit 1
-    # newer drivers for Adreno bind memory by a call of its own (13); gmem_size of the Adreno 741 is said to be the 750's
-    sed -i -e 's/\[DRM_MSM_WAIT_FENCE\] =/[13] = msm_ioctl_noop, &/' \
+    # a call that a noop must not answer: newer drivers for Adreno take it for memory that is bound by another call. The
+    # X1-85 has the numbers of the Adreno 750 but its name.
+    sed -i -e '/\[DRM_MSM_SET_PARAM\]/d' \
         -e 's/\.gpu_id = 750,/.gpu_id = 741, .chip_id = 0x43050c01, .gmem_size = 3 << 20 }, { &/' "$mesa/src/freedreno/drm-shim/freedreno_noop.c"
     PATH=$shims/python/bin:$PATH
     none='-Dllvm=disabled -Dplatforms= -Dglx=disabled -Degl=disabled -Dgbm=disabled -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Dvideo-codecs='

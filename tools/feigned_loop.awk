@@ -1,4 +1,4 @@
-# Reads the machine code of one program, as RADV, NVK or ANV print it, and prints what one round of its main loop holds:
+# Reads the machine code of one program, as RADV, NVK, ANV or Turnip print it, and prints what one round of its main loop holds:
 #   MULTIPLICATIONS INSTRUCTIONS NESTED MULTIPLICATIONS INSTRUCTIONS
 # as written, so that a loop within it counts once. Multiplications are those of one subgroup of so many lanes, by
 # matrices where there are any, else by packed dot products. Nested is how many loops within it multiply; the numbers
@@ -22,6 +22,8 @@ function count(text, word) {
     if (word[1] ~ /^v_(dual_)?(fma|fmac|fma_mix)[a-z]*_f/) return put(1, lanes)
     if (text ~ /= hfma2/) return put(1, 2 * lanes)
     if (text ~ /= ffma/) return put(1, lanes)
+    if (word[1] ~ /^dp4acc/) return put(2, 4 * lanes * repeated)
+    if (word[1] ~ /^mad\.f(16|32)$/) return put(1, lanes * repeated)
     if (text ~ /(^| )(mad|mac)\(/ && text ~ />(HF|F)/) return put(1, size(text))
 }
 function size(text) {
@@ -41,6 +43,12 @@ function loop(from, label) { # a jump here, back to a line
     sub(/^[ \t]+/, "", text)
     sub(/^\(?[-+@]?!?u?[fp][0-9.]+(\.any[0-9a-z]*|\.all[0-9a-z]*)?\)? +/, "", text)
 }
+{
+    repeated = match(text, /^[^ ]*\(rpt[0-9]\)/) ? substr(text, RSTART + RLENGTH - 2, 1) + 1 : 1 # Turnip's: one of several registers
+    sub(/^(\((sy|ss|jp|eq|nop[0-9]|rpt[0-9])\) ?)+/, "", text)
+}
+text ~ /^l[0-9]+:/ { sub(/:.*/, "", text); at["#" text] = n + 1; next }
+text ~ /^nop( |$)/ { next }
 text ~ /^BB[0-9]+:/ { sub(/:.*/, "", text); at[text] = n + 1; next }
 text ~ /^LABEL[0-9]+:/ { sub(/:.*/, "", text); at[text] = n + 1; next }
 text ~ /^block(\.u)? [0-9]+ / { split(text, part, " "); block = part[2]; at[block] = n + 1; next }
@@ -54,7 +62,9 @@ text ~ /MsgDesc/ || text ~ /^(sync|s_delay_alu|s_nop|\/\/)/ || text == "" { next
 {
     n++
     count(text)
+    n += repeated - 1
 }
+text ~ /^(jump|br[a-z]*) / { if ($NF in at) loop(at[$NF]) }
 text ~ /^s_c?branch/ { if ($2 in at) loop(at[$2]) }
 text ~ /^while\(/ { for (i = 1; i <= NF; i++) if ($i in at) loop(at[$i]) }
 END {

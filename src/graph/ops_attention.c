@@ -88,8 +88,9 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
 /* Threads of a workgroup for heads of so many groups of four channels: 8 times 16 of them, or more where a thread has
    no registers for all that it would get. */
 static uint32_t diti_attention_threads(const diti_device *device, uint32_t quads, uint32_t each) {
-    uint32_t across = 16;
-    while (each && across < 64 && quads > across * each && 16 * across <= device->limits.group_invocations) across *= 2;
+    uint32_t across = 16, most = device->portions->attention_threads;
+    if (most > device->limits.narrow_invocations) most = device->limits.narrow_invocations;
+    while (each && quads > across * each && 16 * across <= most) across *= 2;
     return 8 * across;
 }
 

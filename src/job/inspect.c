@@ -14,7 +14,7 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->limits.block = device->limits.band = (VkDeviceSize)1 << 30;
     device->limits.storage_alignment = 256;
     device->limits.group_count = 65535;
-    device->limits.group_invocations = 1024;
+    device->limits.group_invocations = device->limits.narrow_invocations = 1024;
     device->limits.shared_bytes = 32768;
     device->limits.subgroup_size = 32;
     device->speed.launch_us = 5;

@@ -122,12 +122,21 @@ static uint32_t diti_device_team(const diti_device *device, const diti_identity 
     return team >= DITI_MIN_TEAM && team <= DITI_MAX_TEAM ? team : 0;
 }
 
+/* A driver that chooses among sizes of subgroups takes larger ones where a workgroup would have too many of the
+   smallest, and a thread of them has fewer registers: Intel's GPUs before Gen 12 have at most 56 of 8 threads. */
+static uint32_t diti_device_narrow(const diti_device *device, const diti_identity *id) {
+    uint64_t most = (uint64_t)id->min_subgroup * id->group_subgroups;
+    bool chooses = id->min_subgroup < id->max_subgroup && most < device->limits.group_invocations;
+    return chooses ? (uint32_t)most : device->limits.group_invocations;
+}
+
 /* Drivers that were seen to compile folded modules in less time, or in no more. SwiftShader fills the memory with some
    folded products; drivers that nobody has measured specialize modules themselves. */
 static diti_folding diti_device_folding(const diti_identity *id, const char *overrides) {
     diti_folding folding = DITI_FOLDING_NONE;
     if (id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
-        id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE)
+        id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_TURNIP ||
+        id->driver == VK_DRIVER_ID_MESA_LLVMPIPE)
         folding = DITI_FOLDING_ALL;
     if (id->driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER) folding = DITI_FOLDING_WITHOUT_PRODUCTS;
     return (diti_folding)diti_override_number(overrides, "fold", folding);
@@ -146,6 +155,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     sized = id;
     if (id.vendor != 0x8086) sized.min_subgroup = device->coop.subgroup;
     device->portions = diti_portions_of(&sized, diti_override_number(overrides, "portions", UINT64_MAX));
+    device->limits.narrow_invocations = diti_device_narrow(device, &id);
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
     device->team = diti_device_team(device, &id, device->portions->team);
     device->attention_team = diti_device_team(device, &id, device->portions->attention_team);

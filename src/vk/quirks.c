@@ -112,6 +112,7 @@ DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical
     out->subgroup = subgroup.subgroupSize;
     out->min_subgroup = sizes.minSubgroupSize;
     out->max_subgroup = sizes.maxSubgroupSize;
+    out->group_subgroups = sizes.maxComputeWorkgroupSubgroups;
     out->chooses_subgroup = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
     out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
 }

@@ -118,6 +118,7 @@ typedef struct diti_identity {
     uint32_t version;        /* driverVersion, in the vendor's own form */
     uint32_t type;           /* a VkPhysicalDeviceType */
     uint32_t subgroup, min_subgroup, max_subgroup;
+    uint32_t group_subgroups; /* most subgroups of a workgroup */
     bool chooses_subgroup; /* shaders of compute pipelines may state a size of subgroups */
     bool mixed_dot;        /* the dot product of bytes of mixed signs is fast */
 } diti_identity;
@@ -146,6 +147,7 @@ typedef struct diti_portions {
     uint32_t block_teams;               /* such subgroups side by side */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
+    uint32_t attention_threads; /* most threads of a workgroup in attention without matrices */
     /* Kernels on matrices read the members below. */
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
     uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
@@ -187,6 +189,7 @@ typedef struct diti_limits {
     VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
     uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
+    uint32_t narrow_invocations;    /* most of a workgroup whose subgroups may be the smallest that the driver has */
     uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
     uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */

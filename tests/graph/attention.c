@@ -847,6 +847,17 @@ static void test_half(void) {
         check(device, p, "attention_gpu");
         p.head_dim = 1152; /* Qwen-Image-2.1's decoder */
         check(device, p, "attention_gpu");
+        device->limits.narrow_invocations = 448; /* workgroups of 256 threads, as on Intel's GPUs before Gen 12 */
+        if (sweep) check(device, p, "attention_gpu");
+    }
+    diti_device_close(device);
+    device = open_rung("rung=half,portions=5,cpu=0"); /* as Adrenos have them: 256 threads, of wide heads 16 queries */
+    if (device) {
+        problem p = {.head_dim = 252, .heads = 1, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+        if (sweep) check(device, p, "attention_half");
+        p.head_dim = 1152;
+        p.f32 = true;
+        check(device, p, "attention_gpu");
     }
     diti_device_close(device);
     device = open_rung("rung=half,shared=16K,cpu=0"); /* fewer keys at a time */

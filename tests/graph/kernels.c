@@ -2384,11 +2384,11 @@ static void test_unit_slices(const char *rung) {
     CHECK_MESSAGE(hashes[0] == hashes[1], "rung %s: slices give other bytes", rung);
 }
 
-/* Threads and subgroups may have other portions of the work: here those of Intel's GPUs. */
-static void test_unit_portions(const char *rung, const char *module) {
+/* Threads and subgroups may have other portions of the work: a line of vk/portions.c. */
+static void test_unit_portions(const char *rung, const char *module, int line) {
     char overrides[64];
     diti_device *device;
-    snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rung, strcmp(rung, "half") ? 1 : 0);
+    snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rung, line);
     device = open_device(overrides, 0);
     if (device) {
         device->team = 0; /* gemm_broadcast would take the place of gemm_half: test_broadcast */
@@ -2730,7 +2730,12 @@ static bool test_unit(const char *rung, const char *module) {
     if (device->rung == DITI_RUNG_HALF) test_attention(device);
     if (sweep) test_unit_all(device, module);
     diti_device_close(device);
-    if (sweep || !strcmp(rung, "half")) test_unit_portions(rung, module); /* one pipeline takes newer LLVM 18 s */
+    if (!strcmp(rung, "half")) {
+        test_unit_portions(rung, module, 0);            /* Intel's */
+        if (sweep) test_unit_portions(rung, module, 5); /* Qualcomm's */
+    } else if (sweep) {
+        test_unit_portions(rung, module, 1); /* Intel's with matrices; one pipeline takes newer LLVM 18 s */
+    }
     if (sweep) {
         test_unit_slices(rung);
         snprintf(overrides, sizeof overrides, "rung=%s,cpu=0", rung); /* the tiles of GPUs */
