@@ -15,7 +15,7 @@ loop() { # loop WHAT LANES WANTED <CODE
     expect "$1" "$3" "$(awk -v lanes="$2" -f tools/feigned_loop.awk)"
 }
 
-loop 'RADV: matrices; waits are no instructions, other multiplications do not count beside them' 64 '8192 4 0 0 0' <<'EOF'
+loop 'RADV: matrices; waits are no instructions, other multiplications do not count beside them' 64 '8192 4 0' <<'EOF'
 BB0:
 	s_mov_b32 s0, s3                                            ; be800003
 	v_wmma_f32_16x16x16_f16 v[4:7], v[88:95], v[120:127], v[4:7] ; cc404004 1c12f158
@@ -42,13 +42,13 @@ BB2:
 BB3:
 	s_branch BB1                                                ; bfa0fff0
 EOF
-loop 'RADV: no loop multiplies' 64 '0 0 0 0 0' <<'EOF'
+loop 'RADV: no loop multiplies' 64 '0 0 0' <<'EOF'
 BB0:
 	v_fma_f32 v1, v2, v3, v1                                    ; d6130001
 BB1:
 	s_cbranch_scc1 BB1                                          ; bfa201a2
 EOF
-loop 'NVK: jumps are lists behind blocks' 32 '6144 4 0 0 0' <<'EOF'
+loop 'NVK: jumps are lists behind blocks' 32 '6144 4 0' <<'EOF'
 block.u 0 L2 [] -> {
       ur3       = mov rZ                                            // delay=2
 } -> [1]
@@ -64,7 +64,7 @@ block 3 L4 [1] -> {
       exit                                                          // delay=1
 } -> []
 EOF
-loop 'ANV: matrices of halves and of bytes, as wide as they say' 16 '6144 5 0 0 0' <<'EOF'
+loop 'ANV: matrices of halves and of bytes, as wide as they say' 16 '6144 5 0' <<'EOF'
 LABEL5:
 cmp.ge.f0.0(16) null<1>UD       g51<8,8,1>UD    g89<0,1,0>UD    { align1 1H };
 (+f0.0) break(16) JIP:  LABEL0        UIP:  LABEL0              { align1 1H };
@@ -76,7 +76,7 @@ dpas.8x8(16)    g25<1>D         g17<1,1,0>D     g41<1,1,0>B     g77<1,1,0>B { al
 LABEL0:
 while(16)       JIP:  LABEL5                                    { align1 1H };
 EOF
-loop 'ANV: packed products before single ones; integers are no multiplications' 8 '64 5 0 0 0' <<'EOF'
+loop 'ANV: packed products before single ones; integers are no multiplications' 8 '64 5 0' <<'EOF'
 LABEL6:
 dp4a(8)         g87<1>D         g88.0<0,1,0>D   g91<8,8,1>D     g36<1,1,1>D { align1 1Q $10.dst };
 (-f0.0) dp4a(8) g19<1>D         g88.0<0,1,0>D   g91<8,8,1>D     g24<1,1,1>D { align1 1Q $12.dst };

@@ -1,8 +1,9 @@
 # Reads the machine code of one program, as RADV, NVK, ANV or Turnip print it, and prints what one round of its main loop holds:
-#   MULTIPLICATIONS INSTRUCTIONS NESTED MULTIPLICATIONS INSTRUCTIONS
+#   MULTIPLICATIONS INSTRUCTIONS NESTED [MULTIPLICATIONS INSTRUCTIONS]...
 # as written, so that a loop within it counts once. Multiplications are those of one subgroup of so many lanes, by
 # matrices where there are any, else by packed dot products. Nested is how many loops within it multiply; the numbers
-# behind it are those of the last one of them. A loop is the code between a label and a jump back to it.
+# behind it are those of each of them. A loop is the code between a label and a jump back to it; NVK tells where blocks lead, so
+# that there a loop is the blocks from which that jump can be reached.
 #   awk -v lanes=LANES -f tools/feigned_loop.awk FILE
 
 # How many multiplications of which kind an instruction does: by matrices, by packed dot products, by one or two.
@@ -33,10 +34,24 @@ function size(text) {
 function put(kind, number) {
     made[kind, n] = number
 }
-function loop(from, label) { # a jump here, back to a line
+function loop(from, i) { # a jump here, back to a line
     loops++
     first[loops] = from
-    last[loops] = n
+    for (i = from; i <= n; i++) part_of[loops, i] = 1
+}
+function loop_of_blocks(from, to, waiting, top, b, i) { # an edge back to a block, and all from which it is reached
+    loops++
+    first[loops] = at[to]
+    for (i = at[to]; i <= end_of[to]; i++) part_of[loops, i] = 1
+    seen[loops, to] = 1
+    waiting[top = 1] = from
+    while (top) {
+        b = waiting[top--]
+        if ((loops, b) in seen) continue
+        seen[loops, b] = 1
+        for (i = at[b]; i <= end_of[b]; i++) part_of[loops, i] = 1
+        for (i = 1; i <= edges; i++) if (edge_to[i] == b) waiting[++top] = edge_from[i]
+    }
 }
 {
     text = $0
@@ -55,7 +70,11 @@ text ~ /^block(\.u)? [0-9]+ / { split(text, part, " "); block = part[2]; at[bloc
 text ~ /^\} -> / {
     gsub(/[^0-9]+/, " ", text)
     to = split(text, part, " ")
-    for (i = 1; i <= to; i++) if (part[i] != "" && part[i] + 0 <= block + 0) loop(at[part[i]])
+    end_of[block] = n
+    for (i = 1; i <= to; i++) if (part[i] != "") {
+        edge_from[++edges] = block + 0
+        edge_to[edges] = part[i] + 0
+    }
     next
 }
 text ~ /MsgDesc/ || text ~ /^(sync|s_delay_alu|s_nop|\/\/)/ || text == "" { next } # no work
@@ -68,19 +87,21 @@ text ~ /^(jump|br[a-z]*) / { if ($NF in at) loop(at[$NF]) }
 text ~ /^s_c?branch/ { if ($2 in at) loop(at[$2]) }
 text ~ /^while\(/ { for (i = 1; i <= NF; i++) if ($i in at) loop(at[$i]) }
 END {
+    for (e = 1; e <= edges; e++) if (edge_to[e] <= edge_from[e]) loop_of_blocks(edge_from[e], edge_to[e])
+    for (l = 1; l <= loops; l++) for (i = 1; i <= n; i++) size_of[l] += part_of[l, i]
     for (kind = 3; kind > 0 && !best; kind--)
         for (l = 1; l <= loops; l++) {
             total[l] = 0
-            for (i = first[l]; i <= last[l]; i++) total[l] += made[kind, i]
-            if (total[l] > most || (total[l] == most && most && first[l] <= first[best] && last[l] >= last[best])) {
+            for (i = 1; i <= n; i++) if (part_of[l, i]) total[l] += made[kind, i]
+            if (total[l] > most || (total[l] == most && most && size_of[l] > size_of[best])) {
                 most = total[l]
                 best = l
             }
         }
     for (l = 1; l <= loops; l++)
-        if (l != best && total[l] && first[l] >= first[best] && last[l] <= last[best]) {
+        if (l != best && total[l] && part_of[best, first[l]] && size_of[l] < size_of[best]) {
             nested++
-            inner = l
+            inner = inner " " total[l] " " size_of[l]
         }
-    print most + 0, best ? last[best] - first[best] + 1 : 0, nested + 0, inner ? total[inner] : 0, inner ? last[inner] - first[inner] + 1 : 0
+    print most + 0, best ? size_of[best] : 0, nested + 0 inner
 }

@@ -127,6 +127,7 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->constant_count = 3;
 }
 
+/* Threads in 16 columns, each with 8 rows or fewer of 4 or 8 columns of results. */
 static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, bool half, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
@@ -157,9 +158,9 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
     if (half && graph->device->is_cpu) out->constants[0] = 2; /* a processor unrolls and compiles them all */
+    out->constants[1] = large && !half && !i8 ? portions->float_columns : 4;
     out->rows = out->group / 16 * out->constants[0];
-    out->columns = 64;
-    out->constants[1] = 4;
+    out->columns = 16 * out->constants[1];
     out->constants[2] = 0;
     out->band = 8;
 }
