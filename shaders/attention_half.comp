@@ -3,25 +3,32 @@
 // products are summed in F16, those of a score over SLICE groups of four channels, those of an output over a tile of
 // keys. Sums of these, maxima and exponentials are F32. Where a score is so large that its F16 sums are too coarse, or
 // an output overflows, the workgroup begins again with F32 sums.
+//   A thread has ROWS queries, and the scores of every ACROSS-th key, or outputs of every ACROSS-th group of channels.
+//   What lies in shared memory lies so that a thread loads four or eight neighbours at once: a channel of its queries,
+//   channels of a key, weights of its queries for a key.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define VECTOR true
 #define HALVES
 #include "attention.glsl"
 layout(constant_id = 6) const uint KEYS = 16; // or 32
-#define QUERIES 32u
+layout(constant_id = 7) const uint ROWS = 4;  // queries of a thread: or 8
+#define FOURS (ROWS / 4u)
+#define QUERIES (8u * ROWS)
 #define SLICE 4u
+#define UNROLLED 2u             // keys of a tile whose weights are multiplied at a time
 #define LARGE_SCORE 0x41800000u // 16, as bits: sums of F16 are off by 2^-12 of their size or so
 #define WEIGHT_UNIT 32.0        // of F16 weights: none that counts is subnormal
 
-const uint ACROSS = THREADS / 8u, TEAM = THREADS / 32u; // at most KEYS parts
+// Weights of a query are added in PARTS parts, whatever ROWS is, so that results do not depend on ROWS.
+const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS parts
 const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
-           row_quads = QUADS + 1u, part_keys = KEYS / TEAM;
-const uint outputs = 4u * quad_loops, query_row = 4u * QUADS + 1u;
-shared f16vec4 query_tile[QUERIES / 4u * query_row]; // a channel of four queries
-shared f16vec4 tile[KEYS * row_quads];               // four channels of a key, or of its value
-shared uint weights[QUERIES * (KEYS + 1u)];          // as bits: scores, then weights, F16 ones twice
-shared float tops[THREADS];
+           row_quads = QUADS + 1u, part_keys = KEYS / PARTS_OF_KEYS;
+const uint outputs = 4u * FOURS * quad_loops, query_row = (4u * QUADS + 1u) * FOURS, weight_row = QUERIES / 4u + 1u;
+shared f16vec4 query_tile[8u * query_row];  // a channel of the queries of a thread
+shared f16vec4 tile[KEYS * row_quads];      // four channels of a key, or of its value
+shared uvec4 weights[KEYS * weight_row];    // of four queries, as bits: scores, then weights, F16 ones in the lower half
+shared float tops[QUERIES * PARTS_OF_KEYS]; // query by query
 shared float keeps[QUERIES];
 shared uint again;
 
@@ -32,18 +39,20 @@ void main() {
     Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint keys = place.keys, channel = place.head * head_dim, kv_channel = place.kv_head * head_dim;
-    uint own = t / TEAM * (KEYS + 1u) + t % TEAM * part_keys; // softmax: the weights of this thread
-    float largest, total;                                     // total: of the thread's own weights
-    vec4 o[outputs];
+    // Softmax: a thread has FOURS parts of the keys of one query.
+    const uint team = THREADS / QUERIES;
+    uint own_query = t / team, own_part = t % team * FOURS;
+    float largest, total[FOURS]; // total: of each part's weights
+    vec4 o[outputs];             // groups of channels, then queries
     bool exact = false;
     for (uint n = t; n < QUERIES * QUADS; n += THREADS) {
-        uint query = n / QUADS, at = query / 4u * query_row + n % QUADS * 4u;
+        uint query = n / QUADS, at = query / ROWS * query_row + n % QUADS * 4u * FOURS + query % ROWS / 4u;
         f16vec4 v =
             halves(q_h4[(q_offset + (place.query_row + row_of(min(place.first + query, place.queries - 1u))) * q_pitch +
                          channel) /
                             4u +
                         n % QUADS]);
-        [[unroll]] for (uint e = 0u; e < 4u; e++) query_tile[at + e][query % 4u] = v[e];
+        [[unroll]] for (uint e = 0u; e < 4u; e++) query_tile[at + e * FOURS][query % 4u] = v[e];
     }
     if (t == 0u) again = 0u;
 
@@ -61,7 +70,7 @@ void main() {
         }
         if (first_key == 0u) {
             largest = VERY_LOW;
-            total = 0.0;
+            [[unroll]] for (uint f = 0u; f < FOURS; f++) total[f] = 0.0;
         }
         if (first_key >= keys) break;
         uint count = min(KEYS, keys - first_key);
@@ -70,97 +79,139 @@ void main() {
                 halves(k_h4[(k_offset + (place.key_row + row_of(first_key + n / QUADS)) * k_pitch + kv_channel) / 4u +
                             n % QUADS]);
         barrier();
-        vec4 score[key_loops];
-        f16vec4 run[key_loops];
-        [[unroll]] for (uint j = 0u; j < key_loops; j++) {
-            score[j] = vec4(0.0);
-            run[j] = f16vec4(0.0);
-        }
-        for (uint d = 0u; d < QUADS; d++) {
-            f16vec4 y[key_loops];
-            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] =
-                tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
-            if (exact) {
-                [[unroll]] for (uint e = 0u; e < 4u; e++) {
-                    f16vec4 x = query_tile[down * query_row + 4u * d + e];
-                    [[unroll]] for (uint j = 0u; j < key_loops; j++) score[j] =
-                        fma(vec4(x), vec4(float(y[j][e])), score[j]);
-                }
-            } else {
-                [[unroll]] for (uint e = 0u; e < 4u; e++) {
-                    f16vec4 x = query_tile[down * query_row + 4u * d + e];
-                    [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j] = fma(x, f16vec4(y[j][e]), run[j]);
+        vec4 score[key_loops][FOURS];
+        [[unroll]] for (uint j = 0u; j < key_loops; j++) [[unroll]] for (uint f = 0u; f < FOURS; f++) score[j][f] =
+            vec4(0.0);
+        uint key_at[key_loops];
+        [[unroll]] for (uint j = 0u; j < key_loops; j++) key_at[j] = min(across + ACROSS * j, count - 1u) * row_quads;
+        if (exact) {
+            [[dont_unroll]] for (uint d = 0u; d < QUADS; d++) {
+                f16vec4 y[key_loops];
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[key_at[j] + d];
+                [[unroll]] for (uint e = 0u; e < 4u; e++) [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+                    vec4 x = vec4(query_tile[down * query_row + (4u * d + e) * FOURS + f]);
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) score[j][f] =
+                        fma(x, vec4(float(y[j][e])), score[j][f]);
                 }
             }
-            if (d % SLICE == SLICE - 1u || d == QUADS - 1u) {
-                [[unroll]] for (uint j = 0u; j < key_loops; j++) {
-                    score[j] += vec4(run[j]);
-                    run[j] = f16vec4(0.0);
+        } else {
+            [[dont_unroll]] for (uint slice = 0u; slice < QUADS; slice += SLICE) {
+                f16vec4 run[key_loops][FOURS];
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) [[unroll]] for (uint f = 0u; f < FOURS;
+                                                                                  f++) run[j][f] = f16vec4(0.0);
+                [[unroll]] for (uint part = 0u; part < SLICE; part++) {
+                    uint d = slice + part;
+                    if (QUADS % SLICE != 0u && d >= QUADS) continue;
+                    f16vec4 y[key_loops];
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[key_at[j] + d];
+                    [[unroll]] for (uint e = 0u; e < 4u; e++) [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+                        f16vec4 x = query_tile[down * query_row + (4u * d + e) * FOURS + f];
+                        [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j][f] =
+                            fma(x, f16vec4(y[j][e]), run[j][f]);
+                    }
                 }
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) [[unroll]] for (uint f = 0u; f < FOURS;
+                                                                                  f++) score[j][f] += vec4(run[j][f]);
             }
         }
         [[unroll]] for (uint j = 0u; j < key_loops; j++) {
             uint key = across + ACROSS * j;
             if (key >= KEYS) continue;
-            [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                uint query = down * 4u + i;
-                float s = biased(score[j][i], place.head, min(place.first + query, place.queries - 1u),
-                                 first_key + min(key, count - 1u));
-                if (!exact && (floatBitsToUint(s) & 0x7fffffffu) >= LARGE_SCORE) again = 1u; // or not a number
-                weights[query * (KEYS + 1u) + key] = floatBitsToUint(key < count ? s : VERY_LOW);
+            [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+                uvec4 bits;
+                [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                    uint query = down * ROWS + f * 4u + i;
+                    float s = biased(score[j][f][i], place.head, min(place.first + query, place.queries - 1u),
+                                     first_key + min(key, count - 1u));
+                    if (!exact && (floatBitsToUint(s) & 0x7fffffffu) >= LARGE_SCORE) again = 1u; // or not a number
+                    bits[i] = floatBitsToUint(key < count ? s : VERY_LOW);
+                }
+                weights[key * weight_row + down * FOURS + f] = bits;
             }
         }
         barrier();
-        for (uint n = t; n < count * QUADS; n += THREADS)
-            tile[n / QUADS * row_quads + n % QUADS] =
-                halves(v_h4[(v_offset + (place.key_row + row_of(first_key + n / QUADS)) * v_pitch + kv_channel) / 4u +
+        uint padded = (count + UNROLLED - 1u) / UNROLLED * UNROLLED;
+        for (uint n = t; n < padded * QUADS; n += THREADS) {
+            uint key = n / QUADS;
+            f16vec4 v =
+                halves(v_h4[(v_offset + (place.key_row + row_of(first_key + min(key, count - 1u))) * v_pitch + kv_channel) /
+                                4u +
                             n % QUADS]);
+            tile[key * row_quads + n % QUADS] = key < count ? v : f16vec4(0.0);
+        }
         float top = largest;
-        for (uint j = own; j < own + part_keys; j++) top = max(top, uintBitsToFloat(weights[j]));
-        tops[t] = top;
+        [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+            float highest = largest;
+            for (uint j = 0u; j < part_keys; j++)
+                highest = max(highest, uintBitsToFloat(weights[((own_part + f) * part_keys + j) * weight_row + own_query / 4u]
+                                                              [own_query % 4u]));
+            tops[own_query * PARTS_OF_KEYS + own_part + f] = highest;
+        }
         barrier();
-        [[unroll]] for (uint i = 0u; i < TEAM; i++) top = max(top, tops[t / TEAM * TEAM + i]);
+        [[unroll]] for (uint i = 0u; i < PARTS_OF_KEYS; i++) top = max(top, tops[own_query * PARTS_OF_KEYS + i]);
         float keep = exp(largest - top);
-        keeps[t / TEAM] = keep;
-        total *= keep;
+        keeps[own_query] = keep;
         largest = top;
-        for (uint j = own; j < own + part_keys; j++) {
-            float p = exp(uintBitsToFloat(weights[j]) - top);
-            total += p;
-            weights[j] = exact ? floatBitsToUint(p) : pack2(vec2(p * WEIGHT_UNIT));
-        }
-        barrier();
-        f16vec4 sums[outputs];
-        [[unroll]] for (uint n = 0u; n < outputs; n++) {
-            o[n] = first_key == 0u ? vec4(0.0) : o[n] * keeps[down * 4u + n % 4u];
-            sums[n] = f16vec4(0.0);
-        }
-        for (uint key = 0u; key < count; key++) {
-            uint p[4];
-            [[unroll]] for (uint i = 0u; i < 4u; i++) p[i] = weights[(down * 4u + i) * (KEYS + 1u) + key];
-            f16vec4 y[quad_loops];
-            [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] =
-                tile[key * row_quads + min(across + j * ACROSS, QUADS - 1u)];
-            if (exact) {
-                [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] += uintBitsToFloat(p[n % 4u]) * vec4(y[n / 4u]);
-            } else {
-                [[unroll]] for (uint n = 0u; n < outputs; n++) sums[n] =
-                    fma(halves(uvec2(p[n % 4u])), y[n / 4u], sums[n]);
+        [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+            total[f] *= keep;
+            for (uint j = 0u; j < part_keys; j++) {
+                uint at = ((own_part + f) * part_keys + j) * weight_row + own_query / 4u;
+                float p = exp(uintBitsToFloat(weights[at][own_query % 4u]) - top);
+                total[f] += p;
+                weights[at][own_query % 4u] = exact ? floatBitsToUint(p) : pack2(vec2(p * WEIGHT_UNIT));
             }
         }
-        [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] += vec4(sums[n]) / WEIGHT_UNIT;
+        barrier();
+        [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] =
+            first_key == 0u ? vec4(0.0) : o[n] * keeps[down * ROWS + n % ROWS];
+        uint quad_at[quad_loops];
+        [[unroll]] for (uint j = 0u; j < quad_loops; j++) quad_at[j] = min(across + j * ACROSS, QUADS - 1u);
+        if (exact) {
+            [[dont_unroll]] for (uint key = 0u; key < count; key++) {
+                [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+                    vec4 p = uintBitsToFloat(weights[key * weight_row + down * FOURS + f]);
+                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) {
+                        vec4 y = vec4(tile[key * row_quads + quad_at[j]]);
+                        [[unroll]] for (uint i = 0u; i < 4u; i++) o[j * ROWS + f * 4u + i] += p[i] * y;
+                    }
+                }
+            }
+        } else {
+            f16vec4 sums[outputs];
+            [[unroll]] for (uint n = 0u; n < outputs; n++) sums[n] = f16vec4(0.0);
+            [[dont_unroll]] for (uint first = 0u; first < padded; first += UNROLLED) {
+                [[unroll]] for (uint part = 0u; part < UNROLLED; part++) {
+                    uint key = first + part;
+                    f16vec4 y[quad_loops];
+                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] = tile[key * row_quads + quad_at[j]];
+                    [[unroll]] for (uint f = 0u; f < FOURS; f++) {
+                        uvec4 p = weights[key * weight_row + down * FOURS + f];
+                        [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                            f16vec4 weight = f16vec4(unpackFloat2x16(p[i]).x);
+                            [[unroll]] for (uint j = 0u; j < quad_loops; j++) sums[j * ROWS + f * 4u + i] =
+                                fma(weight, y[j], sums[j * ROWS + f * 4u + i]);
+                        }
+                    }
+                }
+            }
+            [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] += vec4(sums[n]) / WEIGHT_UNIT;
+        }
     }
 
-    tops[t] = total;
-    keeps[t / TEAM] = largest;
+    [[unroll]] for (uint f = 0u; f < FOURS; f++) tops[own_query * PARTS_OF_KEYS + own_part + f] = total[f];
+    keeps[own_query] = largest;
     barrier();
-    [[unroll]] for (uint n = 0u; n < outputs; n++) {
-        uint own_query = down * 4u + n % 4u, query = place.first + own_query, quad = across + n / 4u * ACROSS;
-        float sum = tops[TEAM * own_query];
-        [[unroll]] for (uint i = 1u; i < TEAM; i++) sum += tops[TEAM * own_query + i];
-        if (query >= place.queries || quad >= QUADS) continue;
-        store_out(out_offset + (place.query_row + row_of(query)) * out_pitch + channel, quad,
-                  sum > 0.0 ? o[n] / sum : vec4(0.0));
-        if (quad == 0u) store_lse(place, query, keeps[own_query], sum);
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+        uint thread_query = down * ROWS + i, query = place.first + thread_query;
+        float sum = tops[PARTS_OF_KEYS * thread_query];
+        [[unroll]] for (uint part = 1u; part < PARTS_OF_KEYS; part++) sum += tops[PARTS_OF_KEYS * thread_query + part];
+        if (query >= place.queries) continue;
+        [[unroll]] for (uint j = 0u; j < quad_loops; j++) {
+            uint quad = across + j * ACROSS;
+            if (quad < QUADS)
+                store_out(out_offset + (place.query_row + row_of(query)) * out_pitch + channel, quad,
+                          sum > 0.0 ? o[j * ROWS + i] / sum : vec4(0.0));
+        }
+        if (across == 0u) store_lse(place, query, keeps[thread_query], sum);
     }
 }

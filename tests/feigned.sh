@@ -12,7 +12,7 @@ expect() { # expect WHAT WANTED GOT
     failed=1
 }
 loop() { # loop WHAT LANES WANTED <CODE
-    expect "$1" "$3" "$(awk -v lanes="$2" -f tools/feigned_loop.awk)"
+    expect "$1" "$3" "$(awk -v lanes="$2" -v together="${4:-0}" -f tools/feigned_loop.awk)"
 }
 
 loop 'RADV: matrices; waits are no instructions, other multiplications do not count beside them' 64 '8192 4 0' <<'EOF'
@@ -28,7 +28,7 @@ BB1:
 BB2:
 	s_endpgm                                                    ; bfb00000
 EOF
-loop 'RADV: a loop within the loop; a jump forward is none' 32 '192 7 1 128 3' <<'EOF'
+loop 'RADV: a loop within the loop, where halves count and floats beside them do not; a jump forward is none' 32 '128 7 1 128 3' <<'EOF'
 BB0:
 	s_cbranch_execz BB2                                         ; bfa5000e
 BB1:
@@ -41,6 +41,12 @@ BB2:
 	s_cbranch_scc0 BB2                                          ; bfa1002a
 BB3:
 	s_branch BB1                                                ; bfa0fff0
+EOF
+loop 'RADV: halves and floats together' 32 '96 3 0' 1 <<'EOF'
+BB1:
+	v_fma_f32 v1, v2, v3, v1                                    ; d6130001
+	v_pk_fma_f16 v1, v2, v3, v4                                 ; cc0e4001
+	s_cbranch_scc1 BB1                                          ; bfa201a2
 EOF
 loop 'RADV: no loop multiplies' 64 '0 0 0' <<'EOF'
 BB0:
@@ -84,7 +90,7 @@ mad(8)          g23<1>UD        0x00c0UW        g23<8,8,1>UW    0x0004UW { align
 mad(16)         g91<1>HF        g40<8,8,1>HF    g14<8,8,1>HF    g87<1,1,1>HF { align1 1H };
 while(8)        JIP:  LABEL6                                    { align1 1Q };
 EOF
-loop 'Turnip: an instruction for several registers counts as often, waits do not; jumps name labels behind a sign' 64 '256 11 1 256 8' <<'EOF'
+loop 'Turnip: an instruction for several registers counts as often, waits do not; jumps name labels behind a sign' 64 '64 11 1 64 8' <<'EOF'
 l120:
 (nop1) cmps.u.lt r21.y, (last)r21.y, c13.x
 (sy)(ss)nop

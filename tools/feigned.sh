@@ -170,7 +170,9 @@ gpus() {
 # Asks the compiler about one case: leaves the layer's lines in FOLDER/said, with those of the kernels' loops.
 look() { # look FOLDER WHO GPU CASE
     rm -rf "$1" && mkdir -p "$1" || exit 1
+    together=0 # dit.h's kernels of halves have loops of floats beside, for sums that did not fit
     if [ "$2" = ggml ]; then
+        together=1
         (FEIGNED_LIBRARIES=$versus FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" "$versus/versus_ggml" "$versus" "$4") >"$1/log" 2>&1
     else
         (FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" build/feigned case "$4") >"$1/log" 2>&1
@@ -179,7 +181,7 @@ look() { # look FOLDER WHO GPU CASE
     for code in "$1"/*.0; do
         handle=${code##*/} handle=${handle%.0}
         lanes=$(sed -n "s/^pipeline $handle .*	Subgroup=\([0-9]*\).*/\1/p" "$1/said" | head -n 1)
-        echo "loop $handle $(awk -v lanes="${lanes:-1}" -f tools/feigned_loop.awk "$code")" >>"$1/said"
+        echo "loop $handle $(awk -v lanes="${lanes:-1}" -v together=$together -f tools/feigned_loop.awk "$code")" >>"$1/said"
     done
     awk -v who="$2" -v case="$4" -f tools/feigned_versus.awk "$1/said"
 }

@@ -1,37 +1,38 @@
 # Reads the machine code of one program, as RADV, NVK, ANV or Turnip print it, and prints what one round of its main loop holds:
 #   MULTIPLICATIONS INSTRUCTIONS NESTED [MULTIPLICATIONS INSTRUCTIONS]...
 # as written, so that a loop within it counts once. Multiplications are those of one subgroup of so many lanes, by
-# matrices where there are any, else by packed dot products. Nested is how many loops within it multiply; the numbers
+# matrices where there are any, else by dot products of bytes, else of halves, with together=1 of halves and floats. Nested is how many loops within it multiply; the numbers
 # behind it are those of each of them. A loop is the code between a label and a jump back to it; NVK tells where blocks lead, so
 # that there a loop is the blocks from which that jump can be reached.
-#   awk -v lanes=LANES -f tools/feigned_loop.awk FILE
+#   awk -v lanes=LANES [-v together=1] -f tools/feigned_loop.awk FILE
 
-# How many multiplications of which kind an instruction does: by matrices, by packed dot products, by one or two.
+# How many multiplications of which kind an instruction does: by matrices, by dot products of bytes, of halves, of floats.
 function count(text, word) {
     split(text, word, /[ \t]+/)
-    if (word[1] ~ /^v_s?wmma/) return put(3, 4096)
-    if (text ~ /hmma\.m16n8k16/) return put(3, 2048)
-    if (text ~ /hmma\.m16n8k8/) return put(3, 1024)
-    if (text ~ /imma\.m16n8k32/) return put(3, 4096)
-    if (text ~ /imma\.m16n8k16/) return put(3, 2048)
-    if (text ~ /imma\.m8n8k16/) return put(3, 1024)
-    if (text ~ /dpas\.8x8/) return put(3, 64 * size(text) * (text ~ />(UB|B)|:(UB|B)/ ? 4 : 2))
-    if (word[1] ~ /^v_dot4/) return put(2, 4 * lanes)
-    if (text ~ /(^| )dp4a\(/) return put(2, 4 * size(text))
-    if (text ~ /= idp4/) return put(2, 4 * lanes)
-    if (word[1] ~ /^v_(dot2|pk_fmac?_f16)/) return put(1, 2 * lanes)
-    if (word[1] ~ /^v_(dual_)?(fma|fmac|fma_mix)[a-z]*_f/) return put(1, lanes)
-    if (text ~ /= hfma2/) return put(1, 2 * lanes)
+    if (word[1] ~ /^v_s?wmma/) return put(4, 4096)
+    if (text ~ /hmma\.m16n8k16/) return put(4, 2048)
+    if (text ~ /hmma\.m16n8k8/) return put(4, 1024)
+    if (text ~ /imma\.m16n8k32/) return put(4, 4096)
+    if (text ~ /imma\.m16n8k16/) return put(4, 2048)
+    if (text ~ /imma\.m8n8k16/) return put(4, 1024)
+    if (text ~ /dpas\.8x8/) return put(4, 64 * size(text) * (text ~ />(UB|B)|:(UB|B)/ ? 4 : 2))
+    if (word[1] ~ /^v_dot4/) return put(3, 4 * lanes)
+    if (text ~ /(^| )dp4a\(/) return put(3, 4 * size(text))
+    if (text ~ /= idp4/) return put(3, 4 * lanes)
+    if (word[1] ~ /^v_(dot2|pk_fmac?_f16)/) return put(2, 2 * lanes)
+    if (word[1] ~ /^v_(dual_)?(fma|fmac|fma_mix|mac|mad)[a-z]*_f/) return put(1, lanes)
+    if (text ~ /= hfma2/) return put(2, 2 * lanes)
     if (text ~ /= ffma/) return put(1, lanes)
-    if (word[1] ~ /^dp4acc/) return put(2, 4 * lanes * repeated)
-    if (word[1] ~ /^mad\.f(16|32)$/) return put(1, lanes * repeated)
-    if (text ~ /(^| )(mad|mac)\(/ && text ~ />(HF|F)/) return put(1, size(text))
+    if (word[1] ~ /^dp4acc/) return put(3, 4 * lanes * repeated)
+    if (word[1] ~ /^mad\.f(16|32)$/) return put(word[1] ~ /16/ ? 2 : 1, lanes * repeated)
+    if (text ~ /(^| )(mad|mac)\(/ && text ~ />(HF|F)/) return put(text ~ />HF/ ? 2 : 1, size(text))
 }
 function size(text) {
     match(text, /\([0-9]+\)/)
     return substr(text, RSTART + 1, RLENGTH - 2) + 0
 }
 function put(kind, number) {
+    if (kind == 2 && together) kind = 1
     made[kind, n] = number
 }
 function loop(from, i) { # a jump here, back to a line
@@ -89,7 +90,7 @@ text ~ /^while\(/ { for (i = 1; i <= NF; i++) if ($i in at) loop(at[$i]) }
 END {
     for (e = 1; e <= edges; e++) if (edge_to[e] <= edge_from[e]) loop_of_blocks(edge_from[e], edge_to[e])
     for (l = 1; l <= loops; l++) for (i = 1; i <= n; i++) size_of[l] += part_of[l, i]
-    for (kind = 3; kind > 0 && !best; kind--)
+    for (kind = 4; kind > 0 && !best; kind--)
         for (l = 1; l <= loops; l++) {
             total[l] = 0
             for (i = 1; i <= n; i++) if (part_of[l, i]) total[l] += made[kind, i]

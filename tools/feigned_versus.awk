@@ -42,7 +42,7 @@ END {
     if (module[best] == "gemm_broadcast") round = c[10] * c[11] * c[13] * 4 * lanes
     if (module[best] == "gemm_half") round = c[10] * c[11] * c[14] * 4 * lanes
     if (module[best] == "attention_coop") round = c[7] * c[10] * c[11] * 2 * part[2] / c[14]
-    if (module[best] == "attention_half") round = part[3] * part[4] / groups[best] * c[6] * 2 * part[2] * lanes / c[0]
+    if (module[best] == "attention_half") round = c[6] * c[7] * 16 * part[2] * lanes / c[0]
     if (module[best] == "attention_gpu") round = c[6] * c[8] * 2 * part[2] * lanes / c[0]
     if (module[best] == "attention_direct") round = c[7] * c[10] * c[11] * 2 * part[2]
     if (module[best] == "attention_broadcast") round = c[10] * c[11] * c[12] * 2 * part[2]

@@ -116,23 +116,36 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
     return keys >= 2;
 }
 
-/* Rounds of all loops for a tile of keys are far fewer than four for each key and each quad. */
-static bool diti_attention_tiles_half(const diti_device *device, const diti_attention_shape *shape,
+/* A tile of keys with all that belongs to it, for threads with so many queries. */
+static uint32_t diti_attention_half_bytes(uint32_t quads, uint32_t keys, uint32_t rows, uint32_t group) {
+    uint32_t queries = 8 * rows, parts = group / 32;
+    return 8 * (4 * quads + 1) * 2 * rows + keys * (quads + 1) * 8 + keys * (queries / 4 + 1) * 16 +
+           queries * (parts + 1) * 4 + 64;
+}
+
+/* Threads have 4 or 8 queries, with the same bytes. Rounds of all loops for a tile of keys are far fewer than four for
+   each key and each quad. */
+static bool diti_attention_tiles_half(const diti_device *device, const diti_attention_shape *shape, uint32_t candidate,
                                       diti_attention_tiles *out) {
-    uint32_t quads = shape->head_dim / 4, keys = 32, bytes = 0;
+    const diti_portions *portions = device->portions;
+    const uint32_t quads = shape->head_dim / 4, bytes = device->limits.shared_bytes;
+    uint32_t keys = 32, rows = 4;
+    bool many;
     if (device->rung < DITI_RUNG_HALF || !device->half_attention || shape->head_dim % 4) return false;
     if (device->is_cpu && (uint64_t)(shape->keys / keys + 1) * 4 * (keys + quads) > DITI_ATTENTION_ROUNDS) return false;
-    out->group = diti_attention_threads(device, quads, device->portions->half_quads);
-    if (device->portions->half_quads && quads > out->group / 8 * device->portions->half_quads) return false;
-    for (; keys >= 16; keys /= 2) { /* queries, keys or values, weights, and a little */
-        bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 512 + 4 * out->group;
-        if (bytes <= device->limits.shared_bytes) break;
-    }
+    out->group = diti_attention_threads(device, quads, portions->half_quads);
+    if (portions->half_quads && quads > out->group / 8 * portions->half_quads) return false;
+    while (keys >= 16 && diti_attention_half_bytes(quads, keys, rows, out->group) > bytes) keys /= 2;
+    many = !device->is_cpu && quads <= out->group / 8 * portions->row_quads && shape->queries >= 512;
+    if (many != (candidate == 1) && keys == 32 && quads <= out->group / 8 * 2 &&
+        diti_attention_half_bytes(quads, keys, 8, out->group) <= bytes)
+        rows = 8;
     out->kernel = DITI_KERNEL_ATTENTION_HALF;
-    out->block = 32;
+    out->block = 8 * rows;
     out->quads = quads;
     out->constants[0] = keys;
-    out->constant_count = 1;
+    out->constants[1] = rows;
+    out->constant_count = 2;
     return keys >= 16;
 }
 
@@ -174,8 +187,8 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
     return diti_tune_choose(graph, &wanted);
 }
 
-/* Other numbers of queries to a lane; the queries kept in shared memory, or not. All with the same keys at a time, on
-   which the bytes depend. */
+/* attention_cpu: other numbers of queries to a lane; attention_gpu: the queries kept in shared memory, or not. All with
+   the same keys at a time, on which the bytes depend. */
 static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
     uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
     if (!candidate) return;
@@ -362,7 +375,8 @@ static bool diti_attention_on_vectors(const diti_graph *graph, const diti_tensor
     uint32_t quads = (shape->head_dim + 3) / 4;
     bool fits, int8 = format == DITI_I8;
     if (format == DITI_F16 && diti_attention_is_vector(graph, shape->head_dim, qkv, out) &&
-        (diti_attention_tiles_broadcast(device, shape, tiles) || diti_attention_tiles_half(device, shape, tiles)))
+        (diti_attention_tiles_broadcast(device, shape, tiles) ||
+         diti_attention_tiles_half(device, shape, candidate, tiles)))
         return true;
     fits = device->is_cpu && !int8 && diti_attention_tiles_cpu(device, quads, flops, tiles);
     if (!fits) { /* a processor has too little shared memory for very wide heads */

@@ -4,56 +4,101 @@
    lines change only with a reason. */
 #include "vk/vk.h"
 
-enum { DITI_ANY_SUBGROUP = 0 };
-
 typedef struct diti_portions_line {
     uint32_t vendor, min_subgroup; /* 0: any; of AMD's the size with matrices */
     diti_portions portions;
 } diti_portions_line;
 
-/* The members of diti_portions, in order. */
+/* The reasons, in figures of compilers. Spills are values that go through memory.
+
+   Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
+   take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For 1000
+   products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention in
+   subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. On Arc A's matrix units parts of 16
+   x 16 take 27, and 5350 cycles for what broadcasts take 16780; with slices twice as deep they spill 20 values,
+   parts of 32 x 8 with such 37. Convolutions spill 18 to 22, so that they stay without matrices, as attention does.
+   Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4 results without broadcasts 58
+   and 4595, two blocks of K in a slice 27 spills.
+
+   Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
+   none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with 16 channels do not, and take
+   5570 cycles for what 8 with 32 take 6658 (heads of 64).
+
+   AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
+   Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of matrices
+   of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. Without matrices
+   and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On RDNA2 8 x
+   4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4; products of
+   halves 134. Attention of halves takes 16.3 instructions for 1000 products with 8 queries of a thread and heads of
+   128, 18.8 with 4. Polaris takes 305 cycles for 1000 products of floats with 8 x 8 results, 317 with 8 x 4.
+
+   NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
+   heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558; of 384 642, without 741 and 177
+   spills. Without matrices heads of 1024 spill 192 values with 16 groups of channels for a thread, none with 8, and
+   8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617, products of halves 1309. Pascal takes 1248 cycles for
+   1000 products of floats with 8 x 8 results, 1996 with 8 x 4. Volta takes 31.4 instructions for 1000 products of
+   attention with 8 queries of a thread and heads of 128, 38.3 with 4.
+
+   AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
+   subgroup into memory.
+
+   Qualcomm: registers hold four floats, and a thread gets 32 of them on Adreno 6xx and 48 on 7xx where a workgroup
+   has 256 threads, 16 and 24 where it has 512. 8 x 4 results of halves with slices of 32 columns that are all
+   written out: 2 to 17 spills on Adreno 660, 12.6 instructions for 1000 products on 740; with slices of 16 columns
+   none and 13.0; with a loop over groups of four columns 26.7. Attention of halves with heads of 256 spills 9 values
+   in 128 threads, none in 256; without halves heads of 1024 spill 876 in 128 threads, 218 in 512, none in 256 that
+   have 16 queries. */
+
+/* clang-format off */
+/* Vendor, size of subgroups (0: any), and the members of diti_portions: those of kernels without matrices in the first line
+   of a device,
+
+                  team
+                  |   attention_team
+                  |   |  half_rows
+                  |   |  |  half_step
+                  |   |  |  |  half_unrolled
+                  |   |  |  |  |  float_columns
+                  |   |  |  |  |  |  dot_columns
+                  |   |  |  |  |  |  |  packed_dot
+                  |   |  |  |  |  |  |  |      dot_team
+                  |   |  |  |  |  |  |  |      |  block_rows
+                  |   |  |  |  |  |  |  |      |  |  block_columns
+                  |   |  |  |  |  |  |  |      |  |  |  block_teams
+                  |   |  |  |  |  |  |  |      |  |  |  |  half_quads
+                  |   |  |  |  |  |  |  |      |  |  |  |  |  quads
+                  |   |  |  |  |  |  |  |      |  |  |  |  |  |  row_quads
+                  |   |  |  |  |  |  |  |      |  |  |  |  |  |  |  attention_threads
+
+   those of kernels on matrices in the second.
+
+                  part_rows
+                  |   part_columns
+                  |   |   step
+                  |   |   |  conv_step
+                  |   |   |  |  queries
+                  |   |   |  |  |   channels
+                  |   |   |  |  |   |    pair_channels
+                  |   |   |  |  |   |    |   pair_heads
+                  |   |   |  |  |   |    |   |    unrolled
+                  |   |   |  |  |   |    |   |    |         registers */
 static const diti_portions_line diti_portions_table[] = {
-    /* Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
-       take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For
-       1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention
-       in subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. On Arc A's matrix units parts of
-       16 x 16 take 27, and 5350 cycles for what broadcasts take 16780; with slices twice as deep they spill 20 values,
-       parts of 32 x 8 with such 37. Convolutions spill 18 to 22, so that they stay without matrices, as attention does.
-       Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4 results without
-       broadcasts 58 and 4595, two blocks of K in a slice 27 spills. */
-    {0x8086, 8, {16, 8, 4, 4, 1, 4, 4, true, 8, 8, 4, 2, 1, 2, 512, 16, 16, 4, 0, 16, 0, 0, 0, UINT32_MAX, 0}},
-    /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
-       none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
-       16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
-    {0x8086, 16, {0, 0, 4, 4, 1, 4, 4, true, 0, 8, 4, 1, 1, 2, 512, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
-    /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
-       Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of
-       matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. Without
-       matrices and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On
-       RDNA2 8 x 4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4;
-       products of halves 134. */
-    {0x1002, DITI_ANY_SUBGROUP, {0, 0,   8,  8,  8, 8, 8,  true, 0,  8,   4,    1,  0,
-                                 4, 512, 64, 64, 4, 4, 16, 160,  80, 128, 1024, 192}},
-    /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
-       heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558; of 384 642, without 741 and 177
-       spills. Without matrices heads of 1024 spill 192 values with 16 groups of channels for a thread, none with 8, and
-       8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617, products of halves 1309. */
-    {0x10de, DITI_ANY_SUBGROUP, {0, 0,   8,  8,  8, 8, 8,  true, 0,  8,   8,          1, 0,
-                                 8, 512, 64, 64, 4, 4, 16, 192,  80, 384, UINT32_MAX, 0}},
-    /* AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
-       subgroup into memory. */
-    {0x1002, 32, {0, 0, 8, 8, 8, 8, 8, true, 0, 8, 4, 1, 0, 4, 512, 32, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
-    /* Qualcomm: registers hold four floats, and a thread gets 32 of them on Adreno 6xx and 48 on 7xx where a workgroup
-       has 256 threads, 16 and 24 where it has 512. 8 x 4 results of halves with slices of 32 columns that are all
-       written out: 2 to 17 spills on Adreno 660, 12.6 instructions for 1000 products on 740; with slices of 16 columns
-       none and 13.0; with a loop over groups of four columns 26.7. Attention of halves with heads of 256 spills 9
-       values in 128 threads, none in 256; without halves heads of 1024 spill 876 in 128 threads, 218 in 512, none in
-       256 that have 16 queries. */
-    {0x5143, DITI_ANY_SUBGROUP, {0, 0,   8,  4,  4, 4, 8,  false, 0,  8,   8,          1, 2,
-                                 2, 256, 64, 64, 4, 4, 16, 256,   80, 160, UINT32_MAX, 0}},
-    /* others, of which no compiler told */
-    {0, DITI_ANY_SUBGROUP, {0, 0,   8,  8,  8, 4, 8,  false, 0,  8,   8,          1, 0,
-                            0, 512, 64, 64, 4, 4, 16, 256,   80, 160, UINT32_MAX, 0}}};
+    {0x8086,  8, {16, 8, 4, 4, 1, 4, 4, true,  8, 8, 4, 2, 1, 2, 0, 512,  /* Intel up to Xe-HPG */
+                  16, 16, 4, 0, 16, 0,   0,  0,   UINT32_MAX, 0}},
+    {0x8086, 16, {0,  0, 4, 4, 1, 4, 4, true,  0, 8, 4, 1, 1, 2, 0, 512,  /* Intel from Xe2 on */
+                  16, 32, 8, 4, 8,  48,  16, 64,  UINT32_MAX, 0}},
+    {0x1002,  0, {0,  0, 8, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD */
+                  64, 64, 4, 4, 16, 160, 80, 128, 1024,     192}},
+    {0x10de,  0, {0,  0, 8, 8, 8, 8, 8, true,  0, 8, 8, 1, 0, 8, 2, 512,  /* NVIDIA */
+                  64, 64, 4, 4, 16, 192, 80, 384, UINT32_MAX, 0}},
+    {0x1002, 32, {0,  0, 8, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
+                  32, 64, 4, 4, 16, 160, 80, 128, 1024,     192}},
+    {0x5143,  0, {0,  0, 8, 4, 4, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
+                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
+    {     0,  0, {0,  0, 8, 8, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
+                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}
+};
+/* clang-format on */
 
 /* A line that names a size of subgroups goes before one of the vendor's that names none. */
 DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {

@@ -148,6 +148,8 @@ typedef struct diti_portions {
     uint32_t block_teams;               /* such subgroups side by side */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
+    uint32_t row_quads; /* groups of four channels up to which a thread in attention of halves has the outputs of 8
+                           queries, where there are at least 512; 0: it never has */
     uint32_t attention_threads; /* most threads of a workgroup in attention without matrices */
     /* Kernels on matrices read the members below. */
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */

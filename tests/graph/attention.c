@@ -25,6 +25,7 @@ static uint32_t kv_width(const problem *p) { return (p->kv_heads ? p->kv_heads :
 typedef struct answer {
     float *out, *lse;
     size_t count, rows;
+    uint32_t groups; /* workgroups of the kernel */
 } answer;
 
 static uint64_t random_state;
@@ -69,7 +70,7 @@ static void describe(const problem *p, char *text, size_t size) {
 static answer solve(diti_device *device, const problem *p, const float *q, const float *k, const float *v,
                     const char *module) {
     uint32_t width = p->heads * p->head_dim;
-    answer a = {NULL, NULL, (size_t)p->query_rows * width, (size_t)p->query_rows * p->heads};
+    answer a = {NULL, NULL, (size_t)p->query_rows * width, (size_t)p->query_rows * p->heads, 0};
     diti_attention_desc desc = {0};
     diti_tensor inputs[3], out, items = 0;
     diti_graph graph;
@@ -95,8 +96,11 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     desc.row_step = p->row_step;
     desc.lse = diti_tensor_new(&graph, DITI_F32, p->query_rows, p->heads, "lse");
     out = diti_attention(&graph, inputs[0], inputs[1], inputs[2], &desc);
-    for (size_t i = 0; i < graph.dispatch_count; i++)
-        used = used || !strcmp(diti_kernel_name(graph.dispatches[i].kernel), module);
+    for (size_t i = 0; i < graph.dispatch_count; i++) {
+        if (strcmp(diti_kernel_name(graph.dispatches[i].kernel), module)) continue;
+        used = true;
+        a.groups = graph.dispatches[i].groups;
+    }
     CHECK_MESSAGE(used, "head_dim %u did not choose %s", p->head_dim, module);
     a.out = calloc(a.count + 1, sizeof(float));
     a.lse = calloc(a.rows + 1, sizeof(float));
@@ -804,6 +808,28 @@ static void test_guarded(diti_device *device) {
     CHECK_MESSAGE(diti_probe_attention(device, false, 24, &agrees, &err) == DIT_OK && agrees, "%s", err.message);
 }
 
+/* Threads have eight queries where there are many, and four otherwise: devices that split rows must not see which. */
+static void test_rows(diti_device *device, problem p) {
+    const diti_portions *before = device->portions;
+    diti_portions fewer = *before;
+    float *q, *k, *v;
+    answer a, b;
+    check(device, p, "attention_half");
+    p.query_rows = p.batch * p.queries;
+    p.key_rows = p.batch * p.keys;
+    fill(&p, &q, &k, &v);
+    a = solve(device, &p, q, k, v, "attention_half");
+    fewer.row_quads = 0;
+    device->portions = &fewer;
+    b = solve(device, &p, q, k, v, "attention_half");
+    device->portions = before;
+    CHECK(a.groups < b.groups);
+    CHECK(!memcmp(a.out, b.out, a.count * sizeof *a.out));
+    CHECK(!memcmp(a.lse, b.lse, a.rows * sizeof *a.lse));
+    answer_free(&a), answer_free(&b);
+    free(q), free(k), free(v);
+}
+
 static void test_half(void) {
     static const uint32_t lengths[5][4] = {
         {30, 7, 0, 30}, {0, 9, 30, 0}, {9, 1, 7, 1}, {10, 20, 0, 77}, {37, 40, 0, 33}};
@@ -858,6 +884,17 @@ static void test_half(void) {
         p.head_dim = 1152;
         p.f32 = true;
         check(device, p, "attention_gpu");
+    }
+    diti_device_close(device);
+    device = open_rung("rung=half,portions=2,cpu=0"); /* threads with eight queries, as on AMD's GPUs */
+    if (device) {
+        problem p = {.head_dim = 40, .heads = 2, .batch = 1, .queries = 530, .keys = 77, .size = 2, .values = 1};
+        test_rows(device, p);
+        p.head_dim = 128;
+        p.heads = 1;
+        if (sweep) test_rows(device, p);
+        for (p.head_dim = 24, p.size = 4; p.size < 64; p.size *= 2) /* some workgroups, then all, begin again in F32 */
+            if (sweep || p.size == 16) check(device, p, "attention_half");
     }
     diti_device_close(device);
     device = open_rung("rung=half,shared=16K,cpu=0"); /* fewer keys at a time */
