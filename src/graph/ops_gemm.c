@@ -158,7 +158,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
     if (half && graph->device->is_cpu) out->constants[0] = 2; /* a processor unrolls and compiles them all */
-    out->constants[1] = large && !half && !i8 ? portions->float_columns : 4;
+    out->constants[1] = !large || i8 ? 4 : half ? portions->half_columns : portions->float_columns;
     out->rows = out->group / 16 * out->constants[0];
     out->columns = 16 * out->constants[1];
     out->constants[2] = 0;

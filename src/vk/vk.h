@@ -135,11 +135,11 @@ enum { DITI_MIN_TEAM = 4, DITI_MAX_TEAM = 32 };
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
-    uint32_t team;                       /* threads of a subgroup in products by broadcasts; 0: there are none */
-    uint32_t attention_team;             /* threads of a subgroup in attention by broadcasts; 0: there is none */
-    uint32_t half_rows;                  /* results of a thread in products of halves: so many rows, 4 columns */
-    uint32_t half_step;                  /* columns of K in a slice of those products, in groups of four */
-    uint32_t half_unrolled;              /* groups of half_step that are written out; the rest is a loop */
+    uint32_t team;                    /* threads of a subgroup in products by broadcasts; 0: there are none */
+    uint32_t attention_team;          /* threads of a subgroup in attention by broadcasts; 0: there is none */
+    uint32_t half_rows, half_columns; /* results of a thread in products of halves, the columns in large ones alone */
+    uint32_t half_step;               /* columns of K in a slice of those products, in groups of four */
+    uint32_t half_unrolled;           /* groups of half_step that are written out; the rest is a loop */
     uint32_t float_columns, dot_columns; /* results of a thread in large products of floats, of int8: 8 rows, so many
                                             columns */
     bool packed_dot;                    /* packed weights are multiplied as blocks of int8 by the integer dot product */
