@@ -50,6 +50,8 @@ bmg            Intel Xe2, Arc B580
 a660           Qualcomm Adreno 660, Snapdragon 888
 a740           Qualcomm Adreno 740, Snapdragon 8 Gen 2
 x1-85          Qualcomm Adreno X1-85, Snapdragon X Elite
+m1             Apple M1, under Linux
+m2-max         Apple M2 Max, under Linux
 EOF
 }
 
@@ -70,6 +72,8 @@ describe() {
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
     a660 | a740) driver=freedreno shim=freedreno model=FD_GPU_ID=${1#a} ;;
     x1-85) driver=freedreno shim=freedreno model=FD_GPU_ID=741 ;;
+    m1) driver=asahi shim=asahi model=FEIGNED_ASAHI=8103 ;;
+    m2-max) driver=asahi shim=asahi model=FEIGNED_ASAHI=6021 ;;
     tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
     esac
@@ -87,6 +91,11 @@ build_shims() (
     # newer drivers for Adreno bind memory by a call of its own (13); gmem_size of the Adreno 741 is said to be the 750's
     sed -i -e 's/\[DRM_MSM_WAIT_FENCE\] =/[13] = msm_ioctl_noop, &/' \
         -e 's/\.gpu_id = 750,/.gpu_id = 741, .chip_id = 0x43050c01, .gmem_size = 3 << 20 }, { &/' "$mesa/src/freedreno/drm-shim/freedreno_noop.c"
+    # the shim for Apple's GPUs is tools/feigned_asahi.c
+    cp tools/feigned_asahi.c "$mesa/src/drm-shim/" && cat >>"$mesa/src/drm-shim/meson.build" <<'EOF' || exit 1
+
+shared_library('asahi_noop_drm_shim', 'feigned_asahi.c', include_directories: [inc_include, inc_src], dependencies: dep_drm_shim, gnu_symbol_visibility: 'hidden')
+EOF
     PATH=$shims/python/bin:$PATH
     none='-Dllvm=disabled -Dplatforms= -Dglx=disabled -Degl=disabled -Dgbm=disabled -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Dvideo-codecs='
     # shellcheck disable=SC2086
@@ -102,7 +111,8 @@ build_shims() (
 fetch() {
     sh tools/newest.sh fetch || exit 1
     mkdir -p "$shims" || exit 1
-    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so" || [ ! -f "$shims/libfreedreno_noop_drm_shim.so" ]; then
+    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so" ||
+        [ ! -f "$shims/libfreedreno_noop_drm_shim.so" ] || [ ! -f "$shims/libasahi_noop_drm_shim.so" ]; then
         sh tools/setup.sh gpus || exit 1
         build_shims || fail "Mesa's shims were not built: $(tail -n 1 "$shims/log" 2>/dev/null)"
     fi
