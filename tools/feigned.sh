@@ -3,15 +3,16 @@
 # a device of a given model, accept or refuse features, and compile every kernel with the compiler that users have. Nothing is
 # executed: this tells whether kernels compile, how long that takes, and what registers and spills come out; never whether
 # results are right.
-#   tools/feigned.sh fetch               drivers (tools/newest.sh), the shims from Mesa's source (47 MB) and the layer: once,
-#                                        some minutes; says why it cannot
+#   tools/feigned.sh fetch [GPU...]      drivers (tools/newest.sh), the shims from Mesa's source (47 MB) and the layer: once,
+#                                        some minutes; says why it cannot. Arm's GPUs, if named, need a second set of
+#                                        drivers (350 MB), qemu and a compiler for Arm's processors
 #   tools/feigned.sh list                names of GPUs
 #   tools/feigned.sh run GPU PROGRAM...  runs a program on one; FEIGNED_STATISTICS=FILE appends what the driver says of each
 #                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip,
 #                                        which build/feigned sets, with those that FEIGNED_OVERRIDES adds
 #   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table of all
-#                                        GPUs or of these; exits 1 where one fails, spills to memory, or FLUX.1's take too long,
-#                                        and 77 without drivers
+#                                        GPUs but Arm's or of these; exits 1 where one fails, spills to memory, or FLUX.1's take
+#                                        too long, and 77 without drivers
 #   tools/feigned.sh versus [GPU...]     dit.h's kernels beside ggml-vulkan's (tools/versus.sh), by what compilers say of both: a
 #                                        table; BENCHMARKS.md has it and tells what its columns are
 set -u
@@ -56,13 +57,17 @@ a630           Qualcomm Adreno 630, Snapdragon 845
 a660           Qualcomm Adreno 660, Snapdragon 888
 a740           Qualcomm Adreno 740, Snapdragon 8 Gen 2
 x1-85          Qualcomm Adreno X1-85, Snapdragon X Elite
+m1             Apple M1, under Linux
+m2-max         Apple M2 Max, under Linux
+g610           Arm Mali-G610, RK3588; compiled under qemu: for hours while kernels spill as now, and times are not the compiler's
 EOF
 }
 
-# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model. The
-# overrides say what a self-test would find: how NVK lays out matrices is read from its source.
+# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model; a kind of
+# machine is a fourth where the driver is for that alone. The overrides say what a self-test would find: how NVK lays out
+# matrices is read from its source.
 describe() {
-    overrides=
+    overrides='' machine=''
     case $1 in
     pascal) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=134 ;;
     volta) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=140 ;;
@@ -79,6 +84,9 @@ describe() {
     a630 | a660 | a740) driver=freedreno shim=freedreno model=FD_GPU_ID=${1#a} ;;
     x1-85) driver=freedreno shim=freedreno model=FD_GPU_ID=741 ;;
     cfl | icl | tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
+    m1) driver=asahi shim=asahi model=FEIGNED_ASAHI=8103 ;;
+    m2-max) driver=asahi shim=asahi model=FEIGNED_ASAHI=6021 ;;
+    g610) machine=arm64 driver=panfrost shim=panfrost model=PAN_GPU_ID=a807 ;;
     *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
     esac
 }
@@ -96,6 +104,11 @@ build_shims() (
     # X1-85 has the numbers of the Adreno 750 but its name.
     sed -i -e '/\[DRM_MSM_SET_PARAM\]/d' \
         -e 's/\.gpu_id = 750,/.gpu_id = 741, .chip_id = 0x43050c01, .gmem_size = 3 << 20 }, { &/' "$mesa/src/freedreno/drm-shim/freedreno_noop.c"
+    # the shim for Apple's GPUs is tools/feigned_asahi.c
+    cp tools/feigned_asahi.c "$mesa/src/drm-shim/" && cat >>"$mesa/src/drm-shim/meson.build" <<'EOF' || exit 1
+
+shared_library('asahi_noop_drm_shim', 'feigned_asahi.c', include_directories: [inc_include, inc_src], dependencies: dep_drm_shim, gnu_symbol_visibility: 'hidden')
+EOF
     PATH=$shims/python/bin:$PATH
     none='-Dllvm=disabled -Dplatforms= -Dglx=disabled -Degl=disabled -Dgbm=disabled -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Dvideo-codecs='
     # shellcheck disable=SC2086
@@ -108,42 +121,85 @@ build_shims() (
     rm -rf "$mesa" "$shims/python"
 )
 
-fetch() {
+# Debian has a driver for Arm's GPUs in its build for Arm's processors alone, so qemu runs it. The shim, the layer and
+# build/feigned are made for those processors, too.
+fetch_arm64() {
+    sh tools/setup.sh arm64 || exit 1
+    folder=$cache/newest/arm64 cross=aarch64-linux-gnu-gcc
+    mkdir -p "$shims/arm64" build/arm64
+    for suite in testing unstable; do
+        [ -d "$folder" ] || { rm -rf "$folder.part" && NEWEST_ARCHITECTURE=arm64 sh tools/newest.sh unpack $suite "$folder.part" mesa-vulkan-drivers libvulkan1 libc6 && mv "$folder.part" "$folder"; }
+    done
+    [ -d "$folder" ] || exit 1
+    [ -f "$shims/arm64/libpanfrost_noop_drm_shim.so" ] || build_arm64_shim || fail "Mesa's shim for Arm's GPUs was not built"
+    $cross -std=gnu99 -O1 -shared -fPIC tools/feigned_layer.c -o build/arm64/libfeigned_layer.so -lpthread || exit 1
+    [ build/arm64/feigned -nt build/feigned ] ||
+        $cross -std=gnu99 -I. -Isrc -Itests -Itests/support -O1 -DDIT_API=static -Wno-unused-function tools/feigned.c -o build/arm64/feigned -lm -ldl -lpthread || exit 1
+}
+
+# Mesa's meson would want all that Mesa needs for those processors. The linker takes the helpers that the shim wants; one that
+# does not compile without meson is not among them.
+build_arm64_shim() (
+    mesa=$shims/mesa
+    rm -rf "$mesa" && sh tools/newest.sh source mesa "$mesa" && cd "$mesa" && mkdir objects || exit 1
+    flags="-std=gnu11 -O1 -fPIC -fvisibility=hidden -w -DNDEBUG -D_GNU_SOURCE -DHAVE_PTHREAD -DHAVE_STRUCT_TIMESPEC -DHAVE_ENDIAN_H -DHAVE_SECURE_GETENV
+        -DHAVE_MEMFD_CREATE -DHAVE_LINUX_FUTEX_H -Iinclude -Isrc -Isrc/util $(pkg-config --cflags libdrm)"
+    # shellcheck disable=SC2086
+    for source in src/util/*.c; do $cross $flags -c "$source" -o "objects/$(basename "$source" .c).o" 2>/dev/null; done
+    # shellcheck disable=SC2086
+    aarch64-linux-gnu-ar rc helpers.a objects/*.o && $cross $flags -shared -Wl,--no-undefined src/drm-shim/*.c src/panfrost/drm-shim/panfrost_noop.c helpers.a \
+        -o "$shims/arm64/libpanfrost_noop_drm_shim.so" -lm -ldl -lpthread || exit 1
+    rm -rf "$mesa"
+)
+
+fetch() { # fetch [GPU...]
     sh tools/newest.sh fetch || exit 1
     mkdir -p "$shims" || exit 1
-    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so" || [ ! -f "$shims/libfreedreno_noop_drm_shim.so" ]; then
+    if ! grep -qs gfx1201 "$shims/libamdgpu_noop_drm_shim.so" ||
+        [ ! -f "$shims/libfreedreno_noop_drm_shim.so" ] || [ ! -f "$shims/libasahi_noop_drm_shim.so" ]; then
         sh tools/setup.sh gpus || exit 1
         build_shims || fail "Mesa's shims were not built: $(tail -n 1 "$shims/log" 2>/dev/null)"
     fi
-    mkdir -p build && cc -std=gnu99 -Wall -Wextra -O1 -shared -fPIC tools/feigned_layer.c -o build/libfeigned_layer.so -lpthread
+    mkdir -p build && cc -std=gnu99 -Wall -Wextra -O1 -shared -fPIC tools/feigned_layer.c -o build/libfeigned_layer.so -lpthread || exit 1
+    for gpu; do
+        describe "$gpu"
+        [ -z "$machine" ] || { fetch_arm64 && break; }
+    done
 }
 
 run() { # run GPU PROGRAM...
     describe "$1"
     shift
+    built=build start=env
+    [ -z "$machine" ] || root=$cache/newest/$machine shims=$shims/$machine built=build/$machine start="$(command -v qemu-aarch64 || command -v qemu-aarch64-static) -E"
+    program=$1
+    shift
+    case $program in build/*) program=$built/${program#build/} ;; esac
     library=$(ls "$root"/usr/lib/*/libvulkan_$driver.so 2>/dev/null | head -n 1)
     loader=$(ls "$root"/usr/lib64/ld-linux*.so.* "$root"/usr/lib/ld-linux*.so.* "$root"/usr/lib/*/ld-linux*.so.* 2>/dev/null | head -n 1)
-    { [ -f "$library" ] && [ -n "$loader" ] && [ -f "$shims/lib${shim}_noop_drm_shim.so" ] && [ -f build/libfeigned_layer.so ]; } ||
+    { [ -f "$library" ] && [ -n "$loader" ] && [ -f "$shims/lib${shim}_noop_drm_shim.so" ] && [ -f $built/libfeigned_layer.so ]; } ||
         fail "nothing is there; tools/feigned.sh fetch fetches it"
     # whole files take the place of old ones, which another run may be about to read
     printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$library" >"build/feigned_$driver.$$" &&
         mv "build/feigned_$driver.$$" "build/feigned_$driver.json"
-    mkdir -p build/feigned_layers
-    cat >build/feigned_layer.$$ <<EOF
+    mkdir -p $built/feigned_layers
+    cat >$built/feigned_layer.$$ <<EOF
 {"file_format_version": "1.2.0", "layer": {"name": "VK_LAYER_DIT_feigned", "type": "GLOBAL", "api_version": "1.3.0", "implementation_version": "1",
- "library_path": "$PWD/build/libfeigned_layer.so", "description": "what the driver says of each pipeline",
+ "library_path": "$PWD/$built/libfeigned_layer.so", "description": "what the driver says of each pipeline",
  "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "feigned_negotiate"}}}
 EOF
-    mv build/feigned_layer.$$ build/feigned_layers/feigned.json
+    mv $built/feigned_layer.$$ $built/feigned_layers/feigned.json
     libraries=${library%/*}
-    exec env "$model" "FEIGNED_OVERRIDES=${FEIGNED_OVERRIDES:-$overrides}" LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
-        VK_ICD_FILENAMES="$PWD/build/feigned_$driver.json" VK_LAYER_PATH="$PWD/build/feigned_layers" VK_INSTANCE_LAYERS=VK_LAYER_DIT_feigned \
-        MESA_SHADER_CACHE_DISABLE=true "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}${FEIGNED_LIBRARIES:+:$FEIGNED_LIBRARIES}" "$@"
+    # shellcheck disable=SC2086
+    exec env "$model" ${machine:+FEIGNED_EMULATED=1} "FEIGNED_OVERRIDES=${FEIGNED_OVERRIDES:-$overrides}" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
+        VK_ICD_FILENAMES="$PWD/build/feigned_$driver.json" VK_LAYER_PATH="$PWD/$built/feigned_layers" VK_INSTANCE_LAYERS=VK_LAYER_DIT_feigned \
+        MESA_SHADER_CACHE_DISABLE=true $start LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" \
+        "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}${FEIGNED_LIBRARIES:+:$FEIGNED_LIBRARIES}" "$program" "$@"
 }
 
 # One row for each GPU; a GPU whose row is there already, from the same sources, is not done again.
 gpus() {
-    (fetch) || {
+    (fetch "$@") || {
         echo "skipped: the drivers and shims for feigned GPUs are not here" >&2
         exit 77
     }
@@ -188,7 +244,7 @@ look() { # look FOLDER WHO GPU CASE
 
 # dit.h beside ggml-vulkan, by what compilers say of the kernels that each dispatches for a case: a Markdown table.
 versus() {
-    (fetch) || fail "the drivers and shims for feigned GPUs are not here"
+    (fetch "$@") || fail "the drivers and shims for feigned GPUs are not here"
     make build/feigned >&2 || exit 1
     versus=build/ggml
     [ -x $versus/versus_ggml ] || sh tools/versus.sh fetch $versus || exit 1
@@ -198,6 +254,7 @@ versus() {
     echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |'
     for gpu; do
         describe "$gpu"
+        [ -z "$machine" ] || fail "ggml-vulkan is not compiled for $machine"
         for case in gemm:f16:1024:4096:4096 gemm:q8_0:1024:4096:4096 gemm:q4_K:1024:4096:4096 attention:64:24:4096 attention:128:24:4096; do
             ours=$(look "build/versus/$gpu-dit.h-$case" dit.h "$gpu" "$case")
             theirs=$(look "build/versus/$gpu-ggml-$case" ggml "$gpu" "$case")
@@ -219,18 +276,18 @@ versus() {
 
 cd "$(dirname "$0")/.." || exit 1
 case ${1:-} in
-fetch) fetch ;;
+fetch) shift && fetch "$@" ;;
 list) list ;;
 run) [ $# -ge 3 ] || fail "run GPU PROGRAM..." && shift && run "$@" ;;
 gpus)
     shift
     # shellcheck disable=SC2086
-    [ $# -gt 0 ] && gpus "$@" || gpus $(list | sed 's/ .*//')
+    [ $# -gt 0 ] && gpus "$@" || gpus $(list | sed '/qemu/d; s/ .*//')
     ;;
 versus)
     shift
     # shellcheck disable=SC2086
     [ $# -gt 0 ] && versus "$@" || versus $compared
     ;;
-*) fail "fetch, list, run GPU PROGRAM..., gpus [GPU...] or versus [GPU...]" ;;
+*) fail "fetch [GPU...], list, run GPU PROGRAM..., gpus [GPU...] or versus [GPU...]" ;;
 esac

@@ -7,7 +7,8 @@
 #   tools/newest.sh godot ARGUMENT...  Godot 4 of Debian unstable, with the lavapipe and the OpenGL that belong to it (700 MB,
 #                                    fetched on first use)
 #   tools/newest.sh beside-godot PROGRAM ...  a program with that lavapipe
-#   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder
+#   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder; those of
+#                                    another kind of machine with NEWEST_ARCHITECTURE=arm64, say
 #   tools/newest.sh folder           prints the folder usr/ of what was fetched; fails where nothing was
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
 #   tools/newest.sh windows-headers  prints a folder with Wine's headers for Windows, msvcrt/ and windows/: the installed
@@ -40,7 +41,8 @@ lists() { # lists SUITE KIND...: deb for packages, deb-src for their sources
     : >"$work/status"
     options="-o Dir::State::Lists=$work/lists -o Dir::State::status=$work/status -o Dir::Cache=$work/cache -o Dir::Etc::sourcelist=$work/sources.list
         -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=$(id -un) -o APT::Install-Recommends=false
-        -o Debug::NoLocking=1 -o Acquire::Languages=none"
+        -o Debug::NoLocking=1 -o Acquire::Languages=none
+        ${NEWEST_ARCHITECTURE:+-o APT::Architecture=$NEWEST_ARCHITECTURE -o APT::Architectures=$NEWEST_ARCHITECTURE}"
 }
 
 # Unpacks packages of a suite, with all that they need, into a folder.

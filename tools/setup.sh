@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/setup.sh image|test|test-all|shaders|gpus|list: makes sure that what the make target of that name needs is installed,
+# tools/setup.sh image|test|test-all|shaders|gpus|arm64|list: makes sure that what the make target of that name needs is installed,
 # with the distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
 # `list` only names what is missing for `make`.
 set -u
@@ -94,6 +94,11 @@ if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
 fi
 [ "$purpose" != image ] || need driver has_driver ''
 [ "$purpose" != gpus ] || need mesa has_mesa_needs
+if [ "$purpose" = arm64 ]; then # gpus, those of Arm
+    need mesa has_mesa_needs
+    need aarch64 has aarch64-linux-gnu-g++
+    need qemu has_qemu
+fi
 
 # Some modules of shaders/MODULES need a newer glslang than most distributions have.
 newest_glslang() {
