@@ -24,7 +24,8 @@ layout(constant_id = 7) const uint ROWS = 4;  // queries of a thread: or 8
 const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS parts
 const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
            row_quads = QUADS + 1u, part_keys = KEYS / PARTS_OF_KEYS;
-const uint outputs = 4u * FOURS * quad_loops, query_row = (4u * QUADS + 1u) * FOURS, weight_row = QUERIES / 4u + 1u;
+const uint outputs = 4u * FOURS * quad_loops, query_row = (4u * QUADS + 1u) * FOURS;
+const uint weight_row = QUERIES / 4u + 2u * FOURS; // so that the threads of a softmax hit different banks
 shared f16vec4 query_tile[8u * query_row];  // a channel of the queries of a thread
 shared f16vec4 tile[KEYS * row_quads];      // four channels of a key, or of its value
 shared uvec4 weights[KEYS * weight_row];    // of four queries, as bits: scores, then weights, F16 ones in the lower half
@@ -39,7 +40,7 @@ void main() {
     Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint keys = place.keys, channel = place.head * head_dim, kv_channel = place.kv_head * head_dim;
-    // Softmax: a thread has FOURS parts of the keys of one query.
+    // Softmax: a thread has FOURS parts of the keys of one query, of which every part has every PARTS_OF_KEYS-th.
     const uint team = THREADS / QUERIES;
     uint own_query = t / team, own_part = t % team * FOURS;
     float largest, total[FOURS]; // total: of each part's weights
@@ -143,7 +144,7 @@ void main() {
         [[unroll]] for (uint f = 0u; f < FOURS; f++) {
             float highest = largest;
             for (uint j = 0u; j < part_keys; j++)
-                highest = max(highest, uintBitsToFloat(weights[((own_part + f) * part_keys + j) * weight_row + own_query / 4u]
+                highest = max(highest, uintBitsToFloat(weights[(j * PARTS_OF_KEYS + own_part + f) * weight_row + own_query / 4u]
                                                               [own_query % 4u]));
             tops[own_query * PARTS_OF_KEYS + own_part + f] = highest;
         }
@@ -155,7 +156,7 @@ void main() {
         [[unroll]] for (uint f = 0u; f < FOURS; f++) {
             total[f] *= keep;
             for (uint j = 0u; j < part_keys; j++) {
-                uint at = ((own_part + f) * part_keys + j) * weight_row + own_query / 4u;
+                uint at = (j * PARTS_OF_KEYS + own_part + f) * weight_row + own_query / 4u;
                 float p = exp(uintBitsToFloat(weights[at][own_query % 4u]) - top);
                 total[f] += p;
                 weights[at][own_query % 4u] = exact ? floatBitsToUint(p) : pack2(vec2(p * WEIGHT_UNIT));

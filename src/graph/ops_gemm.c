@@ -131,7 +131,7 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
 static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, bool half, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
-    bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
+    bool large = limits->group_invocations >= 256 && tiles >= 192 && diti_gemm_rows_at_once(graph, gemm) >= 256;
     const diti_portions *portions = graph->device->portions;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the kernel for few rows would not sum int8 exactly */
     out->constants[3] = out->constants[4] = 4;
@@ -183,16 +183,16 @@ static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *
     out->band = 8;
 }
 
-/* Threads in 16 columns, each with 8 x 8 or 8 x 4 results. */
+/* Threads in 16 columns, each with 8 x 8 results or fewer. */
 static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
     bool large =
         graph->device->limits.group_invocations >= 256 && tiles >= 128 && diti_gemm_rows_at_once(graph, gemm) >= 256;
     out->kernel = DITI_KERNEL_GEMM_DOT_GPU;
     out->group = large ? 256 : 128;
-    out->rows = large ? 128 : 64;
-    out->constants[0] = 8;
+    out->constants[0] = graph->device->portions->block_rows;
     out->constants[1] = large ? graph->device->portions->dot_columns : 4;
+    out->rows = out->group / 16 * out->constants[0];
     out->columns = 16 * out->constants[1];
     out->constant_count = 2;
     out->band = 8;
@@ -204,9 +204,7 @@ static void diti_gemm_tiles_blocks(const diti_graph *graph, const diti_gemm *gem
     uint32_t team = graph->device->dot_team;
     if (!team || diti_gemm_rows_at_once(graph, gemm) < 256) {
         diti_gemm_tiles_dot(graph, gemm, out);
-        out->constants[0] = portions->block_rows;
         out->constants[1] = portions->block_columns;
-        out->rows = out->group / 16 * out->constants[0];
         out->columns = 16 * out->constants[1];
         return;
     }
@@ -461,7 +459,7 @@ static void diti_gemm_candidate_dot(const diti_graph *graph, const diti_gemm *ge
     uint32_t group = candidate == 2 || out->group == 128 ? 256 : 128;
     if (!diti_gemm_may_group(graph, gemm, group)) return;
     out->group = group;
-    out->rows = group / 2;
+    out->rows = group / 16 * out->constants[0];
     out->columns = candidate == 2 || group == 128 ? 64 : 128;
     out->constants[1] = out->columns / 16;
 }

@@ -136,7 +136,7 @@ static diti_folding diti_device_folding(const diti_identity *id, const char *ove
     diti_folding folding = DITI_FOLDING_NONE;
     if (id->driver == VK_DRIVER_ID_MESA_RADV || id->driver == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
         id->driver == VK_DRIVER_ID_MESA_NVK || id->driver == VK_DRIVER_ID_MESA_TURNIP ||
-        id->driver == VK_DRIVER_ID_MESA_LLVMPIPE)
+        id->driver == DITI_DRIVER_HONEYKRISP || id->driver == VK_DRIVER_ID_MESA_LLVMPIPE)
         folding = DITI_FOLDING_ALL;
     if (id->driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER) folding = DITI_FOLDING_WITHOUT_PRODUCTS;
     return (diti_folding)diti_override_number(overrides, "fold", folding);
@@ -154,6 +154,8 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     diti_identify(&device->vk, device->physical, &id);
     sized = id;
     if (id.vendor != 0x8086) sized.min_subgroup = device->coop.subgroup;
+    if (id.driver == DITI_DRIVER_HONEYKRISP)
+        sized.vendor = 0x106b; /* it says that Mesa is the vendor of Apple's GPUs */
     device->portions = diti_portions_of(&sized, diti_override_number(overrides, "portions", UINT64_MAX));
     device->limits.narrow_invocations = diti_device_narrow(device, &id);
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;

@@ -48,7 +48,14 @@ typedef struct diti_portions_line {
    written out: 2 to 17 spills on Adreno 660, 12.6 instructions for 1000 products on 740; with slices of 16 columns
    none and 13.0; with a loop over groups of four columns 26.7. Attention of halves with heads of 256 spills 9 values
    in 128 threads, none in 256; without halves heads of 1024 spill 876 in 128 threads, 218 in 512, none in 256 that
-   have 16 queries. */
+   have 16 queries.
+
+   Apple: 256 registers of 16 bits for a thread; the more it takes, the fewer threads a core has. Attention without
+   halves spills 17 values with heads of 384 in 128 threads, 158 with 512, 879 with 1024, none in 256 threads that have
+   16 queries of the widest; attention of halves with heads of 256 and a mask spills 3 in 128 threads, none in 256.
+
+   Arm: 64 registers for a thread, and half as many threads where it takes more than 32. 8 x 4 results of halves: 99 to
+   159 spills. */
 
 /* clang-format off */
 /* Vendor, size of subgroups (0: any), and the members of diti_portions: those of kernels without matrices in the first line
@@ -96,6 +103,10 @@ static const diti_portions_line diti_portions_table[] = {
     {0x1002, 32, {0,  0, 8, 4, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
                   32, 64, 4, 4, 16, 160, 80, 128, 1024,     192}},
     {0x5143,  0, {0,  0, 8, 4, 4, 4, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
+                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
+    {0x106b,  0, {0,  0, 8, 4, 8, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 0, 256,  /* Apple */
+                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
+    {0x13b5,  0, {0,  0, 4, 4, 4, 1, 4, 4, false, 0, 4, 4, 1, 1, 1, 0, 256,  /* Arm */
                   64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
     {     0,  0, {0,  0, 8, 4, 8, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
                   64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}

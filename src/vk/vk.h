@@ -122,6 +122,7 @@ typedef struct diti_identity {
     bool chooses_subgroup;    /* shaders of compute pipelines may state a size of subgroups */
     bool mixed_dot;           /* the dot product of bytes of mixed signs is fast */
 } diti_identity;
+enum { DITI_DRIVER_HONEYKRISP = 26 }; /* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers lack */
 enum {
     DITI_QUIRK_NO_MATRICES = 1,      /* cooperative matrices are not used, and nothing about them is asked */
     DITI_QUIRK_SMALL_TILES = 2,      /* products on matrices have small tiles */
@@ -140,11 +141,10 @@ typedef struct diti_portions {
     uint32_t half_rows, half_columns; /* results of a thread in products of halves, the columns in large ones alone */
     uint32_t half_step;               /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;           /* groups of half_step that are written out; the rest is a loop */
-    uint32_t float_columns, dot_columns; /* results of a thread in large products of floats, of int8: 8 rows, so many
-                                            columns */
+    uint32_t float_columns, dot_columns; /* results of a thread in large products of floats, of int8: so many columns */
     bool packed_dot;                    /* packed weights are multiplied as blocks of int8 by the integer dot product */
     uint32_t dot_team;                  /* threads of a subgroup in those products by broadcasts; 0: there are none */
-    uint32_t block_rows, block_columns; /* results of a thread in those products */
+    uint32_t block_rows, block_columns; /* results of a thread in those products; the rows in other ones of int8, too */
     uint32_t block_teams;               /* such subgroups side by side */
     uint32_t half_quads, quads; /* groups of four channels of a head that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
