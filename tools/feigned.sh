@@ -18,7 +18,7 @@
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root shims=$cache/feigned
-compared='navi31 gfx1150 turing ampere dg2 dg2-half bmg navi21' # rows of the table in BENCHMARKS.md
+compared='navi21 navi31 gfx1150 turing ampere dg2 dg2-half bmg vega10 polaris10 pascal volta cfl x1-85' # rows of the table in BENCHMARKS.md
 
 fail() {
     echo "feigned: $1" >&2

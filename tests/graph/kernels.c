@@ -131,7 +131,8 @@ static void write_input(int index) {
     free(data);
 }
 
-static char last_module[32];      /* of the last dispatch */
+static char last_module[32]; /* of the last dispatch */
+static uint32_t last_constants[DITI_MAX_CONSTANTS];
 static int last_expansions;       /* how many weights the last plan expanded */
 static float large_inputs = 1;    /* a factor of activations */
 static const char *plain_modules; /* a folder, or NULL: the embedded modules */
@@ -144,6 +145,7 @@ static bool run_plan(void) {
     if (!CHECK_MESSAGE(diti_plan_create(&bench.graph, NULL, &bench.plan, &err) >= 0, "%s", err.message)) return false;
     snprintf(last_module, sizeof last_module, "%s",
              diti_kernel_name(bench.plan->sources[bench.plan->source_count - 1].kernel));
+    memcpy(last_constants, bench.plan->sources[bench.plan->source_count - 1].constants, sizeof last_constants);
     last_expansions = 0;
     for (size_t i = 0; i < bench.plan->source_count; i++)
         last_expansions += bench.plan->sources[i].kernel == DITI_KERNEL_EXPAND;
@@ -2716,6 +2718,21 @@ static void test_broadcast(diti_rung rung) {
     diti_device_close(device);
 }
 
+/* Large products without matrices on NVIDIA's GPUs, and of floats on AMD's: threads with 8 x 8 results. */
+static void test_wide_results(const char *module, const char *overrides) {
+    diti_device *device = open_device(overrides, 0);
+    linear_case c = {.m = 301, .n = 6204, .k = 44, .type = DIT_TYPE_F16, .bias = true};
+    if (device) {
+        device->team = 0;
+        check_unit(device, module, &c, 1);
+        CHECK_MESSAGE(last_constants[11] == 8, "%s: %u columns of results", module, last_constants[11]);
+        c.type = DIT_TYPE_Q8_0;
+        c.k = 64;
+        if (sweep) check_unit(device, module, &c, 1);
+    }
+    diti_device_close(device);
+}
+
 /* false: the device has not what the rung needs. */
 static bool test_unit(const char *rung, const char *module) {
     char overrides[64];
@@ -2789,6 +2806,8 @@ int main(void) {
     if (sweep || test_first_driver()) test_decoded("rung=base,cpu=0", "gemm_gpu", true, false);
     if (sweep || test_first_driver()) test_decoded_parts("rung=base,cpu=0");
     if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false, false);
+    if (sweep || !test_first_driver()) test_wide_results("gemm_gpu", "rung=base,cpu=0,portions=2");
+    if (sweep) test_wide_results("gemm_half", "rung=half,cpu=0,portions=3");
     test_narrowed();
     test_narrowed_smooth();
     test_wide_model();
