@@ -667,6 +667,15 @@ static int add_case(feigned *f, const char *text) {
         kk = input(&f->b, tokens, a * k, "k");
         v = input(&f->b, tokens, a * k, "v");
         diti_attention(&f->b.graph, q, kk, v, &desc);
+    } else if (sscanf(text, "conv:%u:%u:%u", &c, &a, &k) == 3) {
+        diti_conv_desc desc = DITI_ZERO;
+        begin(f, text, "", DIT_TYPE_F16);
+        desc.batch = desc.stride = 1;
+        desc.height = desc.width = 64;
+        desc.pad_before = desc.pad_after = k / 2;
+        desc.name = "conv";
+        diti_conv(&f->b.graph, input(&f->b, 64 * 64, c, "x"), random_weight(&f->b, DIT_TYPE_F16, a, c * k * k, k),
+                  &desc);
     } else {
         return complain(2, "%s: no such case", text);
     }

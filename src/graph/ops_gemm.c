@@ -135,7 +135,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     const diti_portions *portions = graph->device->portions;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* the kernel for few rows would not sum int8 exactly */
     out->constants[3] = out->constants[4] = 4;
-    if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
+    if (gemm->rows <= DITI_GEMM_FEW_ROWS && gemm->rows <= portions->float_rows && !gemm->image && !i8) {
         out->kernel = DITI_KERNEL_GEMM_GPU;
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
@@ -156,7 +156,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->constant_count = half ? 6 : 5;
     out->kernel = half ? DITI_KERNEL_GEMM_HALF : DITI_KERNEL_GEMM_GPU;
     out->group = large ? 256 : 128;
-    out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
+    out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : portions->float_rows;
     if (half && graph->device->is_cpu) out->constants[0] = 2; /* a processor unrolls and compiles them all */
     out->constants[1] = !large || i8 ? 4 : half ? portions->half_columns : portions->float_columns;
     out->rows = out->group / 16 * out->constants[0];
