@@ -80,26 +80,17 @@ void main() {
                 halves(k_h4[(k_offset + (place.key_row + row_of(first_key + n / QUADS)) * k_pitch + kv_channel) / 4u +
                             n % QUADS]);
         barrier();
-        vec4 score[key_loops][FOURS];
-        [[unroll]] for (uint j = 0u; j < key_loops; j++) [[unroll]] for (uint f = 0u; f < FOURS; f++) score[j][f] =
-            vec4(0.0);
+        vec4 score[key_loops * FOURS];
+        [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] = vec4(0.0);
         uint key_at[key_loops];
         [[unroll]] for (uint j = 0u; j < key_loops; j++) key_at[j] = min(across + ACROSS * j, count - 1u) * row_quads;
-        if (exact) {
-            [[dont_unroll]] for (uint d = 0u; d < QUADS; d++) {
-                f16vec4 y[key_loops];
-                [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[key_at[j] + d];
-                [[unroll]] for (uint e = 0u; e < 4u; e++) [[unroll]] for (uint f = 0u; f < FOURS; f++) {
-                    vec4 x = vec4(query_tile[down * query_row + (4u * d + e) * FOURS + f]);
-                    [[unroll]] for (uint j = 0u; j < key_loops; j++) score[j][f] =
-                        fma(x, vec4(float(y[j][e])), score[j][f]);
-                }
-            }
+        if (exact) { // which is rare: short code, not fast code
+            [[dont_unroll]] for (uint d = 0u; d < 4u * QUADS; d++) [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] =
+                fma(vec4(query_tile[down * query_row + d * FOURS + n % FOURS]),
+                    vec4(float(tile[key_at[n / FOURS] + d / 4u][d % 4u])), score[n]);
         } else {
             [[dont_unroll]] for (uint slice = 0u; slice < QUADS; slice += SLICE) {
-                f16vec4 run[key_loops][FOURS];
-                [[unroll]] for (uint j = 0u; j < key_loops; j++) [[unroll]] for (uint f = 0u; f < FOURS;
-                                                                                  f++) run[j][f] = f16vec4(0.0);
+                f16vec4 run[key_loops * FOURS];
                 [[unroll]] for (uint part = 0u; part < SLICE; part++) {
                     uint d = slice + part;
                     if (QUADS % SLICE != 0u && d >= QUADS) continue;
@@ -107,12 +98,11 @@ void main() {
                     [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[key_at[j] + d];
                     [[unroll]] for (uint e = 0u; e < 4u; e++) [[unroll]] for (uint f = 0u; f < FOURS; f++) {
                         f16vec4 x = query_tile[down * query_row + (4u * d + e) * FOURS + f];
-                        [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j][f] =
-                            fma(x, f16vec4(y[j][e]), run[j][f]);
+                        [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j * FOURS + f] =
+                            part + e == 0u ? x * y[j][e] : fma(x, f16vec4(y[j][e]), run[j * FOURS + f]);
                     }
                 }
-                [[unroll]] for (uint j = 0u; j < key_loops; j++) [[unroll]] for (uint f = 0u; f < FOURS;
-                                                                                  f++) score[j][f] += vec4(run[j][f]);
+                [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] += vec4(run[n]);
             }
         }
         [[unroll]] for (uint j = 0u; j < key_loops; j++) {
@@ -122,7 +112,7 @@ void main() {
                 uvec4 bits;
                 [[unroll]] for (uint i = 0u; i < 4u; i++) {
                     uint query = down * ROWS + f * 4u + i;
-                    float s = biased(score[j][f][i], place.head, min(place.first + query, place.queries - 1u),
+                    float s = biased(score[j * FOURS + f][i], place.head, min(place.first + query, place.queries - 1u),
                                      first_key + min(key, count - 1u));
                     if (!exact && (floatBitsToUint(s) & 0x7fffffffu) >= LARGE_SCORE) again = 1u; // or not a number
                     bits[i] = floatBitsToUint(key < count ? s : VERY_LOW);
@@ -141,15 +131,11 @@ void main() {
             tile[key * row_quads + n % QUADS] = key < count ? v : f16vec4(0.0);
         }
         float top = largest;
-        [[unroll]] for (uint f = 0u; f < FOURS; f++) {
-            float highest = largest;
-            for (uint j = 0u; j < part_keys; j++)
-                highest = max(highest, uintBitsToFloat(weights[(j * PARTS_OF_KEYS + own_part + f) * weight_row + own_query / 4u]
-                                                              [own_query % 4u]));
-            tops[own_query * PARTS_OF_KEYS + own_part + f] = highest;
-        }
+        for (uint key = t % team; key < KEYS; key += team)
+            top = max(top, uintBitsToFloat(weights[key * weight_row + own_query / 4u][own_query % 4u]));
+        tops[t] = top;
         barrier();
-        [[unroll]] for (uint i = 0u; i < PARTS_OF_KEYS; i++) top = max(top, tops[own_query * PARTS_OF_KEYS + i]);
+        [[unroll]] for (uint i = 0u; i < team; i++) top = max(top, tops[own_query * team + i]);
         float keep = exp(largest - top);
         keeps[own_query] = keep;
         largest = top;
@@ -163,28 +149,22 @@ void main() {
             }
         }
         barrier();
-        [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] =
-            first_key == 0u ? vec4(0.0) : o[n] * keeps[down * ROWS + n % ROWS];
-        uint quad_at[quad_loops];
-        [[unroll]] for (uint j = 0u; j < quad_loops; j++) quad_at[j] = min(across + j * ACROSS, QUADS - 1u);
+        f16vec4 sums[outputs];
+        [[unroll]] for (uint n = 0u; n < outputs; n++) {
+            o[n] = first_key == 0u ? vec4(0.0) : o[n] * keeps[down * ROWS + n % ROWS];
+            sums[n] = f16vec4(0.0);
+        }
         if (exact) {
-            [[dont_unroll]] for (uint key = 0u; key < count; key++) {
-                [[unroll]] for (uint f = 0u; f < FOURS; f++) {
-                    vec4 p = uintBitsToFloat(weights[key * weight_row + down * FOURS + f]);
-                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) {
-                        vec4 y = vec4(tile[key * row_quads + quad_at[j]]);
-                        [[unroll]] for (uint i = 0u; i < 4u; i++) o[j * ROWS + f * 4u + i] += p[i] * y;
-                    }
-                }
-            }
+            for (uint key = 0u; key < count; key++) [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] +=
+                uintBitsToFloat(weights[key * weight_row + down * FOURS + n % ROWS / 4u][n % 4u]) *
+                vec4(tile[key * row_quads + min(across + n / ROWS * ACROSS, QUADS - 1u)]);
         } else {
-            f16vec4 sums[outputs];
-            [[unroll]] for (uint n = 0u; n < outputs; n++) sums[n] = f16vec4(0.0);
             [[dont_unroll]] for (uint first = 0u; first < padded; first += UNROLLED) {
                 [[unroll]] for (uint part = 0u; part < UNROLLED; part++) {
                     uint key = first + part;
                     f16vec4 y[quad_loops];
-                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] = tile[key * row_quads + quad_at[j]];
+                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] =
+                        tile[key * row_quads + min(across + j * ACROSS, QUADS - 1u)];
                     [[unroll]] for (uint f = 0u; f < FOURS; f++) {
                         uvec4 p = weights[key * weight_row + down * FOURS + f];
                         [[unroll]] for (uint i = 0u; i < 4u; i++) {
@@ -204,8 +184,8 @@ void main() {
     barrier();
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         uint thread_query = down * ROWS + i, query = place.first + thread_query;
-        float sum = tops[PARTS_OF_KEYS * thread_query];
-        [[unroll]] for (uint part = 1u; part < PARTS_OF_KEYS; part++) sum += tops[PARTS_OF_KEYS * thread_query + part];
+        float sum = 0.0;
+        [[unroll]] for (uint part = 0u; part < PARTS_OF_KEYS; part++) sum += tops[PARTS_OF_KEYS * thread_query + part];
         if (query >= place.queries) continue;
         [[unroll]] for (uint j = 0u; j < quad_loops; j++) {
             uint quad = across + j * ACROSS;

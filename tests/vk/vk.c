@@ -170,8 +170,8 @@ static void quirks(void) {
 static void portions(void) {
     static const struct {
         uint32_t vendor, subgroup, line;
-    } cases[] = {{0x8086, 8, 0},  {0x8086, 16, 1}, {0x1002, 64, 2}, {0x1002, 0, 2}, {0x10de, 32, 3},
-                 {0x1002, 32, 4}, {0x8086, 32, 5}, {0x5143, 64, 5}, {0, 0, 5}};
+    } cases[] = {{0x8086, 8, 0},  {0x8086, 16, 1}, {0x1002, 64, 2}, {0x1002, 0, 2},  {0x10de, 32, 3}, {0x1002, 32, 4},
+                 {0x8086, 32, 8}, {0x5143, 64, 5}, {0x106b, 32, 6}, {0x13b5, 16, 7}, {0, 0, 8}};
     diti_identity id = {0};
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         id.vendor = cases[i].vendor;
