@@ -24,8 +24,7 @@ layout(constant_id = 7) const uint ROWS = 4;  // queries of a thread: or 8
 const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS parts
 const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
            row_quads = QUADS + 1u, part_keys = KEYS / PARTS_OF_KEYS;
-const uint outputs = 4u * FOURS * quad_loops, query_row = (4u * QUADS + 1u) * FOURS;
-const uint weight_row = QUERIES / 4u + 2u * FOURS; // so that the threads of a softmax hit different banks
+const uint outputs = 4u * FOURS * quad_loops, query_row = (4u * QUADS + 1u) * FOURS, weight_row = QUERIES / 4u + 1u;
 shared f16vec4 query_tile[8u * query_row];  // a channel of the queries of a thread
 shared f16vec4 tile[KEYS * row_quads];      // four channels of a key, or of its value
 shared uvec4 weights[KEYS * weight_row];    // of four queries, as bits: scores, then weights, F16 ones in the lower half
@@ -40,11 +39,13 @@ void main() {
     Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint keys = place.keys, channel = place.head * head_dim, kv_channel = place.kv_head * head_dim;
-    // Softmax: a thread has FOURS parts of the keys of one query, of which every part has every PARTS_OF_KEYS-th.
+    // Softmax: a thread has FOURS parts of the keys of one query, the first of whose weights is there.
     const uint team = THREADS / QUERIES;
-    uint own_query = t / team, own_part = t % team * FOURS;
+    uint own_query = t / team, own_part = t % team * FOURS, own = own_part * part_keys * weight_row + own_query / 4u;
     float largest, total[FOURS]; // total: of each part's weights
     vec4 o[outputs];             // groups of channels, then queries
+    uint quad_at[quad_loops];
+    [[unroll]] for (uint j = 0u; j < quad_loops; j++) quad_at[j] = min(across + j * ACROSS, QUADS - 1u);
     bool exact = false;
     for (uint n = t; n < QUERIES * QUADS; n += THREADS) {
         uint query = n / QUADS, at = query / ROWS * query_row + n % QUADS * 4u * FOURS + query % ROWS / 4u;
@@ -81,9 +82,11 @@ void main() {
                             n % QUADS]);
         barrier();
         vec4 score[key_loops * FOURS];
-        [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] = vec4(0.0);
         uint key_at[key_loops];
-        [[unroll]] for (uint j = 0u; j < key_loops; j++) key_at[j] = min(across + ACROSS * j, count - 1u) * row_quads;
+        [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) {
+            score[n] = vec4(0.0);
+            key_at[n / FOURS] = min(across + ACROSS * (n / FOURS), count - 1u) * row_quads;
+        }
         if (exact) { // which is rare: short code, not fast code
             [[dont_unroll]] for (uint d = 0u; d < 4u * QUADS; d++) [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] =
                 fma(vec4(query_tile[down * query_row + d * FOURS + n % FOURS]),
@@ -131,8 +134,8 @@ void main() {
             tile[key * row_quads + n % QUADS] = key < count ? v : f16vec4(0.0);
         }
         float top = largest;
-        for (uint key = t % team; key < KEYS; key += team)
-            top = max(top, uintBitsToFloat(weights[key * weight_row + own_query / 4u][own_query % 4u]));
+        for (uint j = 0u; j < FOURS * part_keys; j++)
+            top = max(top, uintBitsToFloat(weights[own + j * weight_row][own_query % 4u]));
         tops[t] = top;
         barrier();
         [[unroll]] for (uint i = 0u; i < team; i++) top = max(top, tops[own_query * team + i]);
@@ -142,7 +145,7 @@ void main() {
         [[unroll]] for (uint f = 0u; f < FOURS; f++) {
             total[f] *= keep;
             for (uint j = 0u; j < part_keys; j++) {
-                uint at = (j * PARTS_OF_KEYS + own_part + f) * weight_row + own_query / 4u;
+                uint at = own + (f * part_keys + j) * weight_row;
                 float p = exp(uintBitsToFloat(weights[at][own_query % 4u]) - top);
                 total[f] += p;
                 weights[at][own_query % 4u] = exact ? floatBitsToUint(p) : pack2(vec2(p * WEIGHT_UNIT));
@@ -157,14 +160,13 @@ void main() {
         if (exact) {
             for (uint key = 0u; key < count; key++) [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] +=
                 uintBitsToFloat(weights[key * weight_row + down * FOURS + n % ROWS / 4u][n % 4u]) *
-                vec4(tile[key * row_quads + min(across + n / ROWS * ACROSS, QUADS - 1u)]);
+                vec4(tile[key * row_quads + quad_at[n / ROWS]]);
         } else {
             [[dont_unroll]] for (uint first = 0u; first < padded; first += UNROLLED) {
                 [[unroll]] for (uint part = 0u; part < UNROLLED; part++) {
                     uint key = first + part;
                     f16vec4 y[quad_loops];
-                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] =
-                        tile[key * row_quads + min(across + j * ACROSS, QUADS - 1u)];
+                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] = tile[key * row_quads + quad_at[j]];
                     [[unroll]] for (uint f = 0u; f < FOURS; f++) {
                         uvec4 p = weights[key * weight_row + down * FOURS + f];
                         [[unroll]] for (uint i = 0u; i < 4u; i++) {
@@ -182,17 +184,13 @@ void main() {
     [[unroll]] for (uint f = 0u; f < FOURS; f++) tops[own_query * PARTS_OF_KEYS + own_part + f] = total[f];
     keeps[own_query] = largest;
     barrier();
-    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        uint thread_query = down * ROWS + i, query = place.first + thread_query;
+    [[unroll]] for (uint n = 0u; n < outputs; n++) {
+        uint thread_query = down * ROWS + n % ROWS, query = place.first + thread_query, quad = across + n / ROWS * ACROSS;
         float sum = 0.0;
         [[unroll]] for (uint part = 0u; part < PARTS_OF_KEYS; part++) sum += tops[PARTS_OF_KEYS * thread_query + part];
-        if (query >= place.queries) continue;
-        [[unroll]] for (uint j = 0u; j < quad_loops; j++) {
-            uint quad = across + j * ACROSS;
-            if (quad < QUADS)
-                store_out(out_offset + (place.query_row + row_of(query)) * out_pitch + channel, quad,
-                          sum > 0.0 ? o[j * ROWS + i] / sum : vec4(0.0));
-        }
-        if (across == 0u) store_lse(place, query, keeps[thread_query], sum);
+        if (query >= place.queries || quad >= QUADS) continue;
+        store_out(out_offset + (place.query_row + row_of(query)) * out_pitch + channel, quad,
+                  sum > 0.0 ? o[n] / sum : vec4(0.0));
+        if (quad == 0u) store_lse(place, query, keeps[thread_query], sum);
     }
 }

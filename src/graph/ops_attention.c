@@ -119,7 +119,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
 /* A tile of keys with all that belongs to it, for threads with so many queries. */
 static uint32_t diti_attention_half_bytes(uint32_t quads, uint32_t keys, uint32_t rows, uint32_t group) {
     uint32_t queries = 8 * rows, parts = group / 32;
-    return 8 * (4 * quads + 1) * 2 * rows + keys * (quads + 1) * 8 + keys * (queries / 4 + rows / 2) * 16 +
+    return 8 * (4 * quads + 1) * 2 * rows + keys * (quads + 1) * 8 + keys * (queries / 4 + 1) * 16 +
            queries * (parts + 1) * 4 + 64;
 }
 
