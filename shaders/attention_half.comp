@@ -25,9 +25,9 @@ const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS
 const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
            row_quads = QUADS + 1u, part_keys = KEYS / PARTS_OF_KEYS;
 const uint outputs = 4u * FOURS * quad_loops, query_row = (4u * QUADS + 1u) * FOURS, weight_row = QUERIES / 4u + 1u;
-shared f16vec4 query_tile[8u * query_row];  // a channel of the queries of a thread
-shared f16vec4 tile[KEYS * row_quads];      // four channels of a key, or of its value
-shared uvec4 weights[KEYS * weight_row];    // of four queries, as bits: scores, then weights, F16 ones in the lower half
+shared f16vec4 query_tile[8u * query_row]; // a channel of the queries of a thread
+shared f16vec4 tile[KEYS * row_quads];     // four channels of a key, or of its value
+shared uvec4 weights[KEYS * weight_row];   // of four queries, as bits: scores, then weights, F16 ones in the lower half
 shared float tops[QUERIES * PARTS_OF_KEYS]; // query by query
 shared float keeps[QUERIES];
 shared uint again;
@@ -88,9 +88,10 @@ void main() {
             key_at[n / FOURS] = min(across + ACROSS * (n / FOURS), count - 1u) * row_quads;
         }
         if (exact) { // which is rare: short code, not fast code
-            [[dont_unroll]] for (uint d = 0u; d < 4u * QUADS; d++) [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] =
-                fma(vec4(query_tile[down * query_row + d * FOURS + n % FOURS]),
-                    vec4(float(tile[key_at[n / FOURS] + d / 4u][d % 4u])), score[n]);
+            [[dont_unroll]] for (uint d = 0u; d < 4u * QUADS; d++)
+                [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] =
+                    fma(vec4(query_tile[down * query_row + d * FOURS + n % FOURS]),
+                        vec4(float(tile[key_at[n / FOURS] + d / 4u][d % 4u])), score[n]);
         } else {
             [[dont_unroll]] for (uint slice = 0u; slice < QUADS; slice += SLICE) {
                 f16vec4 run[key_loops * FOURS];
@@ -127,10 +128,10 @@ void main() {
         uint padded = (count + UNROLLED - 1u) / UNROLLED * UNROLLED;
         for (uint n = t; n < padded * QUADS; n += THREADS) {
             uint key = n / QUADS;
-            f16vec4 v =
-                halves(v_h4[(v_offset + (place.key_row + row_of(first_key + min(key, count - 1u))) * v_pitch + kv_channel) /
-                                4u +
-                            n % QUADS]);
+            f16vec4 v = halves(
+                v_h4[(v_offset + (place.key_row + row_of(first_key + min(key, count - 1u))) * v_pitch + kv_channel) /
+                         4u +
+                     n % QUADS]);
             tile[key * row_quads + n % QUADS] = key < count ? v : f16vec4(0.0);
         }
         float top = largest;
@@ -158,9 +159,10 @@ void main() {
             sums[n] = f16vec4(0.0);
         }
         if (exact) {
-            for (uint key = 0u; key < count; key++) [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] +=
-                uintBitsToFloat(weights[key * weight_row + down * FOURS + n % ROWS / 4u][n % 4u]) *
-                vec4(tile[key * row_quads + quad_at[n / ROWS]]);
+            for (uint key = 0u; key < count; key++)
+                [[unroll]] for (uint n = 0u; n < outputs; n++) o[n] +=
+                    uintBitsToFloat(weights[key * weight_row + down * FOURS + n % ROWS / 4u][n % 4u]) *
+                    vec4(tile[key * row_quads + quad_at[n / ROWS]]);
         } else {
             [[dont_unroll]] for (uint first = 0u; first < padded; first += UNROLLED) {
                 [[unroll]] for (uint part = 0u; part < UNROLLED; part++) {
@@ -185,7 +187,8 @@ void main() {
     keeps[own_query] = largest;
     barrier();
     [[unroll]] for (uint n = 0u; n < outputs; n++) {
-        uint thread_query = down * ROWS + n % ROWS, query = place.first + thread_query, quad = across + n / ROWS * ACROSS;
+        uint thread_query = down * ROWS + n % ROWS, query = place.first + thread_query,
+             quad = across + n / ROWS * ACROSS;
         float sum = 0.0;
         [[unroll]] for (uint part = 0u; part < PARTS_OF_KEYS; part++) sum += tops[PARTS_OF_KEYS * thread_query + part];
         if (query >= place.queries || quad >= QUADS) continue;

@@ -29,7 +29,7 @@ typedef struct diti_portions_line {
    of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. Without matrices
    and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On RDNA2 8 x
    4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4; products of
-   halves 134. Attention of halves takes 16.3 instructions for 1000 products with 8 queries of a thread and heads of
+   halves 134. Attention of halves takes 16.2 instructions for 1000 products with 8 queries of a thread and heads of
    128, 18.8 with 4. Polaris takes 305 cycles for 1000 products of floats with 8 x 8 results, 317 with 8 x 4.
 
    NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
