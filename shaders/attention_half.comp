@@ -4,8 +4,8 @@
 // keys. Sums of these, maxima and exponentials are F32. Where a score is so large that its F16 sums are too coarse, or
 // an output overflows, the workgroup begins again with F32 sums.
 //   A thread has ROWS queries, and the scores of every ACROSS-th key, or outputs of every ACROSS-th group of channels.
-//   What lies in shared memory lies so that a thread loads four or eight neighbours at once: a channel of its queries,
-//   channels of a key, weights of its queries for a key.
+//   Shared memory holds side by side what a thread loads at once: a channel of its queries, channels of a key, weights
+//   of its queries for a key.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define VECTOR true

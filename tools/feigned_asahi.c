@@ -1,6 +1,7 @@
 /* The part for Apple's GPUs of Mesa's drm-shim, for tools/feigned.sh: the one that Mesa has speaks an older interface
    of the kernel than Honeykrisp, the driver, now wants. FEIGNED_ASAHI is the number of a chip and says which GPU this
-   is. Of the interface, that stands here which the driver asks for. Memory is the shim's own; nothing is ever run. */
+   is. The file has that part of the interface which the driver asks for. Memory is the shim's own; nothing is ever run.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -154,8 +154,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     diti_identify(&device->vk, device->physical, &id);
     sized = id;
     if (id.vendor != 0x8086) sized.min_subgroup = device->coop.subgroup;
-    if (id.driver == DITI_DRIVER_HONEYKRISP)
-        sized.vendor = 0x106b; /* it says that Mesa is the vendor of Apple's GPUs */
+    if (id.driver == DITI_DRIVER_HONEYKRISP) sized.vendor = 0x106b; /* Apple's: the driver names Mesa */
     device->portions = diti_portions_of(&sized, diti_override_number(overrides, "portions", UINT64_MAX));
     device->limits.narrow_invocations = diti_device_narrow(device, &id);
     device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;

@@ -142,7 +142,7 @@ typedef struct diti_portions {
     uint32_t half_step;               /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;           /* groups of half_step that are written out; the rest is a loop */
     uint32_t float_rows;              /* results of a thread in products of floats */
-    uint32_t float_columns, dot_columns; /* those of floats, of int8, in large products: so many columns */
+    uint32_t float_columns, dot_columns; /* columns of those results in large products; of int8 products' */
     bool packed_dot;                    /* packed weights are multiplied as blocks of int8 by the integer dot product */
     uint32_t dot_team;                  /* threads of a subgroup in those products by broadcasts; 0: there are none */
     uint32_t block_rows, block_columns; /* results of a thread in those products; the rows in other ones of int8, too */
