@@ -70,6 +70,19 @@ block 3 L4 [1] -> {
       exit                                                          // delay=1
 } -> []
 EOF
+loop 'NVK: blocks that stand within a loop and do not lead back are no part of it' 32 '64 3 0' <<'EOF'
+block.u 0 L1 [2] -> {
+      r1        = ffma.ftz r2 r3 r1                                 // delay=1
+} -> [1, 2]
+block 1 L2 [0] -> {
+      r4        = ffma.ftz r2 r3 r4                                 // delay=1
+      exit                                                          // delay=1
+} -> []
+block.u 2 L3 [0] -> {
+      r5        = ffma.ftz r2 r3 r5                                 // delay=1
+                bra pT L1                                           // delay=1
+} -> [0]
+EOF
 loop 'ANV: matrices of halves and of bytes, as wide as they say' 16 '6144 5 0' <<'EOF'
 LABEL5:
 cmp.ge.f0.0(16) null<1>UD       g51<8,8,1>UD    g89<0,1,0>UD    { align1 1H };
@@ -90,7 +103,7 @@ mad(8)          g23<1>UD        0x00c0UW        g23<8,8,1>UW    0x0004UW { align
 mad(16)         g91<1>HF        g40<8,8,1>HF    g14<8,8,1>HF    g87<1,1,1>HF { align1 1H };
 while(8)        JIP:  LABEL6                                    { align1 1Q };
 EOF
-loop 'Turnip: an instruction for several registers counts as often, waits do not; jumps name labels behind a sign' 64 '64 11 1 64 8' <<'EOF'
+loop 'Turnip: an instruction for several registers counts as often, waits do not; jumps name labels behind a sign' 64 '128 13 1 128 10' <<'EOF'
 l120:
 (nop1) cmps.u.lt r21.y, (last)r21.y, c13.x
 (sy)(ss)nop
@@ -98,6 +111,8 @@ br !p0.y, #l130
 l123:
 (sy)mad.f16 hr35.z, hr46.z, hr35.z, (last)hr35.y
 (rpt2)mad.f32 r3.y, (last)(r)r3.y, c13.z, (r)r4.x
+mul.f hr3.x, hr2.x, hr1.x
+mul.f r3.x, r2.x, r1.x
 (rpt1)add.u r18.z, r16.w, (r)c16.w
 br p0.z, #l130
 jump #l123

@@ -1,12 +1,14 @@
-# Reads the machine code of one program, as RADV, NVK, ANV or Turnip print it, and prints what one round of its main loop holds:
+# Reads the machine code of one program, as RADV, NVK, ANV or Turnip print it, and prints what one round of its main loop
+# holds:
 #   MULTIPLICATIONS INSTRUCTIONS NESTED [MULTIPLICATIONS INSTRUCTIONS]...
 # as written, so that a loop within it counts once. Multiplications are those of one subgroup of so many lanes, by
-# matrices where there are any, else by dot products of bytes, else of halves, with together=1 of halves and floats. Nested is how many loops within it multiply; the numbers
-# behind it are those of each of them. A loop is the code between a label and a jump back to it; NVK tells where blocks lead, so
-# that there a loop is the blocks from which that jump can be reached.
+# matrices where there are any, else by dot products of bytes, else of halves, with together=1 of halves and floats. Nested
+# is how many loops within it multiply; the numbers behind it are those of each of them. A loop is the code between a
+# label and a jump back to it. NVK tells where blocks lead, so that there a loop is the blocks from which that jump can be
+# reached.
 #   awk -v lanes=LANES [-v together=1] -f tools/feigned_loop.awk FILE
 
-# How many multiplications of which kind an instruction does: by matrices, by dot products of bytes, of halves, of floats.
+# How many multiplications of which kind an instruction does: by matrices, dot products of bytes, halves or floats.
 function count(text, word) {
     split(text, word, /[ \t]+/)
     if (word[1] ~ /^v_s?wmma/) return put(4, 4096)
@@ -25,6 +27,7 @@ function count(text, word) {
     if (text ~ /= ffma/) return put(1, lanes)
     if (word[1] ~ /^dp4acc/) return put(3, 4 * lanes * repeated)
     if (word[1] ~ /^mad\.f(16|32)$/) return put(word[1] ~ /16/ ? 2 : 1, lanes * repeated)
+    if (text ~ /^mul\.f hr/) return put(2, lanes * repeated)
     if (text ~ /(^| )(mad|mac)\(/ && text ~ />(HF|F)/) return put(text ~ />HF/ ? 2 : 1, size(text))
 }
 function size(text) {
@@ -60,7 +63,8 @@ function loop_of_blocks(from, to, waiting, top, b, i) { # an edge back to a bloc
     sub(/^\(?[-+@]?!?u?[fp][0-9.]+(\.any[0-9a-z]*|\.all[0-9a-z]*)?\)? +/, "", text)
 }
 {
-    repeated = match(text, /^[^ ]*\(rpt[0-9]\)/) ? substr(text, RSTART + RLENGTH - 2, 1) + 1 : 1 # Turnip's: one of several registers
+    # an instruction of Turnip's may be for several registers
+    repeated = match(text, /^[^ ]*\(rpt[0-9]\)/) ? substr(text, RSTART + RLENGTH - 2, 1) + 1 : 1
     sub(/^(\((sy|ss|jp|eq|nop[0-9]|rpt[0-9])\) ?)+/, "", text)
 }
 text ~ /^l[0-9]+:/ { sub(/:.*/, "", text); at["#" text] = n + 1; next }

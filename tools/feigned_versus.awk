@@ -54,10 +54,11 @@ END {
     cycles = statistic("Inverse Throughput,Static cycle count,Cycles")
     spills = statistic("Spilled VGPRs,Spills to memory,Spills,STP Count")
     occupancy = statistic("Subgroups per SIMD,Max warps/SM,Max Waves Per Core")
-    unknown = (number[5] > 1 && !halves) || (!number[5] && number[3] < 0.85 * round)
+    unknown = (number[5] > 1 && !halves) || (!number[5] && number[3] < 0.9 * round)
     bound = number[5] == 1 && round == number[3] # more rounds of the inner loop would do more
     # The compilers' cycles do not know how many rounds a loop within a loop has.
-    printf "%s|%s|%s|%s|%s%.1f%s|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers,Registers used"), \
-        (occupancy == "" ? "-" : occupancy), spills, (bound ? "<= " : ""), cycles * 1000 / round, (number[5] ? "*" : ""), \
+    cycles = cycles == "" ? "-" : (bound ? "<= " : "") sprintf("%.1f", cycles * 1000 / round) (number[5] ? "*" : "")
+    printf "%s|%s|%s|%s|%s|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers,Registers used"), \
+        (occupancy == "" ? "-" : occupancy), spills, cycles, \
         (unknown ? "-" : (bound ? "<= " : "") sprintf("%.2f", instructions * 1000 / round)), dispatches, round, number[3]
 }
