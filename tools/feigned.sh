@@ -91,6 +91,14 @@ describe() {
     esac
 }
 
+# The GPUs whose drivers run here without an emulator.
+of_this_machine() {
+    for gpu in $(list | sed 's/ .*//'); do
+        describe "$gpu"
+        [ -n "$machine" ] || echo "$gpu"
+    done
+}
+
 # The shims are not packaged. Mesa's build needs a newer meson than many distributions have, which a folder of its own gets.
 build_shims() (
     mesa=$shims/mesa
@@ -101,7 +109,7 @@ build_shims() (
     sed -i 's/version_minor = [0-9]*/version_minor = 61/' "$mesa/src/amd/drm-shim/amdgpu_noop_drm_shim.c"
     awk -f tools/feigned_gfx1201.awk "$mesa/src/amd/drm-shim/amdgpu_devices.c" >"$shims/devices" && mv "$shims/devices" "$mesa/src/amd/drm-shim/amdgpu_devices.c" || exit 1
     # a call that a noop must not answer: newer drivers for Adreno take it for memory that is bound by another call. The
-    # X1-85 has the numbers of the Adreno 750 but its name.
+    # X1-85 is given the numbers of the Adreno 750.
     sed -i -e '/\[DRM_MSM_SET_PARAM\]/d' \
         -e 's/\.gpu_id = 750,/.gpu_id = 741, .chip_id = 0x43050c01, .gmem_size = 3 << 20 }, { &/' "$mesa/src/freedreno/drm-shim/freedreno_noop.c"
     # the shim for Apple's GPUs is tools/feigned_asahi.c
@@ -199,6 +207,7 @@ EOF
 
 # One row for each GPU; a GPU whose row is there already, from the same sources, is not done again.
 gpus() {
+    for gpu; do describe "$gpu"; done # a name that is wrong is no reason to skip
     (fetch "$@") || {
         echo "skipped: the drivers and shims for feigned GPUs are not here" >&2
         exit 77
@@ -282,7 +291,7 @@ run) [ $# -ge 3 ] || fail "run GPU PROGRAM..." && shift && run "$@" ;;
 gpus)
     shift
     # shellcheck disable=SC2086
-    [ $# -gt 0 ] && gpus "$@" || gpus $(list | sed '/qemu/d; s/ .*//')
+    [ $# -gt 0 ] && gpus "$@" || gpus $(of_this_machine)
     ;;
 versus)
     shift

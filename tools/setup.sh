@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/setup.sh image|test|test-all|shaders|gpus|arm64|list: makes sure that what the make target of that name needs is installed,
-# with the distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
+# tools/setup.sh image|test|test-all|shaders|gpus|arm64|list: makes sure that what the make target of that name needs is installed
+# (arm64: what `tools/feigned.sh fetch` needs for Arm's GPUs), with the distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
 # `list` only names what is missing for `make`.
 set -u
 purpose=${1:-test}
