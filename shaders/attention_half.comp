@@ -20,7 +20,7 @@ layout(constant_id = 7) const uint ROWS = 4;  // queries of a thread: or 8
 #define LARGE_SCORE 0x41800000u // 16, as bits: sums of F16 are off by 2^-12 of their size or so
 #define WEIGHT_UNIT 32.0        // of F16 weights: none that counts is subnormal
 
-// Weights of a query are added in PARTS parts, whatever ROWS is, so that results do not depend on ROWS.
+// Weights of a query are added in as many parts whatever ROWS is, so that results do not depend on it.
 const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS parts
 const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
            row_quads = QUADS + 1u, part_keys = KEYS / PARTS_OF_KEYS;

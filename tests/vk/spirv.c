@@ -330,7 +330,7 @@ static void test_folds(const diti_env *env) {
         {DITI_KERNEL_GEMM_BROADCAST, 14, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 4, 4, 16, 4}},
         {DITI_KERNEL_GEMM_COOP, 22, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 64, 16, 16, 16, 4, 4, 2, 32, 3, 16, 16, 16}},
         {DITI_KERNEL_ATTENTION_GPU, 8, {128, 3, 1, 0, 1, 16, 32, 1}},
-        {DITI_KERNEL_ATTENTION_HALF, 7, {128, 1, 1, 2, 1, 16, 32}},
+        {DITI_KERNEL_ATTENTION_HALF, 8, {128, 1, 1, 2, 1, 16, 32, 8}},
         {DITI_KERNEL_ATTENTION_COOP, 16, {512, 1, 1, 0, 1, 32, 64, 16, 16, 16, 2, 32, 16, 0, 2, 1}},
         {DITI_KERNEL_NORM, 7, {128, 128, 0, 3, 24, 1, 1}},
         {DITI_KERNEL_QKV_POST, 4, {128, 32, 1, 21}},
