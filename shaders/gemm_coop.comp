@@ -1,11 +1,11 @@
 #version 450
 // GEMM on matrix units (VK_KHR_cooperative_matrix). A workgroup stages slices of STEP columns of K in shared memory, as
-// units of 16 bytes, while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole
-// workgroup) owns ROWS x COLUMNS fragments of results. Then the sums pass through shared memory, so that neighbouring
-// columns meet in one thread for the epilogue. All offsets and pitches are multiples of 16 bytes, and K of floats is
-// one of 8. F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. KIND says which type
-// float16_t stands for in matrices: dit puts bfloat16 or 8-bit floats in its place in the module's words
-// (diti_spirv_elements). With 8-bit floats rows of A are E4M3 behind which a scale stands, those of W bare bytes.
+// units of 16 bytes, while the next slice waits in registers; each subgroup owns ROWS x COLUMNS fragments of results.
+// Then the sums pass through shared memory, so that neighbouring columns meet in one thread for the epilogue. All
+// offsets and pitches are multiples of 16 bytes, and K of floats is one of 8. F16 operands (F32 ones are rounded) and
+// F32 sums, or int8 rows and int32 sums. KIND says which type float16_t stands for in matrices: dit puts bfloat16 or
+// 8-bit floats in its place in the module's words (diti_spirv_elements). With 8-bit floats rows of A are E4M3 behind
+// which a scale stands, those of W bare bytes.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -15,24 +15,25 @@
 #define HALVES
 #define VECTOR true
 #define DECODES
-layout(constant_id = 22) const uint KIND = 0; // diti_matrix_kind
+layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
+layout(constant_id = 22) const
+    bool AHEAD = false; // the first slice is loaded before the loop, which has no conditions then
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
 #define AS_HALVES (KIND >= 4u) // bytes become halves when they are loaded
 #include "gemm.glsl"
-layout(constant_id = 10) const uint TEAM = 32; // threads that share a fragment
+layout(constant_id = 10) const uint LANES = 32; // of a subgroup
 layout(constant_id = 11) const uint M_FLOAT = 16;
 layout(constant_id = 12) const uint N_FLOAT = 16;
 layout(constant_id = 13) const uint K_FLOAT = 16;
 layout(constant_id = 14) const uint ROWS = 4;
 layout(constant_id = 15) const uint COLUMNS = 4;
-layout(constant_id = 16) const uint DOWN = 2;  // teams above each other
-layout(constant_id = 17) const uint STEP = 32; // a multiple of a fragment's K, and of a unit
-layout(constant_id = 18) const uint SCOPE = gl_ScopeSubgroup;
-layout(constant_id = 19) const uint M_BYTE = 16; // both shapes are real ones in every pipeline, as they must be
-layout(constant_id = 20) const uint N_BYTE = 16;
-layout(constant_id = 21) const uint K_BYTE = 32;
+layout(constant_id = 16) const uint DOWN = 2;    // subgroups above each other
+layout(constant_id = 17) const uint STEP = 32;   // a multiple of a fragment's K, and of a unit
+layout(constant_id = 18) const uint M_BYTE = 16; // both shapes are real ones in every pipeline, as they must be
+layout(constant_id = 19) const uint N_BYTE = 16;
+layout(constant_id = 20) const uint K_BYTE = 32;
 
 layout(binding = 0) readonly buffer A_Q { uvec4 a_q[]; };
 layout(binding = 1) readonly buffer W_Q { uvec4 w_q[]; };
@@ -40,13 +41,13 @@ layout(binding = 1) readonly buffer W_Q { uvec4 w_q[]; };
 const uint float_unit = AS_HALVES ? 8u : FLOAT8 ? 16u : 8u, unit = INT8 ? 16u : float_unit; // elements in 16 bytes
 const uint m_size = INT8 ? M_BYTE : M_FLOAT, n_size = INT8 ? N_BYTE : N_FLOAT;
 const uint fragments = ROWS * COLUMNS, float_fragments = INT8 ? 1u : fragments, byte_fragments = INT8 ? fragments : 1u;
-const uint teams_across = THREADS / TEAM / DOWN;
-const uint tile_rows = DOWN * ROWS * m_size, tile_columns = teams_across * COLUMNS * n_size;
+const uint subgroups_across = THREADS / LANES / DOWN;
+const uint tile_rows = DOWN * ROWS * m_size, tile_columns = subgroups_across * COLUMNS * n_size;
 const uint step_units = STEP / unit,
            skewed = step_units + 1u; // one more, so that rows below each other lie in other banks
 const uint a_loads = tile_rows * step_units / THREADS, w_loads = tile_columns * step_units / THREADS;
 const uint strip = COLUMNS * n_size / 4u, strip_skewed = strip + 1u; // a row of fragments as quads of sums
-const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = THREADS / TEAM * m_size * strip_skewed;
+const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = THREADS / LANES * m_size * strip_skewed;
 const uint shared_units = tile_units > strip_units ? tile_units : strip_units;
 const uint float_units = INT8 ? 1u : shared_units, byte_units = INT8 ? shared_units * 2u : 1u;
 shared uvec4 tiles[float_units];
@@ -111,12 +112,12 @@ uvec4 i4_unit(const uint row_at, const uint k) {
 // only one sum depends on the thread, and all else is a constant that loads take for nothing.
 #define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                       \
     [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                              \
-        coopmat<TYPE, SCOPE, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                                   \
+        coopmat<TYPE, gl_ScopeSubgroup, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                        \
         [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                    \
             coopMatLoad(x[i], TILES, (down * ROWS + i) * M_SIZE * (skewed * unit / PER) + k / PER,                     \
                         skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor);                                      \
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                               \
-            coopmat<TYPE, SCOPE, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                                     \
+            coopmat<TYPE, gl_ScopeSubgroup, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                          \
             uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * (skewed * unit / PER) + k / PER;                 \
             coopMatLoad(y, TILES, at, skewed *unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                      \
             [[unroll]] for (uint i = 0u; i < ROWS; i++) SUMS[i * COLUMNS + j] =                                        \
@@ -124,71 +125,66 @@ uvec4 i4_unit(const uint row_at, const uint k) {
         }                                                                                                              \
     }
 
-// Between a team's writes to its part of shared memory and its reads.
-void team_barrier() {
-    if (SCOPE == gl_ScopeSubgroup)
-        controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    else
-        barrier();
+// The slice of K that waits in registers, 16 bytes at a time. Neighbours in a row of a slice are loaded by neighbouring
+// threads.
+uvec4 next[a_loads + w_loads]; // rows of A, then columns of W
+Pixel pixels[a_loads];
+void fetch(const uint slice, const uint slices, const uint first_row, const uint first_column) {
+    uint tap = CONV ? slice / slices : 0u, first = (CONV ? slice % slices : slice) * STEP;
+    uint t = gl_LocalInvocationID.x, tap_columns = (K + 3u) & ~3u;
+    [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+        uint n = t + i * THREADS, row = min(first_row + n / step_units, M - 1u);
+        bool valid = true;
+        if (CONV) row = tap_row(pixels[i], tap, valid);
+        next[i] = valid ? a_unit(a_offset + row * a_pitch, first + n % step_units * unit) : uvec4(0u);
+    }
+    [[unroll]] for (uint i = 0u; i < w_loads; i++) {
+        uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
+        uint k = first + n % step_units * unit;
+        if (PACKED)
+            next[a_loads + i] = !TAIL || k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+        else if (INT4)
+            next[a_loads + i] = i4_unit(w_offset + column * w_pitch, k);
+        else
+            next[a_loads + i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
+    }
+}
+
+// Between a subgroup's writes to its part of shared memory and its reads.
+void own_barrier() {
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, team = 0u, mate = t; // mate: which thread of its team
-    if (SCOPE == gl_ScopeSubgroup) { // a number that compilers know to be one for all threads of a team
-        team = gl_SubgroupID;
-        mate = gl_SubgroupInvocationID;
-    }
-    uint down = team % DOWN, across = team / DOWN;
+    uint t = gl_LocalInvocationID.x, down = gl_SubgroupID % DOWN, across = gl_SubgroupID / DOWN;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
-    uint slices = (K + STEP - 1u) / STEP, total = slices * tap_count(), tap_columns = (K + 3u) & ~3u;
+    uint slices = (K + STEP - 1u) / STEP, total = slices * tap_count();
 
-    Pixel pixels[a_loads];
     if (CONV) {
         [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
             pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
     }
-    coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
+    coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
     [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] =
-        coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
-    coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
+        coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
+    coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
     [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] =
-        coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
-    uvec4 next_a[a_loads], next_w[w_loads];
+        coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
 
-    for (uint s = 0u; s <= total; s++) {
-        if (s > 0u) { // the slice that waits in registers
+    // The last round loads a slice again that nobody needs.
+    if (AHEAD) fetch(0u, slices, first_row, first_column);
+    [[dont_unroll]] for (uint s = AHEAD ? 1u : 0u; s <= total; s++) {
+        if (AHEAD || s > 0u) {
             barrier();
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+            [[unroll]] for (uint i = 0u; i < a_loads + w_loads; i++) {
                 uint n = t + i * THREADS;
-                put(n / step_units * skewed + n % step_units, next_a[i]);
-            }
-            [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                uint n = t + i * THREADS;
-                put((tile_rows + n / step_units) * skewed + n % step_units, next_w[i]);
+                put(n / step_units * skewed + n % step_units, next[i]);
             }
             barrier();
         }
-        if (s < total) {
-            uint tap = CONV ? s / slices : 0u, first = (CONV ? s % slices : s) * STEP;
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * THREADS, row = min(first_row + n / step_units, M - 1u);
-                bool valid = true;
-                if (CONV) row = tap_row(pixels[i], tap, valid);
-                next_a[i] = valid ? a_unit(a_offset + row * a_pitch, first + n % step_units * unit) : uvec4(0u);
-            }
-            [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
-                uint k = first + n % step_units * unit;
-                if (PACKED)
-                    next_w[i] = !TAIL || k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
-                else if (INT4)
-                    next_w[i] = i4_unit(w_offset + column * w_pitch, k);
-                else
-                    next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
-            }
-        }
-        if (s > 0u) {
+        fetch(min(s, total - 1u), slices, first_row, first_column);
+        if (AHEAD || s > 0u) {
             if (INT8) {
                 MULTIPLY(int8_t, byte_sums, byte_tiles, 8u, M_BYTE, N_BYTE, K_BYTE)
             } else {
@@ -198,14 +194,14 @@ void main() {
     }
 
     guard_begin();
-    uint mine = team * m_size * strip_skewed;
-    const bool even = m_size * strip % TEAM == 0u; // no thread is left without an element in the last round
+    uint mine = gl_SubgroupID * m_size * strip_skewed;
+    const bool even = m_size * strip % LANES == 0u; // no thread is left without an element in the last round
     // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long
     // to compile.
-    uint written = m_size * strip + (m_size * strip > 4u * TEAM ? first_group >> 31 : 0u);
+    uint written = m_size * strip + (m_size * strip > 4u * LANES ? first_group >> 31 : 0u);
     barrier();
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-        if (i > 0u) team_barrier();
+        if (i > 0u) own_barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             uint at = mine + j * n_size / 4u;
             if (INT8)
@@ -214,9 +210,9 @@ void main() {
             else
                 coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
-        team_barrier();
-        for (uint passed = 0u; passed < written; passed += TEAM) {
-            uint n = mate + passed;
+        own_barrier();
+        for (uint passed = 0u; passed < written; passed += LANES) {
+            uint n = gl_SubgroupInvocationID + passed;
             if (!even && n >= m_size * strip) break;
             uint row = first_row + (down * ROWS + i) * m_size + n / strip,
                  column = first_column + across * COLUMNS * n_size + n % strip * 4u;

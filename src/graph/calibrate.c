@@ -327,34 +327,6 @@ DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_err
     return diti_choice_make(device, &choice, err);
 }
 
-/* --- products on large fragments or on listed ones, on devices with VK_NV_cooperative_matrix2 --- */
-
-static bool diti_shapes_are_open(const diti_device *device) {
-    const diti_coop *coop = &device->coop;
-    return device->rung == DITI_RUNG_COOP2 && !device->is_cpu && coop->flexible[DITI_COOP_F16].m &&
-           coop->subgroup_shape[DITI_COOP_F16].m;
-}
-
-static dit_result diti_shapes_time(diti_device *device, uint32_t way, double *us, dit_error *err) {
-    dit_result result;
-    device->listed_shapes = way == 1;
-    result = diti_choice_time(device, diti_calibrate_products, 2048, 16, us, err);
-    device->listed_shapes = false;
-    return result;
-}
-
-static void diti_shapes_take(diti_device *device, uint32_t way) { device->listed_shapes = way == 1; }
-
-DIT_INTERNAL dit_result diti_device_choose_shapes(diti_device *device, dit_error *err) {
-    static const diti_choice choice = {"faster shapes",
-                                       {"products on large fragments", "products on listed fragments"},
-                                       diti_shapes_are_open,
-                                       diti_shapes_time,
-                                       diti_shapes_take};
-    device->listed_shapes = false;
-    return diti_choice_make(device, &choice, err);
-}
-
 /* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
 
 static bool diti_attention_is_open(const diti_device *device) {

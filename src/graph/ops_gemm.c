@@ -57,11 +57,9 @@ typedef struct diti_gemm_tiles {
 } diti_gemm_tiles;
 
 /* How the kernels with cooperative matrices work on a device. */
-enum { DITI_GEMM_WORKGROUP = 2, DITI_GEMM_SUBGROUP = 3 }; /* gl_Scope… */
 typedef struct diti_gemm_coop {
     diti_coop_shape shape, floats, bytes; /* shape of the fragment that is used, and of both that the module declares */
-    uint32_t threads, unit;               /* threads that share a fragment; elements in 16 bytes */
-    uint32_t scope;
+    uint32_t unit;                        /* elements in 16 bytes */
     diti_matrix_kind kind;
 } diti_gemm_coop;
 
@@ -243,25 +241,6 @@ static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) 
 
 /* --- matrix units --- */
 
-/* The device's rung decides what a fragment is: with VK_KHR_cooperative_matrix a listed shape; with
-   VK_NV_cooperative_matrix2 a multiple of the least one, the same sums in fewer, larger pieces, where that is not
-   slower (diti_device_choose_shapes), or all of a workgroup's tile. */
-static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
-    const diti_coop *coop = &device->coop;
-    uint32_t most = coop->most < 32 ? coop->most : 32;
-    diti_coop_shape shape = coop->flexible[type];
-    if (workgroup) {
-        shape = coop->workgroup_shape[type];
-        shape.m = shape.n = 128;
-        return shape;
-    }
-    if (device->rung < DITI_RUNG_COOP2 || device->listed_shapes || !shape.m) return coop->subgroup_shape[type];
-    if (2 * shape.m <= most) shape.m *= 2;
-    if (2 * shape.n <= most && !device->is_cpu) shape.n *= 2;
-    if (2 * shape.k <= most && !device->is_cpu) shape.k *= 2;
-    return shape;
-}
-
 /* Matrices of 8-bit floats that the device has for weights of a type, or those of halves that stand for them. */
 static diti_matrix_kind diti_gemm_float8(const diti_device *device, dit_type type) {
     const bool halves = device->coop_float8 == 2;
@@ -270,20 +249,16 @@ static diti_matrix_kind diti_gemm_float8(const diti_device *device, dit_type typ
 }
 
 static void diti_gemm_coop_choose(const diti_device *device, const diti_gemm *gemm, bool i8, diti_gemm_coop *out) {
-    const diti_coop *coop = &device->coop;
-    bool workgroup = device->rung == DITI_RUNG_COOP2 && device->unverified && coop->workgroup_shape[DITI_COOP_F16].m &&
-                     coop->workgroup_shape[DITI_COOP_S8].m && !gemm->float8;
-    bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
+    const diti_coop_shape *shapes = device->coop.subgroup_shape;
+    bool bf16 = !shapes[DITI_COOP_F16].m;
     int type = bf16 ? DITI_COOP_BF16 : DITI_COOP_F16;
     out->kind = bf16 ? DITI_MATRIX_BRAIN : DITI_MATRIX_HALF;
     if (gemm->float8) out->kind = diti_gemm_float8(device, gemm->float8);
     if (out->kind == DITI_MATRIX_E4M3) type = DITI_COOP_E4M3;
     if (out->kind == DITI_MATRIX_E5M2) type = DITI_COOP_E4M3_E5M2;
-    out->floats = diti_gemm_fragment(device, type, workgroup);
-    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* real shapes, too */
+    out->floats = shapes[type];
+    out->bytes = i8 ? shapes[DITI_COOP_S8] : out->floats; /* real shapes, too */
     out->shape = i8 ? out->bytes : out->floats;
-    out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
-    out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
     out->unit = i8 || out->kind == DITI_MATRIX_E4M3 || out->kind == DITI_MATRIX_E5M2 ? 16 : 8;
 }
 
@@ -293,53 +268,61 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
     return info->first % unit == 0 && info->pitch % unit == 0;
 }
 
+/* Whether tiles may be twice as high as wide, with slices of another depth: where operands are loaded as they are, and
+   where half as many tiles fill the device, each of whose cores has registers for one of these or for two of others. */
+static bool diti_gemm_coop_is_tall(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_coop *coop) {
+    const diti_device *device = graph->device;
+    uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
+    return device->portions->tall_step && !device->small_tiles && !gemm->image && !gemm->packed && gemm->rows > 128 &&
+           tiles >= 2 * (uint64_t)device->limits.cores &&
+           coop->unit * device->portions->tall_step % coop->shape.k == 0 &&
+           diti_gemm_format(graph, gemm->x) != DITI_F32 && diti_gemm_format(graph, gemm->weight) != DITI_F32;
+}
+
 /* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; or what the
    device's portions say, in a tile of 128 x 128 or 64 x 64. A processor, which compiles every fragment on its own, gets
    few of them. Candidates: the other part, another number of subgroups; or the other tile. */
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
-                                     uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
+                                     bool tall, uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
+    const uint32_t lanes = device->coop.subgroup;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
-    uint32_t part = coop->threads >= 32 && tiles >= 64 && !device->small_tiles ? 64 : 32,
+    uint32_t part = lanes >= 32 && tiles >= 64 && !device->small_tiles ? 64 : 32,
              count = part == 64 || tiles < 64 ? 2 : 4;
-    if (candidate == 1) part = part == 64 || coop->threads < 32 ? 32 : 64;
-    if (candidate == 2) count = count == 4 ? 2 : 4;
-    if (coop->scope == DITI_GEMM_WORKGROUP) {
-        across[0] = across[1] = fragments[0] = fragments[1] = 1;
-        return;
-    }
+    if (candidate == 1) part = part == 64 || lanes < 32 ? 32 : 64;
+    if (candidate == 2 && !tall) count = count == 4 ? 2 : 4;
     if (device->portions->part_rows < 64 && !device->is_cpu) {
         uint32_t edge = (tiles >= 64 && !device->small_tiles) != (candidate == 1) ? 128 : 64;
         fragments[0] = diti_gemm_ceil(device->portions->part_rows, coop->shape.m);
         fragments[1] = diti_gemm_ceil(device->portions->part_columns, coop->shape.n);
         across[0] = edge / device->portions->part_rows;
         across[1] = edge / device->portions->part_columns;
-        while (across[0] > 1 && across[0] * across[1] * coop->threads > device->limits.group_invocations)
-            across[0] /= 2;
+        while (across[0] > 1 && across[0] * across[1] * lanes > device->limits.group_invocations) across[0] /= 2;
         return;
     }
     if (device->is_cpu) part = 0;
-    while (count > 1 && count * count * coop->threads > device->limits.group_invocations) count /= 2;
-    across[0] = count;
+    while (count > 1 && count * count * lanes > device->limits.group_invocations) count /= 2;
+    across[0] = tall && candidate == 0 && 8 * lanes <= device->limits.group_invocations ? 4 : count;
     across[1] = device->is_cpu ? 1 : count;
     fragments[0] = part > coop->shape.m ? part / coop->shape.m : 1;
     fragments[1] = part > coop->shape.n ? part / coop->shape.n : device->is_cpu ? 2 : 1;
 }
 
 /* Bytes of shared memory, as gemm_coop.comp declares it. */
-static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
-                                      uint32_t columns) {
+static uint64_t diti_gemm_coop_shared(const diti_device *device, const diti_gemm_coop *coop,
+                                      const diti_gemm_tiles *tiles, uint32_t step, uint32_t columns) {
     uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
     uint64_t row_bands =
-        (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
+        (uint64_t)tiles->group / device->coop.subgroup * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
     return slices > row_bands ? slices : row_bands;
 }
 
 static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,
                                  diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
+    const diti_portions *portions = device->portions;
     uint32_t across[2], fragments[2], step, i;
-    uint64_t bytes;
     diti_gemm_coop coop = DITI_ZERO;
+    bool tall;
     diti_gemm_coop_choose(device, gemm, i8, &coop);
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || (!i8 && gemm->depth % coop.unit) ||
         (gemm->image && (i8 || gemm->float8)))
@@ -350,13 +333,16 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (gemm->float8 && (gemm->depth % 16 || coop.shape.k % coop.unit)) return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
         return false; /* values behind a row would be taken for a result */
-    diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
-    step = coop.unit * (gemm->image ? device->portions->conv_step : device->portions->step);
-    if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
+    tall = diti_gemm_coop_is_tall(graph, gemm, &coop);
+    diti_gemm_coop_fragments(device, gemm, &coop, tall, candidate, across, fragments);
+    step = coop.unit * (gemm->image                     ? portions->conv_step
+                        : across[0] > across[1] && tall ? portions->tall_step
+                                                        : portions->step);
+    if (portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
         step /= 2; /* the few threads of a small tile have to load a whole step */
     while (step < coop.shape.k) step *= 2;
     out->kernel = DITI_KERNEL_GEMM_COOP;
-    out->group = coop.threads * across[0] * across[1];
+    out->group = device->coop.subgroup * across[0] * across[1];
     out->rows = across[0] * fragments[0] * coop.shape.m;
     out->columns = across[1] * fragments[1] * coop.shape.n;
     out->band = 8;
@@ -364,22 +350,19 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     for (i = 0;
          i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
         step *= 2;
-    out->constants[0] = coop.threads;
+    out->constants[0] = device->coop.subgroup;
     memcpy(out->constants + 1, &coop.floats, sizeof coop.floats);
     out->constants[4] = fragments[0];
     out->constants[5] = fragments[1];
     out->constants[6] = across[0];
     out->constants[7] = step;
-    out->constants[8] = coop.scope;
-    memcpy(out->constants + 9, &coop.bytes, sizeof coop.bytes);
-    out->constants[12] = coop.kind;
+    memcpy(out->constants + 8, &coop.bytes, sizeof coop.bytes);
+    out->constants[11] = coop.kind;
+    out->constants[12] = portions->ahead;
     out->constant_count = 13;
-    bytes = diti_gemm_coop_shared(&coop, out, step, fragments[1]);
-    if (coop.scope == DITI_GEMM_WORKGROUP) bytes += device->coop.workgroup_reserved;
-    if (i == 8 || out->group > device->limits.group_invocations || bytes > device->limits.shared_bytes ||
-        diti_gemm_rows_at_once(graph, gemm) < 2 * out->rows)
-        return false;
-    return true;
+    return i < 8 && out->group <= device->limits.group_invocations &&
+           diti_gemm_coop_shared(device, &coop, out, step, fragments[1]) <= device->limits.shared_bytes &&
+           diti_gemm_rows_at_once(graph, gemm) >= 2 * out->rows;
 }
 
 DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm) {

@@ -279,8 +279,6 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
 /* Where it is in doubt that matrices are fast: leaves them unless products on them take less time, by what is known or
    else measured. */
 DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err);
-/* Rung coop2: keeps the shapes of fragments that products proved faster with, or measures which do. */
-DIT_INTERNAL dit_result diti_device_choose_shapes(diti_device *device, dit_error *err);
 /* Where a device has both kinds of matrices for attention: keeps those that proved faster, or measures which do. */
 DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err);
 #endif

@@ -9,7 +9,6 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         if (!device->owns_device || !same->owns_device || same->physical != device->physical) continue;
         device->rung = same->rung;
         device->half_products = same->half_products;
-        device->listed_shapes = same->listed_shapes;
         device->coop_convolutions = same->coop_convolutions;
         device->coop_i8 = same->coop_i8;
         device->coop_float8 = same->coop_float8;

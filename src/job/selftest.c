@@ -274,20 +274,6 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
     return diti_selftest_prove(test, which, good);
 }
 
-/* Fragments of the listed shapes are those of rung coop, which has to compute right before they take the place of large
-   ones. */
-static dit_result diti_selftest_shapes(diti_selftest *test, dit_error *err) {
-    diti_device *device = test->device;
-    dit_result result = diti_device_choose_shapes(device, err);
-    bool good = true;
-    if (result >= 0 && device->listed_shapes) {
-        result = diti_selftest_class(test, DITI_CLASS_COOP, &good);
-        if (result < 0 && err) *err = test->why;
-    }
-    if (!good) device->listed_shapes = false;
-    return result;
-}
-
 /* --- all of them --- */
 
 /* Climbs down from the device's rung until one computes right. */
@@ -335,7 +321,6 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
     test.context = context;
     test.device = device;
     result = diti_selftest_climb(&test, err);
-    if (result >= 0) result = diti_selftest_shapes(&test, err);
     for (i = 0; i < DITI_COUNT(classes) && result >= 0; i++) {
         diti_class which = classes[i];
         diti_rung rung = device->rung;

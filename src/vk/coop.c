@@ -10,11 +10,9 @@ enum {
     DITI_COMPONENT_BF16 = 1000141000,
     DITI_COMPONENT_E4M3 = 1000491002,
     DITI_COMPONENT_E5M2 = 1000491003,
-    DITI_SCOPE_WORKGROUP = 2,
     DITI_SCOPE_SUBGROUP = 3,
     DITI_STYPE_COOP_PROPERTIES = 1000506001,
-    DITI_STYPE_COOP_FLEXIBLE = 1000593001,
-    DITI_STYPE_COOP2_PROPERTIES = 1000593002
+    DITI_STYPE_COOP_FLEXIBLE = 1000593001
 };
 typedef struct diti_coop_types {
     uint32_t a, b, sum;
@@ -51,11 +49,8 @@ static void diti_coop_take(diti_coop_shape *shape, const diti_vk_coop_property *
 
 static void diti_coop_take_property(diti_coop *coop, bool flexible, const diti_vk_coop_property *p) {
     int type = diti_coop_type_of(p);
-    if (type < 0) return;
-    if (p->scope == DITI_SCOPE_SUBGROUP)
-        diti_coop_take(flexible ? &coop->flexible[type] : &coop->subgroup_shape[type], p);
-    else if (flexible && p->scope == DITI_SCOPE_WORKGROUP && p->invocations == coop->workgroup_threads)
-        diti_coop_take(&coop->workgroup_shape[type], p);
+    if (type < 0 || p->scope != DITI_SCOPE_SUBGROUP) return;
+    diti_coop_take(flexible ? &coop->flexible[type] : &coop->subgroup_shape[type], p);
 }
 
 /* The list of one of both extensions; they differ in the last member alone. */
@@ -94,24 +89,8 @@ static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features 
     return id->min_subgroup == id->max_subgroup ? id->max_subgroup : 0;
 }
 
-/* Reads the limits of workgroups of VK_NV_cooperative_matrix2. */
-static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, diti_coop *coop) {
-    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
-    diti_feature_node limits;
-    memset(&limits, 0, sizeof limits);
-    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-    properties.pNext = &limits;
-    limits.type = (VkStructureType)DITI_STYPE_COOP2_PROPERTIES;
-    vk->GetPhysicalDeviceProperties2(physical, &properties);
-    coop->workgroup_threads = limits.bits[0] < 256 ? (uint32_t)limits.bits[0] : 256;
-    coop->most = limits.bits[1];
-    coop->workgroup_reserved = limits.bits[2];
-}
-
 /* No matrices of that type, DITI_COOP_…. */
-static void diti_coop_leave(diti_coop *coop, int type) {
-    coop->subgroup_shape[type].m = coop->flexible[type].m = coop->workgroup_shape[type].m = 0;
-}
+static void diti_coop_leave(diti_coop *coop, int type) { coop->subgroup_shape[type].m = coop->flexible[type].m = 0; }
 
 DIT_INTERNAL void diti_coop_override(const diti_vk_api *vk, VkPhysicalDevice physical, const char *overrides,
                                      diti_coop *coop) {
@@ -139,10 +118,8 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
         out->subgroup = 0;
         return DIT_OK;
     }
-    if (flexible) diti_coop_limits(vk, physical, out);
     DITI_TRY(diti_coop_list(env, vk, physical, false, out, err));
     if (flexible) DITI_TRY(diti_coop_list(env, vk, physical, true, out, err));
-    if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
     if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
     if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
     if (!features->has[DITI_FEATURE_FLOAT8]) diti_coop_leave(out, DITI_COOP_E4M3);

@@ -38,7 +38,10 @@ typedef struct diti_portions_line {
    8 x 8 results of blocks of int8 take 529 cycles, 8 x 4 617, products of halves with 8 x 4 results 1309. Volta takes
    1129 cycles for 1000 products of halves with 8 x 8 results, 1762 with 8 x 4. Pascal takes 1248 cycles for
    1000 products of floats with 8 x 8 results, 1996 with 8 x 4. Volta takes 31.4 instructions for 1000 products of
-   attention with 8 queries of a thread and heads of 128, 38.3 with 4.
+   attention with 8 queries of a thread and heads of 128, 38.3 with 4. An H200 multiplies halves at 297 TFLOP/s
+   with tiles of 256 x 128 and slices of 48 columns, at 272 with slices of 32, of which neighbouring threads load from
+   more rows at a time, and at 267 with tiles of 128 x 128. With a condition in the loop over slices it is 171, since 144
+   bytes of sums go through memory (BENCHMARKS.md).
 
    AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
    subgroup into memory.
@@ -88,31 +91,33 @@ typedef struct diti_portions_line {
                   |   part_columns
                   |   |   step
                   |   |   |  conv_step
-                  |   |   |  |  queries
-                  |   |   |  |  |   channels
-                  |   |   |  |  |   |    pair_channels
-                  |   |   |  |  |   |    |   pair_heads
-                  |   |   |  |  |   |    |   |    unrolled
-                  |   |   |  |  |   |    |   |    |         registers */
+                  |   |   |  |  tall_step
+                  |   |   |  |  |  ahead
+                  |   |   |  |  |  |      queries
+                  |   |   |  |  |  |      |   channels
+                  |   |   |  |  |  |      |   |    pair_channels
+                  |   |   |  |  |  |      |   |    |   pair_heads
+                  |   |   |  |  |  |      |   |    |   |    unrolled
+                  |   |   |  |  |  |      |   |    |   |    |         registers */
 static const diti_portions_line diti_portions_table[] = {
     {0x8086,  8, {16, 8, 4, 4, 4, 1, 8, 4, 4, true,  8, 8, 4, 2, 1, 2, 0, 512,  /* Intel up to Xe-HPG */
-                  16, 16, 4, 0, 16, 0,   0,  0,   UINT32_MAX, 0}},
+                  16, 16, 4, 0, 0, true,  16, 0,   0,  0,   UINT32_MAX, 0}},
     {0x8086, 16, {0,  0, 4, 4, 4, 1, 8, 4, 4, true,  0, 8, 4, 1, 1, 2, 0, 512,  /* Intel from Xe2 on */
-                  16, 32, 8, 4, 8,  48,  16, 64,  UINT32_MAX, 0}},
+                  16, 32, 8, 4, 0, false, 8,  48,  16, 64,  UINT32_MAX, 0}},
     {0x1002,  0, {0,  0, 8, 4, 8, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD */
-                  64, 64, 4, 4, 16, 160, 80, 128, 1024,     192}},
+                  64, 64, 4, 4, 0, false, 16, 160, 80, 128, 1024,     192}},
     {0x10de,  0, {0,  0, 8, 8, 8, 8, 8, 8, 8, true,  0, 8, 8, 1, 0, 8, 2, 512,  /* NVIDIA */
-                  64, 64, 4, 4, 16, 192, 80, 384, UINT32_MAX, 0}},
+                  64, 64, 4, 4, 6, true,  16, 192, 80, 384, UINT32_MAX, 0}},
     {0x1002, 32, {0,  0, 8, 4, 8, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
-                  32, 64, 4, 4, 16, 160, 80, 128, 1024,     192}},
+                  32, 64, 4, 4, 0, false, 16, 160, 80, 128, 1024,     192}},
     {0x5143,  0, {0,  0, 8, 4, 4, 4, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
-                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
+                  64, 64, 4, 4, 0, false, 16, 256, 80, 160, UINT32_MAX, 0}},
     {0x106b,  0, {0,  0, 8, 4, 8, 8, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 0, 256,  /* Apple */
-                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
+                  64, 64, 4, 4, 0, false, 16, 256, 80, 160, UINT32_MAX, 0}},
     {0x13b5,  0, {0,  0, 4, 4, 2, 1, 4, 4, 4, false, 0, 4, 4, 1, 1, 1, 0, 512,  /* Arm */
-                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}},
+                  64, 64, 4, 4, 0, false, 16, 256, 80, 160, UINT32_MAX, 0}},
     {     0,  0, {0,  0, 8, 4, 8, 8, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
-                  64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}
+                  64, 64, 4, 4, 0, false, 16, 256, 80, 160, UINT32_MAX, 0}}
 };
 /* clang-format on */
 

@@ -96,7 +96,6 @@ enum {
     DITI_FEATURE_MEMORY_MODEL,
     DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, which the memory model asks for */
     DITI_FEATURE_COOP,
-    DITI_FEATURE_COOP_WORKGROUP,
     DITI_FEATURE_COOP_FLEXIBLE,
     DITI_FEATURE_COOP_REDUCTIONS,
     DITI_FEATURE_COOP_CONVERSIONS,
@@ -156,9 +155,12 @@ typedef struct diti_portions {
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
     uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
                                  without matrices where that is 0 */
-    uint32_t queries;         /* least of a subgroup in attention */
-    uint32_t channels;        /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
-                                 0: there is no attention with matrices */
+    uint32_t tall_step; /* the same in products whose tiles are twice as high since they fill the device even then; 0:
+                           there are none */
+    bool ahead;         /* products load the first slice before the loop over slices, which then has no conditions */
+    uint32_t queries;   /* least of a subgroup in attention */
+    uint32_t channels;  /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
+                           0: there is no attention with matrices */
     uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
     uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
@@ -178,10 +180,7 @@ typedef struct diti_coop {
     const char *ban;       /* why there are no matrices although the device lists some; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
     diti_coop_shape flexible[DITI_COOP_TYPES]; /* VK_NV_cooperative_matrix2: all multiples of a shape, in a subgroup */
-    diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* shapes in a workgroup of workgroup_threads */
-    uint32_t workgroup_threads, workgroup_reserved;   /* bytes of shared memory that the driver keeps for itself then */
-    uint32_t most;                                    /* no dimension of flexible shapes is larger */
-    bool reductions, conversions, per_element;        /* features of VK_NV_cooperative_matrix2 */
+    bool reductions, conversions, per_element; /* features of VK_NV_cooperative_matrix2 */
 } diti_coop;
 
 /* The limits that a plan must respect: the device's own limits, lowered by overrides in tests. */
@@ -213,7 +212,7 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
-#define DITI_CONSTANT_KIND 22u  /* a diti_matrix_kind: what float16 of matrices becomes */
+#define DITI_CONSTANT_KIND 21u  /* a diti_matrix_kind: what float16 of matrices becomes */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
@@ -426,7 +425,6 @@ typedef struct diti_device {
     bool int4_activations;      /* rotated activations have the values -7 to 7: an override */
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
-    bool listed_shapes;         /* rung coop2: products took less time on the shapes of VK_KHR_cooperative_matrix */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */

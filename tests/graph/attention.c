@@ -613,35 +613,6 @@ static void test_faster(void) {
     dit_context_destroy(context);
 }
 
-/* So it does with the shapes of fragments in products. */
-static void test_shapes_of_products(void) {
-    dit_context_desc desc = {0};
-    dit_context *context = NULL;
-    dit_error err = {0};
-    diti_device *device;
-    uint64_t submits;
-    bool chosen;
-    desc.overrides = "rung=coop2,cpu=0,selftest=skip";
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
-    device = context->device;
-    CHECK(!device->listed_shapes);
-    CHECK_MESSAGE(diti_device_choose_shapes(device, &err) == DIT_OK, "%s", err.message);
-    chosen = device->listed_shapes;
-    submits = device->submits;
-    CHECK(submits > 0 && device->tuned_count == 1 && device->tuned[0].choice == chosen);
-    for (uint32_t kept = 0; kept < 2; kept++) {
-        device->tuned[0].choice = kept;
-        CHECK(diti_device_choose_shapes(device, &err) == DIT_OK);
-        CHECK(device->listed_shapes == (kept == 1) && device->submits == submits);
-    }
-    device->rung = DITI_RUNG_COOP; /* there the listed shapes are the only ones */
-    CHECK(diti_device_choose_shapes(device, &err) == DIT_OK && !device->listed_shapes && device->submits == submits);
-    device->rung = DITI_RUNG_COOP2;
-    device->is_cpu = true; /* a software driver's choice is the rung's */
-    CHECK(diti_device_choose_shapes(device, &err) == DIT_OK && !device->listed_shapes && device->submits == submits);
-    dit_context_destroy(context);
-}
-
 /* A kernel that does not compile while it is measured leaves the device without its class, and with what the others
    are. No answer is kept then, but that classes are bad. */
 static void test_left_while_measured(void) {
@@ -652,7 +623,6 @@ static void test_left_while_measured(void) {
         uint32_t attention, bad; /* coop_attention, and classes */
     } cases[] = {{"attention_coop", diti_device_choose_attention, DITI_RUNG_COOP2, 2, 1},
                  {"attention_coop2", diti_device_choose_attention, DITI_RUNG_COOP2, 1, 1},
-                 {"gemm_coop:11=%u", diti_device_choose_shapes, DITI_RUNG_COOP, 1, 1}, /* rows of large fragments */
                  {"gemm_coop", diti_device_choose_matrices, DITI_RUNG_HALF, 0, 2}};
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         dit_context_desc desc = {0};
@@ -663,11 +633,10 @@ static void test_left_while_measured(void) {
         if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
         device = context->device;
         device->doubts_matrices = true;
-        snprintf(device->fail_pipeline, sizeof device->fail_pipeline, cases[i].fails,
-                 2 * device->coop.flexible[DITI_COOP_F16].m);
+        snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s", cases[i].fails);
         CHECK_MESSAGE(cases[i].choose(device, &err) == DIT_OK, "%s", err.message);
         CHECK_MESSAGE(device->rung == cases[i].rung && device->coop_attention == cases[i].attention &&
-                          !device->listed_shapes && device->tuned_count == cases[i].bad,
+                          device->tuned_count == cases[i].bad,
                       "%s: rung %s, attention %u, %u answers", device->fail_pipeline, diti_rung_name(device->rung),
                       device->coop_attention, (unsigned)device->tuned_count);
         dit_context_destroy(context);
@@ -1020,7 +989,7 @@ static void test_coop_int8(void) {
 
 static void test_choice(void) {
     diti_device *device = open_rung("rung=coop2");
-    if (device) test_descent(), test_faster(), test_shapes_of_products(), test_left_while_measured(), test_doubted();
+    if (device) test_descent(), test_faster(), test_left_while_measured(), test_doubted();
     diti_device_close(device);
 }
 

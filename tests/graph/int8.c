@@ -414,7 +414,8 @@ static struct kernel_form { /* every way to compute the same sums */
              {"cpu=1,dot=0,storage_range=128K", "processor, sliced", 1, 0, NULL},
              {"rung=coop,dot=0", "matrix units", 0, 6, NULL},
              {"rung=coop2,dot=0", "matrix units 2", 0, 7, NULL},
-             {"rung=coop,dot=0,groups=3", "matrix units, sliced", 1, 6, NULL}};
+             {"rung=coop,dot=0,groups=3", "matrix units, sliced", 1, 6, NULL},
+             {"rung=coop,dot=0,cpu=0,portions=3,cores=1", "matrix units, tall tiles", 0, 6, NULL}};
 
 /* A kernel gives its own bytes again, and numbers as near to another kernel's as roundings explain. */
 static void check_same(const matrix *got, const matrix *other, bool same_kernel, const apart *wanted, const char *what,

@@ -2733,6 +2733,32 @@ static void test_wide_results(const char *module, const char *overrides) {
     diti_device_close(device);
 }
 
+/* Tiles that are twice as high as wide, as NVIDIA's GPUs have them on matrices, with slices of K that do not divide a
+   power of two. Edges of tiles on both sides; K that slices divide, and K of which something is left over. Newer LLVM
+   takes 20 s for one such pipeline. */
+static void test_tall(void) {
+    static const struct {
+        uint32_t m, n, k, high; /* high: subgroups above each other */
+        bool x_f32;
+    } cases[] = {{131, 132, 200, 4, false},
+                 {131, 132, 96, 4, false},
+                 {131, 132, 8, 4, false},
+                 {131, 132, 72, 2, true},   /* floats take registers when they are loaded */
+                 {128, 260, 72, 2, false}}; /* one row of tiles is no higher than it must be */
+    diti_device *device = open_device("rung=coop,cpu=0,portions=3,cores=1", 0);
+    for (size_t i = 0; i < (sweep ? DITI_COUNT(cases) : 1) && device; i++) {
+        linear_case c = {.m = cases[i].m, .n = cases[i].n, .k = cases[i].k, .x_f32 = cases[i].x_f32};
+        c.type = DIT_TYPE_F16;
+        c.rows_per_gate = 33;
+        c.extra = 8;
+        c.bias = c.multiply = c.gate = c.residual = c.out_f32 = true;
+        check_unit(device, "gemm_coop", &c, 1);
+        CHECK_MESSAGE(last_constants[16] == cases[i].high && last_constants[17] == (cases[i].high == 4 ? 48 : 32),
+                      "%u subgroups above each other, slices of %u", last_constants[16], last_constants[17]);
+    }
+    diti_device_close(device);
+}
+
 /* false: the device has not what the rung needs. */
 static bool test_unit(const char *rung, const char *module) {
     char overrides[64];
@@ -2777,6 +2803,7 @@ int main(void) {
     if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false, false);
     if (units) test_decoded_parts("rung=coop,cpu=0,portions=0");
     if (units) test_halves_alone();
+    if (units) test_tall();
     if (!units || sweep) halves = test_unit("half", "gemm_half"); /* SwiftShader has none */
     if (sweep && halves) test_decoded("rung=half,cpu=0", "gemm_half", false, false);
     if ((sweep && halves) || (!units && test_first_driver())) /* these tiles compile in half of the time */
