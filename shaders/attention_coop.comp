@@ -106,9 +106,10 @@ void main() {
         if (INT8) factors[i] *= q_scales[scale_at[i]];
     }
 
-    if (EARLY) fetch(FROM_KEYS, 0u);
+    const bool some = place.keys > 0u;
+    if (EARLY && some) fetch(FROM_KEYS, 0u);
     barrier();
-    if (EARLY) {
+    if (EARLY && some) {
         put(0u);
         fetch(FROM_VALUES, 0u);
     }

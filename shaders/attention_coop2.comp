@@ -58,8 +58,9 @@ void main() {
         largest[r] = C32(no_score);
         total[r] = C32(0.0);
     }
-    if (AHEAD) fetch(FROM_KEYS, 0u);
-    if (AHEAD && !SINGLE) {
+    const bool some = place.keys > 0u;
+    if (AHEAD && some) fetch(FROM_KEYS, 0u);
+    if (AHEAD && !SINGLE && some) {
         barrier();
         put(0u);
         fetch(FROM_VALUES, 0u);

@@ -49,24 +49,35 @@ Place place;
 #define FROM_QUERIES 0u
 #define FROM_KEYS 1u
 #define FROM_VALUES 2u
-void fetch(const uint from, const uint first) { // rows of the item from `first` on
+// Rows of the item from `first` on. Behind its last row and channel follow those once more, since a load behind a
+// condition waits: what queries have there is zeroed, and the weights of such keys are zeros.
+void fetch(const uint from, const uint first) {
+    bool int8 = INT8 && from != FROM_VALUES;
+    uint offset = v_offset, pitch = v_pitch, row = place.key_row, count = place.keys, head = place.kv_head;
+    if (from == FROM_KEYS) {
+        offset = k_offset;
+        pitch = k_pitch;
+    }
+    if (from == FROM_QUERIES) {
+        offset = q_offset;
+        pitch = q_pitch;
+        row = place.query_row;
+        count = place.queries;
+        head = place.head;
+    }
+    uint used = int8 ? score_units : head_dim / 8u;
+    offset = int8 ? (offset + head * ROW) / 16u : (offset + head * head_dim) / 8u;
+    pitch /= int8 ? 16u : 8u;
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
         uint n = gl_LocalInvocationIndex + i * THREADS, r = first + n / units, c = n % units;
-        bool int8 = INT8 && from != FROM_VALUES;
-        fetched[i] = uvec4(0u);
-        if (r >= (from == FROM_QUERIES ? place.queries : place.keys) || c >= (int8 ? score_units : head_dim / 8u))
-            continue;
-        uint at = from == FROM_QUERIES ? q_offset + (place.query_row + row_of(r)) * q_pitch
-                  : from == FROM_KEYS  ? k_offset + (place.key_row + row_of(r)) * k_pitch
-                                       : v_offset + (place.key_row + row_of(r)) * v_pitch;
-        uint head = from == FROM_QUERIES ? place.head : place.kv_head;
-        at = (int8 ? (at + head * ROW) / 2u : at + head * head_dim) / 8u + c;
+        bool there = r < count && c < used;
+        uint at = offset + (row + row_of(min(r, count - 1u))) * pitch + min(c, used - 1u);
         if (from == FROM_VALUES)
             fetched[i] = v16[at];
         else if (from == FROM_KEYS)
             fetched[i] = k16[at];
         else
-            fetched[i] = q16[at];
+            fetched[i] = there ? q16[at] : uvec4(0u);
     }
 }
 void put(const uint at) {
