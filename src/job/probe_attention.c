@@ -30,7 +30,7 @@ static diti_tensor diti_attention_probe_operand(diti_graph *graph, diti_tensor i
 
 typedef struct diti_attention_tensors {
     diti_tensor inputs[3], out;
-    uint32_t rows[3], width; /* of inputs */
+    uint32_t rows[3], width; /* sizes of the inputs */
     bool guarded;            /* inputs are floats, which become halves with a guard */
 } diti_attention_tensors;
 

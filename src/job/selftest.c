@@ -6,9 +6,9 @@
 
 typedef struct diti_selftest {
     dit_context *context;
-    diti_device *device; /* or a copy of it that lists pipelines (diti_device.wanted) */
+    diti_device *device; /* the device; while pipelines are listed a copy of it (diti_device.wanted) */
     bool ahead;          /* pipelines are compiled ahead */
-    bool undecided;      /* of a list: some kernels are chosen by what the first stage finds */
+    bool undecided;      /* some kernels are chosen by what the first stage finds; set while it is listed */
     uint32_t layout;     /* coop_layout, where it was found ahead */
     dit_error why;       /* error of the last failure; its result is DIT_OK where something was computed wrong */
 } diti_selftest;

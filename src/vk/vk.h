@@ -773,8 +773,8 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kerne
                                           uint32_t stated, VkPipeline *out, dit_error *err);
 DIT_INTERNAL bool diti_pipeline_exists(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                        uint32_t stated);
-DIT_INTERNAL diti_pipeline diti_pipeline_key(diti_kernel kernel, const uint32_t *constants,
-                                             uint32_t stated);      /* with no pipeline yet */
+/* A key to look for; its pipeline is none yet. */
+DIT_INTERNAL diti_pipeline diti_pipeline_key(diti_kernel kernel, const uint32_t *constants, uint32_t stated);
 DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* number of pipelines so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
