@@ -79,8 +79,9 @@ static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *u
     return result;
 }
 
-/* Runs the ops of a calibration. us: the time that all of them take; amount: their operations, or bytes of norms. A
-   kernel that does not compile leaves the device without its class, and other kernels are timed. */
+/* Runs the ops of a calibration, or lists their pipelines. us: the time that all of them take; amount: their
+   operations, or bytes of norms. A kernel that does not compile leaves the device without its class, and other kernels
+   are timed. */
 static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
                                       dit_error *err) {
     diti_graph graph;
@@ -103,7 +104,7 @@ static dit_result diti_calibrate_time(diti_device *device, const diti_calibratio
             *us += (double)diti_dispatch_us(&device->feigned, dispatch);
         }
         if (result >= 0 && !(device->feigned.us_per_gflop > 0))
-            result = diti_calibrate_run(&graph, what->runs, us, err);
+            result = device->wanted ? diti_graph_want(&graph, err) : diti_calibrate_run(&graph, what->runs, us, err);
         again = graph.again;
         diti_graph_free(&graph);
     } while (again);
@@ -160,7 +161,11 @@ static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t 
     for (;;) {
         double us, amount, more;
         dit_result result = diti_calibrate_time(device, &what, &us, &amount, err);
-        if (result < 0 || !(us > 0)) return result;
+        if (result >= 0 && device->wanted && what.rows < most) { /* as if the device were as fast as can be */
+            diti_calibrate_grow(&what, most, 1, enough);
+            continue;
+        }
+        if (result < 0 || device->wanted || !(us > 0)) return result;
         all += us * (what.runs + 1);
         more = amount / what.times - least->amount;
         if (us / what.times > least->us && more > 0) *rate = (float)((us / what.times - least->us) / (more * 1e-9));
@@ -212,6 +217,7 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     if (least.us < 0) least.us = 0;
     least.amount = 0;
     if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);
+    if (device->wanted) return result;
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
         result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) {
         if (err) *err = error;
@@ -263,6 +269,13 @@ static dit_result diti_choice_measure(diti_device *device, const diti_choice *ch
     return DIT_OK;
 }
 
+/* Lists the pipelines of both ways. */
+static dit_result diti_choice_want(diti_device *device, const diti_choice *choice, dit_error *err) {
+    double us;
+    DITI_TRY(choice->time(device, 0, &us, err));
+    return choice->time(device, 1, &us, err);
+}
+
 static dit_result diti_choice_make(diti_device *device, const diti_choice *choice, dit_error *err) {
     const uint64_t parts[2] = {device->proof_key, diti_hash(choice->name, strlen(choice->name))},
                    key = diti_hash(parts, sizeof parts);
@@ -270,7 +283,9 @@ static dit_result diti_choice_make(diti_device *device, const diti_choice *choic
     uint32_t way = 0;
     if (!choice->is_open(device)) return DIT_OK;
     if (!diti_tuned_find(device, key, &way) && !(device->feigned.us_per_gflop > 0)) {
-        dit_result result = diti_choice_measure(device, choice, &way, &error);
+        dit_result result;
+        if (device->wanted) return diti_choice_want(device, choice, err);
+        result = diti_choice_measure(device, choice, &way, &error);
         if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
             if (err) *err = error;
             return result;
@@ -279,7 +294,9 @@ static dit_result diti_choice_make(diti_device *device, const diti_choice *choic
         if (result >= 0 && !diti_tuned_put(device, key, way)) return diti_fail_memory(err, "what was measured");
     }
     way = way == 1; /* a blob may say anything */
-    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %s", device->ordinal, device->info.name, choice->ways[way]);
+    if (!device->wanted)
+        diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %s", device->ordinal, device->info.name,
+                 choice->ways[way]);
     choice->take(device, way);
     return DIT_OK;
 }

@@ -31,145 +31,17 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
     return diti_guard_write(plan, 0, err);
 }
 
-/* --- pipelines: each distinct one is compiled once, by the caller and the threads that a worker lends --- */
-
-#define DITI_PLAN_THREADS 7u        /* most that are lent */
-#define DITI_PLAN_NAP_NS 1000000ull /* how long the caller sleeps before it looks whether they are done */
-#define DITI_PLAN_NAPS 1000u        /* after so many it tells that it still waits */
-
-typedef struct diti_plan_compile {
-    diti_plan *plan;
-    uint32_t *distinct; /* plan dispatches with pipelines that differ */
-    uint32_t count;
-    VkSemaphore never; /* never signalled: to wait for it with a time-out is how the caller sleeps */
-    int lock;          /* guards all that follows; held for a few instructions */
-    uint32_t next;     /* index into distinct, which threads take in order */
-    uint32_t done, helped;
-    bool stopped; /* nothing more is taken */
-    dit_result result;
-    dit_error error;
-    uint32_t failed; /* index into distinct of the dispatch that result and error are about */
-} diti_plan_compile;
-
-static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
-    return &plan->sources[plan->dispatches[dispatch].source];
-}
-
-static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
-    return a->kernel == b->kernel && a->stated == b->stated && !memcmp(a->constants, b->constants, sizeof a->constants);
-}
-
-static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t dispatch) {
-    const diti_dispatch *wanted = diti_plan_source(work->plan, dispatch);
-    uint32_t i;
-    for (i = 0; i < work->count; i++) {
-        if (diti_plan_same_pipeline(diti_plan_source(work->plan, work->distinct[i]), wanted)) break;
-    }
-    return i;
-}
-
-/* Compiles one more; false when nothing is left to take. If several pipelines fail, the first in order is told
-   about, and so no result depends on which thread was faster: all before one that failed were taken before it. */
-static bool diti_plan_compile_next(diti_plan_compile *work) {
-    diti_plan_dispatch *dispatch;
-    const diti_dispatch *source;
-    dit_error error = DITI_ZERO;
-    dit_result result;
-    uint32_t mine;
-    diti_lock(&work->lock);
-    mine = !work->stopped && work->next < work->count ? work->next++ : UINT32_MAX;
-    diti_unlock(&work->lock);
-    if (mine == UINT32_MAX) return false;
-    dispatch = &work->plan->dispatches[work->distinct[mine]];
-    source = &work->plan->sources[dispatch->source];
-    result = diti_pipeline_get(work->plan->device, source->kernel, source->constants, source->stated,
-                               &dispatch->pipeline, &error);
-    diti_lock(&work->lock);
-    work->done++;
-    if (result < 0 && (work->result == DIT_OK || mine < work->failed)) {
-        work->result = result;
-        work->error = error;
-        work->failed = mine;
-        work->stopped = true;
-    }
-    diti_unlock(&work->lock);
-    return result >= 0;
-}
-
-static void diti_plan_compile_task(void *arg) {
-    diti_plan_compile *work = (diti_plan_compile *)arg;
-    while (diti_plan_compile_next(work)) {
-    }
-    diti_lock(&work->lock);
-    work->helped++;
-    diti_unlock(&work->lock);
-}
-
-/* False: the application has had enough. */
-static bool diti_plan_compile_report(diti_plan_compile *work, const dit_progress *progress) {
-    uint32_t done;
-    diti_lock(&work->lock);
-    done = work->done;
-    diti_unlock(&work->lock);
-    if (!progress || !progress->func || progress->func("preparing kernels", done, work->count, progress->user))
-        return true;
-    diti_lock(&work->lock);
-    work->stopped = true;
-    diti_unlock(&work->lock);
-    return false;
-}
-
-/* Sleeps until the lent threads have ended what they took. Tells that it does so whether a kernel more is done or not,
-   after a second. */
-static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const dit_progress *progress) {
-    uint32_t helped, done, told = UINT32_MAX, naps = 0;
-    bool wanted = true;
-    for (;;) {
-        diti_lock(&work->lock); /* the thread that counted last has let go of the lock then */
-        helped = work->helped;
-        done = work->done;
-        diti_unlock(&work->lock);
-        if (done != told || ++naps == DITI_PLAN_NAPS) naps = 0;
-        if (wanted && !naps) wanted = diti_plan_compile_report(work, progress);
-        told = done;
-        if (helped == lent) return wanted;
-        diti_timeline_wait(work->plan->device, work->never, 1, DITI_PLAN_NAP_NS, NULL);
-    }
-}
-
-/* Hands out tasks until the worker refuses. */
-static uint32_t diti_plan_compile_lend(diti_plan_compile *work, const dit_worker *worker) {
-    uint32_t lent = 0;
-    if (!worker || !worker->run || work->count < 2 ||
-        diti_timeline_create(work->plan->device, &work->never, NULL) != DIT_OK)
-        return 0;
-    while (lent < DITI_PLAN_THREADS && lent + 1 < work->count &&
-           worker->run(diti_plan_compile_task, work, worker->user))
-        lent++;
-    return lent;
-}
-
-static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
-                                        dit_error *err) {
-    uint32_t lent = diti_plan_compile_lend(work, worker);
-    bool wanted = true;
-    while (wanted && diti_plan_compile_next(work)) wanted = diti_plan_compile_report(work, progress);
-    if (lent && !diti_plan_compile_wait(work, lent, wanted ? progress : NULL)) wanted = false;
-    diti_destroy_Semaphore(work->plan->device, work->never);
-    if (!wanted && work->result == DIT_OK) work->result = DIT_CANCELLED;
-    if (work->result < 0 && err) *err = work->error;
-    return work->result;
-}
+/* --- pipelines --- */
 
 /* Constants as ops_gemm.c and ops_attention.c state them: 1 is the format of the operands, 9 of products tells
    convolutions. */
-static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
-    const bool i8 = dispatch->constants[1] == DITI_I8;
-    switch (dispatch->kernel) {
+static diti_class diti_plan_class(const diti_device *device, const diti_pipeline *pipeline) {
+    const bool i8 = pipeline->constants[1] == DITI_I8;
+    switch (pipeline->kernel) {
     case DITI_KERNEL_GEMM_COOP:
-        if (dispatch->constants[DITI_CONSTANT_KIND] >= DITI_MATRIX_E4M3) return DITI_CLASS_COOP_FLOAT8;
+        if (pipeline->constants[DITI_CONSTANT_KIND] >= DITI_MATRIX_E4M3) return DITI_CLASS_COOP_FLOAT8;
         if (i8) return DITI_CLASS_COOP_I8;
-        if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
+        if (pipeline->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
     case DITI_KERNEL_GEMM_HALF: return DITI_CLASS_HALF;
     case DITI_KERNEL_GEMM_DOT_GPU: return i8 ? DITI_CLASS_DOT : DITI_CLASS_PACKED_DOT;
@@ -189,14 +61,15 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
 /* A pipeline that does not compile: its class is left out from now on, and the same ops make other kernels. False where
    there are none. Devices that work together have told each other that they compute with halves; and a candidate that
    is only being measured is given up alone. */
-static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
+static bool diti_plan_descend(const diti_plan *plan, const diti_wanted *wanted, const dit_error *error,
+                              uint32_t candidate) {
     diti_device *device = plan->device;
-    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->distinct[work->failed]));
-    if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
+    diti_class which = diti_plan_class(device, &wanted->list[wanted->failed]);
+    if (error->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
         (which == DITI_CLASS_FP16 && device->has_peers))
         return false;
-    diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", work->error.message,
-             device->info.name, diti_class_name(which));
+    diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", error->message, device->info.name,
+             diti_class_name(which));
     diti_lock(&device->lock);
     diti_class_drop(device, which);
     device->dropped |= DITI_CLASS_BIT(which);
@@ -206,24 +79,32 @@ static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, ui
     return true;
 }
 
+static const diti_dispatch *diti_plan_source(const diti_plan *plan, size_t dispatch) {
+    return &plan->sources[plan->dispatches[dispatch].source];
+}
+
+static dit_result diti_plan_compile(diti_plan *plan, diti_graph *graph, diti_wanted *wanted,
+                                    const dit_progress *progress, dit_error *err) {
+    dit_error error = DITI_ZERO;
+    dit_result result;
+    size_t i;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        if (!diti_wanted_add(plan->device, wanted, diti_plan_source(plan, i))) return diti_fail_memory(err, "the plan");
+    }
+    result = diti_wanted_compile(plan->device, wanted, graph->worker, progress, &error);
+    graph->again = result < 0 && diti_plan_descend(plan, wanted, &error, graph->candidate);
+    if (result < 0 && err) *err = error;
+    for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++)
+        plan->dispatches[i].pipeline = wanted->list[diti_wanted_find(wanted, diti_plan_source(plan, i))].pipeline;
+    return result;
+}
+
 static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
                                              dit_error *err) {
-    diti_plan_compile work = DITI_ZERO;
+    diti_wanted wanted = DITI_ZERO;
     uint64_t before = diti_pipelines_compiled(plan->device);
-    dit_result result;
-    uint32_t i;
-    work.plan = plan;
-    work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
-    if (!work.distinct) return diti_fail_memory(err, "the plan");
-    for (i = 0; i < plan->dispatch_count; i++) {
-        if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
-    }
-    result = diti_plan_compile_all(&work, graph->worker, progress, err);
-    graph->again = result < 0 && diti_plan_descend(plan, &work, graph->candidate);
-    for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++) {
-        plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
-    }
-    diti_free(&plan->device->env, work.distinct);
+    dit_result result = diti_plan_compile(plan, graph, &wanted, progress, err);
+    diti_wanted_free(&plan->device->env, &wanted);
     plan->counters.pipelines = diti_pipelines_compiled(plan->device) - before;
     return result;
 }

@@ -147,6 +147,24 @@ DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
 DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of finished frames */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
+/* --- pipelines to compile (compile.c) --- */
+typedef struct diti_wanted { /* pipelines that differ, in the order in which they were asked for */
+    diti_pipeline *list;
+    size_t count, capacity;
+    bool goes_on;  /* the others are compiled although the driver cannot compile one */
+    size_t failed; /* index of the first that failed */
+} diti_wanted;
+DIT_INTERNAL bool diti_wanted_add(const diti_device *device, diti_wanted *wanted,
+                                  const diti_dispatch *dispatch);                               /* false: no memory */
+DIT_INTERNAL size_t diti_wanted_find(const diti_wanted *wanted, const diti_dispatch *dispatch); /* count: it is not */
+DIT_INTERNAL void diti_wanted_free(const diti_env *env, diti_wanted *wanted);
+/* In place of diti_plan_create, for a device that has a list of pipelines that are wanted: adds those that the graph
+   needs and that the device does not have. */
+DIT_INTERNAL dit_result diti_graph_want(const diti_graph *graph, dit_error *err);
+/* Compiles those that the device does not have, side by side where worker lends threads (NULL: none). DIT_CANCELLED:
+   progress ended it. */
+DIT_INTERNAL dit_result diti_wanted_compile(diti_device *device, diti_wanted *wanted, const dit_worker *worker,
+                                            const dit_progress *progress, dit_error *err);
 /* Tells what diti_plan_create would allocate, and allocates nothing. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
 /* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes

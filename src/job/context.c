@@ -86,8 +86,9 @@ static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
     return count;
 }
 
-/* A device that was lost in a self-test is opened again without the class of kernels that lost it, with what was proved
-   before. This is not possible with a device of the application's, or one that shares its VkDevice. */
+/* A device that was lost in a self-test is opened again without the class of kernels that lost it, or without compiling
+   ahead, with what was proved before. This is not possible with a device of the application's, or one that shares its
+   VkDevice. */
 static dit_result diti_context_prove(dit_context *context, const dit_context_desc *desc, diti_device_place *place,
                                      dit_error *err) {
     diti_device **device = &context->devices[place->ordinal];
@@ -96,8 +97,10 @@ static dit_result diti_context_prove(dit_context *context, const dit_context_des
     dit_result result = DIT_OK;
     int i;
     while (!diti_context_has_proved(context, *device)) {
+        const bool ahead = diti_selftest_compiles_ahead(context, *device);
         result = diti_selftest_device(context, *device, &why);
-        if (result != DIT_ERROR_DEVICE_LOST || (*device)->dropped == place->dropped || !(*device)->owns_device) break;
+        if (result != DIT_ERROR_DEVICE_LOST || !(*device)->owns_device) break;
+        if ((*device)->dropped == place->dropped && ahead == diti_selftest_compiles_ahead(context, *device)) break;
         place->dropped = (*device)->dropped;
         for (i = 0; i <= DITI_CLASSES; i++) proofs[i] = diti_proof_find(*device, (diti_class)i);
         diti_device_close(*device);

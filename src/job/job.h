@@ -842,8 +842,11 @@ typedef enum diti_probe {
 DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,
                                            dit_error *err);
 /* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
-   new bit in device->dropped: the device is of no use any more, but would be without that class. */
+   new bit in device->dropped: the device is of no use any more, but would be without that class. DEVICE_LOST after
+   which it does not compile ahead any more: the same, of compiling ahead. */
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
+/* Whether it compiles pipelines side by side first: threads are lent, and no start is known that did not survive it. */
+DIT_INTERNAL bool diti_selftest_compiles_ahead(const dit_context *context, const diti_device *device);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* values of all pictures */
 /* order.c: how a run comes to the segments of its plan */

@@ -28,49 +28,78 @@ static diti_tensor diti_attention_probe_operand(diti_graph *graph, diti_tensor i
     return diti_tensor_get(graph, input)->format == DITI_F32 ? diti_elementwise(graph, input, &narrow) : input;
 }
 
-static dit_result diti_attention_probe_run(diti_device *device, const diti_attention_probe *p, const uint16_t *halves,
-                                           bool int8, dit_error *err) {
-    const uint32_t width = p->heads * p->head_dim, rows[3] = {p->queries, p->keys, p->keys};
-    const float *values[3];
+typedef struct diti_attention_tensors {
+    diti_tensor inputs[3], out;
+    uint32_t rows[3], width; /* sizes of the inputs */
+    bool guarded;            /* inputs are floats, which become halves with a guard */
+} diti_attention_tensors;
+
+static void diti_attention_probe_emit(const diti_attention_probe *p, bool int8, diti_graph *graph,
+                                      diti_attention_tensors *t) {
     diti_attention_desc desc = DITI_ZERO;
     diti_elementwise_desc keep = DITI_ZERO;
-    diti_graph graph;
-    diti_plan *plan = NULL;
-    diti_tensor inputs[3], operands[3];
-    bool guarded;
-    dit_result result;
+    diti_tensor operands[3];
     int i;
-    values[0] = p->q;
-    values[1] = p->k;
-    values[2] = p->v;
+    memset(t, 0, sizeof *t);
+    t->width = p->heads * p->head_dim;
+    t->rows[0] = p->queries;
+    t->rows[1] = t->rows[2] = p->keys;
     desc.heads = p->heads;
     desc.head_dim = p->head_dim;
     desc.scale = p->scale;
     desc.int8 = int8;
     desc.name = "self-test";
     keep.name = "self-test";
-    diti_graph_init(&graph, device);
-    diti_guard_begin(&graph);
-    guarded = graph.activation == DITI_F16;
-    diti_graph_segment(&graph, "self-test", false);
+    diti_guard_begin(graph);
+    t->guarded = graph->activation == DITI_F16;
+    diti_graph_segment(graph, "self-test", false);
     for (i = 0; i < 3; i++) {
-        inputs[i] = diti_tensor_input(&graph, guarded ? DITI_F32 : DITI_F16, rows[i], width, "self-test input");
-        operands[i] = diti_attention_probe_operand(&graph, inputs[i]);
+        t->inputs[i] =
+            diti_tensor_input(graph, t->guarded ? DITI_F32 : DITI_F16, t->rows[i], t->width, "self-test input");
+        operands[i] = diti_attention_probe_operand(graph, t->inputs[i]);
     }
-    keep.out = diti_tensor_state(&graph, DITI_F32, p->queries, width, "self-test output");
-    diti_elementwise(&graph, diti_attention(&graph, operands[0], operands[1], operands[2], &desc), &keep);
+    t->out = keep.out = diti_tensor_state(graph, DITI_F32, p->queries, t->width, "self-test output");
+    diti_elementwise(graph, diti_attention(graph, operands[0], operands[1], operands[2], &desc), &keep);
+}
+
+static dit_result diti_attention_probe_run(diti_device *device, const diti_attention_probe *p, const uint16_t *halves,
+                                           bool int8, dit_error *err) {
+    const float *values[3];
+    diti_attention_tensors t;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    dit_result result;
+    int i;
+    values[0] = p->q;
+    values[1] = p->k;
+    values[2] = p->v;
+    diti_graph_init(&graph, device);
+    diti_attention_probe_emit(p, int8, &graph, &t);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
     if (result >= 0) result = diti_guard_write(plan, 0, err);
     for (i = 0; i < 3 && result >= 0; i++) {
-        size_t count = (size_t)rows[i] * width;
-        result = diti_plan_write(plan, inputs[i], guarded ? (const void *)values[i] : (const void *)halves,
-                                 count * (guarded ? sizeof(float) : sizeof *halves), err);
+        size_t count = (size_t)t.rows[i] * t.width;
+        result = diti_plan_write(plan, t.inputs[i], t.guarded ? (const void *)values[i] : (const void *)halves,
+                                 count * (t.guarded ? sizeof(float) : sizeof *halves), err);
         halves += count;
     }
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0) result = diti_plan_read(plan, keep.out, p->out, (size_t)p->queries * width * sizeof *p->out, err);
+    if (result >= 0) result = diti_plan_read(plan, t.out, p->out, (size_t)p->queries * t.width * sizeof *p->out, err);
     diti_plan_destroy(plan);
+    return result;
+}
+
+/* Only lists the pipelines. */
+static dit_result diti_attention_probe_want(diti_device *device, const diti_attention_probe *p, bool int8,
+                                            dit_error *err) {
+    diti_attention_tensors t;
+    diti_graph graph;
+    dit_result result;
+    diti_graph_init(&graph, device);
+    diti_attention_probe_emit(p, int8, &graph, &t);
+    result = diti_graph_want(&graph, err);
+    diti_graph_free(&graph);
     return result;
 }
 
@@ -117,6 +146,8 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
     p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
     p.keys = 77;
     p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* attention_half.comp computes these in F16 */
+    *agrees = true;
+    if (device->wanted) return diti_attention_probe_want(device, &p, int8, err);
     width = p.heads * p.head_dim;
     inputs = (p.queries + 2 * p.keys) * width;
     values = (float *)diti_alloc_array(&device->env, inputs + p.queries * width + p.keys, sizeof *values);
@@ -151,11 +182,11 @@ DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout,
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "self-test", false);
     tensor = diti_coop_layout(&graph);
-    result = diti_plan_create(&graph, NULL, &plan, err);
+    result = device->wanted ? diti_graph_want(&graph, err) : diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
-    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0) result = diti_plan_read(plan, tensor, found, count * sizeof *found, err);
-    if (result >= 0) *layout = diti_coop_layout_of(found, device->coop.subgroup, shape->m, shape->n);
+    if (result >= 0 && plan) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0 && plan) result = diti_plan_read(plan, tensor, found, count * sizeof *found, err);
+    if (result >= 0 && plan) *layout = diti_coop_layout_of(found, device->coop.subgroup, shape->m, shape->n);
     diti_plan_destroy(plan);
     diti_free(&device->env, found);
     return result;

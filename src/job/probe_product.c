@@ -111,59 +111,71 @@ static dit_result diti_product_write(diti_plan *plan, diti_tensor tensor, const 
                            err);
 }
 
-static dit_result diti_product_plan(diti_device *device, const diti_product *p, const diti_weight *weight,
-                                    const diti_weight *bias, uint16_t *scratch, dit_error *err) {
-    const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
+typedef struct diti_product_tensors {
+    diti_tensor x, multiply, gate, residual, y; /* 0: the product has none */
+    bool halves;                                /* activations are F16 */
+} diti_product_tensors;
+
+/* weights: of the product and its bias. */
+static void diti_product_emit(const diti_product *p, const diti_weight weights[2], diti_graph *graph,
+                              diti_product_tensors *t) {
     diti_linear_desc linear = DITI_ZERO;
     diti_conv_desc conv = DITI_ZERO;
-    diti_graph graph;
-    diti_plan *plan = NULL;
-    diti_tensor x, multiply = 0, gate = 0, residual = 0, y;
-    bool halves;
-    dit_result result;
-    size_t i;
-    diti_graph_init(&graph, device);
-    diti_guard_begin(&graph); /* as jobs do, whose pipelines have guards */
-    halves = graph.activation == DITI_F16;
-    diti_graph_segment(&graph, "self-test", true);
-    diti_graph_scope(&graph, "block", 0);
-    x = diti_tensor_input(&graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
-    if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");
-    if (p->gate) gate = diti_tensor_input(&graph, DITI_F32, 1, p->n, "self-test gate");
+    memset(t, 0, sizeof *t);
+    diti_guard_begin(graph); /* as jobs do, whose pipelines have guards */
+    t->halves = graph->activation == DITI_F16;
+    diti_graph_segment(graph, "self-test", true);
+    diti_graph_scope(graph, "block", 0);
+    t->x = diti_tensor_input(graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
+    if (p->multiply) t->multiply = diti_tensor_input(graph, graph->activation, p->m, p->n, "self-test multiplier");
+    if (p->gate) t->gate = diti_tensor_input(graph, DITI_F32, 1, p->n, "self-test gate");
     if (p->residual)
-        residual =
-            diti_tensor_input(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test residual");
-    y = diti_tensor_state(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test output");
+        t->residual =
+            diti_tensor_input(graph, p->out_f32 ? DITI_F32 : graph->activation, p->m, p->n, "self-test residual");
+    t->y = diti_tensor_state(graph, p->out_f32 ? DITI_F32 : graph->activation, p->m, p->n, "self-test output");
     linear.name = conv.name = "self-test";
-    linear.bias = conv.bias = p->bias ? bias : NULL;
+    linear.bias = conv.bias = p->bias ? &weights[1] : NULL;
     linear.activation = conv.activation = p->gelu ? DITI_ACTIVATION_GELU_TANH : DITI_ACTIVATION_NONE;
-    linear.multiply = multiply;
-    linear.gate = gate;
-    linear.residual = conv.residual = residual;
-    linear.out = conv.out = y;
+    linear.multiply = t->multiply;
+    linear.gate = t->gate;
+    linear.residual = conv.residual = t->residual;
+    linear.out = conv.out = t->y;
     conv.batch = 1;
     conv.height = p->height;
     conv.width = p->width;
     conv.pad_before = conv.pad_after = 1;
     if (p->height)
-        diti_conv(&graph, x, weight, &conv);
+        diti_conv(graph, t->x, &weights[0], &conv);
     else
-        diti_linear(&graph, x, weight, &linear);
+        diti_linear(graph, t->x, &weights[0], &linear);
+}
+
+static dit_result diti_product_plan(diti_device *device, const diti_product *p, const diti_weight weights[2],
+                                    uint16_t *scratch, dit_error *err) {
+    const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
+    diti_product_tensors t;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    dit_result result;
+    size_t i;
+    diti_graph_init(&graph, device);
+    diti_product_emit(p, weights, &graph, &t);
     result = diti_plan_create(&graph, NULL, &plan, err);
     diti_graph_free(&graph);
     if (result >= 0) result = diti_guard_write(plan, 0, err);
-    if (result >= 0) result = diti_product_write(plan, x, p->x, inputs, p->half, scratch, err);
-    if (result >= 0 && multiply)
-        result = diti_product_write(plan, multiply, p->multiply_values, outputs, halves, scratch, err);
-    if (result >= 0 && gate) result = diti_product_write(plan, gate, p->gate_values, p->n, false, scratch, err);
-    if (result >= 0 && residual)
-        result = diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
+    if (result >= 0) result = diti_product_write(plan, t.x, p->x, inputs, p->half, scratch, err);
+    if (result >= 0 && t.multiply)
+        result = diti_product_write(plan, t.multiply, p->multiply_values, outputs, t.halves, scratch, err);
+    if (result >= 0 && t.gate) result = diti_product_write(plan, t.gate, p->gate_values, p->n, false, scratch, err);
+    if (result >= 0 && t.residual)
+        result =
+            diti_product_write(plan, t.residual, p->residual_values, outputs, !p->out_f32 && t.halves, scratch, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0 && !p->out_f32 && halves) {
-        result = diti_plan_read(plan, y, scratch, outputs * 2, err);
+    if (result >= 0 && !p->out_f32 && t.halves) {
+        result = diti_plan_read(plan, t.y, scratch, outputs * 2, err);
         for (i = 0; i < outputs && result >= 0; i++) p->out[i] = diti_half_to_float(scratch[i]);
     } else if (result >= 0) {
-        result = diti_plan_read(plan, y, p->out, outputs * sizeof *p->out, err);
+        result = diti_plan_read(plan, t.y, p->out, outputs * sizeof *p->out, err);
     }
     diti_plan_destroy(plan);
     return result;
@@ -212,16 +224,41 @@ static bool diti_product_agrees(const diti_product *p) {
     return error <= norm * 2e-4; /* also false for NaN */
 }
 
-static void diti_product_weight(const diti_product *p, const diti_weight_block *block, diti_weight *weight) {
-    memset(weight, 0, sizeof *weight);
+/* The weights of the product and its bias, in these blocks. */
+static void diti_product_weights(const diti_product *p, const diti_weight_block blocks[2], diti_weight weights[2]) {
+    diti_weight *weight = &weights[0], *bias = &weights[1];
+    memset(weights, 0, 2 * sizeof *weights);
     weight->name = "self-test weight";
     weight->type = p->type ? p->type : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
     weight->rows = p->n;
     weight->columns = p->k * diti_product_taps(p);
     weight->kernel = p->height ? 3 : 1;
     weight->part_count = 1;
-    weight->parts[0].block = block;
+    weight->parts[0].block = &blocks[0];
     weight->parts[0].rows = p->n;
+    bias->type = DIT_TYPE_F32;
+    bias->rows = 1;
+    bias->columns = p->n;
+    bias->kernel = 1;
+    bias->part_count = 1;
+    bias->parts[0].block = &blocks[1];
+    bias->parts[0].rows = 1;
+}
+
+/* Only lists the pipelines. */
+static dit_result diti_product_want(diti_device *device, const diti_product *p, dit_error *err) {
+    diti_weight_block blocks[2];
+    diti_weight weights[2];
+    diti_product_tensors t;
+    diti_graph graph;
+    dit_result result;
+    memset(blocks, 0, sizeof blocks);
+    diti_product_weights(p, blocks, weights);
+    diti_graph_init(&graph, device);
+    diti_product_emit(p, weights, &graph, &t);
+    result = diti_graph_want(&graph, err);
+    diti_graph_free(&graph);
+    return result;
 }
 
 /* blocks: of the weights and the bias. */
@@ -235,7 +272,7 @@ static dit_result diti_product_upload(diti_device *device, const diti_product *p
     return diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
 }
 
-static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
+static dit_result diti_product_compute(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
     const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
     const size_t weights = (size_t)p->n * p->k * diti_product_taps(p);
     const size_t most = inputs > outputs ? inputs : outputs;
@@ -243,7 +280,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
                                               sizeof *values);
     uint16_t *scratch = (uint16_t *)diti_alloc_array(&device->env, most, sizeof *scratch);
     diti_weight_block blocks[2];
-    diti_weight weight, bias;
+    diti_weight described[2];
     dit_result result;
     memset(blocks, 0, sizeof blocks);
     *agrees = false;
@@ -262,16 +299,8 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         if (p->multiply) diti_product_fill(p->multiply_values, outputs, 4, true);
         if (p->residual) diti_product_fill(p->residual_values, outputs, 5, true);
         result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), blocks, err);
-        diti_product_weight(p, &blocks[0], &weight);
-        memset(&bias, 0, sizeof bias);
-        bias.type = DIT_TYPE_F32;
-        bias.rows = 1;
-        bias.columns = p->n;
-        bias.kernel = 1;
-        bias.part_count = 1;
-        bias.parts[0].block = &blocks[1];
-        bias.parts[0].rows = 1;
-        if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
+        diti_product_weights(p, blocks, described);
+        if (result >= 0) result = diti_product_plan(device, p, described, scratch, err);
         if (diti_product_is_float8(p)) diti_product_round_rows(p);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
@@ -282,6 +311,11 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
     diti_free(&device->env, values);
     diti_free(&device->env, scratch);
     return result;
+}
+
+static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
+    *agrees = true;
+    return device->wanted ? diti_product_want(device, p, err) : diti_product_compute(device, p, agrees, err);
 }
 
 DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, dit_type type, bool *agrees,

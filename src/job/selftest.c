@@ -1,12 +1,16 @@
 /* Self-tests: every class of kernels above the base rung computes on the device what production has it compute, once
    for a device and its driver, and is left out where that fails. A crash or a hang of the machine is found by the next
-   start, from a mark that the application kept. */
+   start, from a mark that the application kept. Where the application lends threads, pipelines are compiled side by
+   side before the self-tests run one after the other. */
 #include "job/job.h"
 
 typedef struct diti_selftest {
     dit_context *context;
-    diti_device *device;
-    dit_error why; /* error of the last failure; its result is DIT_OK where something was computed wrong */
+    diti_device *device; /* the device; while pipelines are listed a copy of it (diti_device.wanted) */
+    bool ahead;          /* pipelines are compiled ahead */
+    bool undecided;      /* some kernels are chosen by what the first stage finds; set while it is listed */
+    uint32_t layout;     /* coop_layout, where it was found ahead */
+    dit_error why;       /* error of the last failure; its result is DIT_OK where something was computed wrong */
 } diti_selftest;
 
 /* --- marks: which self-tests have begun and never ended --- */
@@ -171,13 +175,19 @@ static bool diti_selftest_take_layout(diti_device *device) {
     return true;
 }
 
+static bool diti_selftest_layout_is_told(const diti_selftest *test) {
+    char told[16];
+    return diti_override_text(test->context->overrides, "layout", told, sizeof told);
+}
+
 /* Attention on the matrices of VK_KHR_cooperative_matrix: with weights in registers where the layout of matrices allows
    that and the results are right, else through shared memory. The cache blob keeps the layout beside the proof. */
-static dit_result diti_selftest_coop_attention(diti_device *device, const char *overrides, bool *agrees,
-                                               dit_error *err) {
-    char told[16];
-    if (!diti_override_text(overrides, "layout", told, sizeof told))
-        DITI_TRY(diti_probe_layout(device, &device->coop_layout, err));
+static dit_result diti_selftest_coop_attention(const diti_selftest *test, bool *agrees, dit_error *err) {
+    diti_device *device = test->device;
+    if (!diti_selftest_layout_is_told(test)) {
+        if (!device->wanted) DITI_TRY(diti_probe_layout(device, &device->coop_layout, err));
+        if (device->wanted) device->coop_layout = test->layout;
+    }
     DITI_TRY(diti_selftest_attention_of(device, DITI_CLASS_COOP_ATTENTION, agrees, err));
     if (!*agrees && device->coop_layout) {
         diti_log(&device->env, DITI_LOG_WARNING, "device %s computes attention wrong with weights in registers",
@@ -185,13 +195,13 @@ static dit_result diti_selftest_coop_attention(diti_device *device, const char *
         device->coop_layout = 0;
         DITI_TRY(diti_selftest_attention_of(device, DITI_CLASS_COOP_ATTENTION, agrees, err));
     }
-    if (!diti_tuned_put(device, diti_selftest_layout_key(device), device->coop_layout))
+    if (!device->wanted && !diti_tuned_put(device, diti_selftest_layout_key(device), device->coop_layout))
         return diti_fail_memory(err, "the device self-test");
     return DIT_OK;
 }
 
-static dit_result diti_selftest_run(diti_device *device, diti_class which, const char *overrides, bool *agrees,
-                                    dit_error *err) {
+static dit_result diti_selftest_run(const diti_selftest *test, diti_class which, bool *agrees, dit_error *err) {
+    diti_device *device = test->device;
     switch (which) {
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
@@ -204,7 +214,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, const
     case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, 3, agrees, err);
-    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(device, overrides, agrees, err);
+    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(test, agrees, err);
     case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, which, agrees, err);
     case DITI_CLASS_BROADCAST_ATTENTION: return diti_selftest_attention(device, false, 3, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
@@ -223,14 +233,22 @@ static bool diti_selftest_says_nothing(dit_result result) {
     return result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY;
 }
 
-/* The base rung cannot be left out: it is tried again by every start. */
+/* The base rung cannot be left out: it is tried again by every start. A copy of the device says and keeps nothing. */
 static void diti_selftest_leave_out(const diti_selftest *test, diti_class which, const char *why) {
     diti_device *device = test->device;
+    if (device->wanted) return;
     diti_log(&test->context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s: %s", device->info.name,
              diti_class_name(which), why);
     if (which == DITI_CLASSES) return;
     diti_proof_put(device, which, DITI_PROOF_BAD); /* without memory for it, the next start finds out again */
     device->dropped |= DITI_CLASS_BIT(which);
+}
+
+/* Lists the pipelines of a class, and takes it for good. A failure is left to the class to find. */
+static dit_result diti_selftest_list(const diti_selftest *test, diti_class which, bool *good) {
+    diti_selftest_run(test, which, good, NULL);
+    *good = true;
+    return DIT_OK;
 }
 
 /* Runs what a class has to compute; what it means is in *good. An error ends everything. */
@@ -241,7 +259,7 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     uint64_t key = diti_proof_key(device, which);
     dit_result result;
     if (which != DITI_CLASSES) diti_marks_add(marks, key);
-    result = diti_selftest_run(device, which, overrides, good, &test->why);
+    result = diti_selftest_run(test, which, good, &test->why);
     if (result >= 0 && diti_override_is(overrides, "selftest_lose", name))
         result = diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", &test->why);
     if (diti_override_is(overrides, "selftest_fail", name)) *good = false;
@@ -271,10 +289,12 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
     }
     if (which == DITI_CLASS_COOP_ATTENTION && *good && !diti_selftest_take_layout(device)) known = DITI_PROOF_UNKNOWN;
     if (known == DITI_PROOF_BAD || known == DITI_PROOF_GOOD) return DIT_OK;
-    return diti_selftest_prove(test, which, good);
+    return device->wanted ? diti_selftest_list(test, which, good) : diti_selftest_prove(test, which, good);
 }
 
-/* --- all of them --- */
+/* --- all of them, in two stages --- */
+
+typedef dit_result diti_selftest_stage(diti_selftest *test, dit_error *err);
 
 /* Climbs down from the device's rung until one computes right. */
 static dit_result diti_selftest_climb(diti_selftest *test, dit_error *err) {
@@ -297,7 +317,37 @@ static dit_result diti_selftest_climb(diti_selftest *test, dit_error *err) {
     }
 }
 
-DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err) {
+/* The layout of matrices decides which kernel attention has. Where pipelines are compiled ahead it is found ahead, too,
+   with the mark of the class that will find it again, and any failure but a lost device. */
+static dit_result diti_selftest_find_layout(diti_selftest *test, dit_error *err) {
+    const diti_class which = DITI_CLASS_COOP_ATTENTION;
+    diti_device *device = test->device;
+    diti_marks *marks = &test->context->marks;
+    uint64_t key = diti_proof_key(device, which);
+    if (!test->ahead || !diti_class_is_used(device, which) || diti_selftest_layout_is_told(test) ||
+        diti_proof_find(device, which) != DITI_PROOF_UNKNOWN || diti_marks_have(marks, key))
+        return DIT_OK;
+    if (!device->wanted) diti_marks_add(marks, key);
+    if (diti_probe_layout(device, &test->layout, err) == DIT_ERROR_DEVICE_LOST) {
+        diti_selftest_leave_out(test, which, "it lost the device");
+        return DIT_ERROR_DEVICE_LOST;
+    }
+    if (!device->wanted) diti_marks_remove(marks, key);
+    return DIT_OK;
+}
+
+/* First what decides about the kernels of the other classes. */
+static dit_result diti_selftest_first(diti_selftest *test, dit_error *err) {
+    const diti_wanted *wanted = test->device->wanted;
+    size_t before;
+    DITI_TRY(diti_selftest_climb(test, err));
+    before = wanted ? wanted->count : 0;
+    DITI_TRY(diti_selftest_find_layout(test, err));
+    test->undecided = wanted && wanted->count > before;
+    return DIT_OK;
+}
+
+static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
     static const diti_class classes[] = {/* an attention before what takes its place */
                                          DITI_CLASS_HALF,
                                          DITI_CLASS_FP16,
@@ -313,14 +363,9 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_BROADCAST_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION_I8,
                                          DITI_CLASS_DOT_ATTENTION};
-    diti_selftest test;
-    dit_result result;
+    diti_device *device = test->device;
+    dit_result result = DIT_OK;
     size_t i;
-    if (diti_override_is(context->overrides, "selftest", "skip")) return DIT_OK;
-    memset(&test, 0, sizeof test);
-    test.context = context;
-    test.device = device;
-    result = diti_selftest_climb(&test, err);
     for (i = 0; i < DITI_COUNT(classes) && result >= 0; i++) {
         diti_class which = classes[i];
         diti_rung rung = device->rung;
@@ -328,17 +373,92 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
         if (!diti_class_is_used(device, which) || which == diti_selftest_rung_class(device->rung)) continue;
         if (device->is_cpu && (which == DITI_CLASS_FP16 || which == DITI_CLASS_COOP_CONV)) continue;
         if (which == DITI_CLASS_DOT && device->coop_i8) continue;
-        result = diti_selftest_class(&test, which, &good);
-        if (result < 0 && err) *err = test.why;
+        result = diti_selftest_class(test, which, &good);
+        if (result < 0 && err) *err = test->why;
         if (good) continue;
         diti_class_drop(device, which);
         device->dropped |= DITI_CLASS_BIT(which);
-        if (result >= 0 && device->rung != rung) result = diti_selftest_climb(&test, err);
+        if (result >= 0 && device->rung != rung) result = diti_selftest_climb(test, err);
     }
     DITI_TRY(result);
     diti_class_describe(device, device->dropped);
-    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
+    if (!device->wanted)
+        diti_log(&test->context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
     result = diti_device_choose_matrices(device, err);
     if (result >= 0) result = diti_device_measure(device, err);
     return result < 0 ? result : diti_device_choose_attention(device, err);
+}
+
+/* --- compiling ahead --- */
+
+#define DITI_SELFTEST_AHEAD "ahead" /* in place of the name of a class, for the mark and the override selftest_lose */
+
+static uint64_t diti_selftest_ahead_key(const diti_device *device) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash(DITI_SELFTEST_AHEAD, strlen(DITI_SELFTEST_AHEAD))};
+    return diti_hash(parts, sizeof parts);
+}
+
+/* An override that counts pipelines means the order in which self-tests ask for them. */
+DIT_INTERNAL bool diti_selftest_compiles_ahead(const dit_context *context, const diti_device *device) {
+    return context->worker.run && !device->fail_pipeline_after &&
+           !diti_marks_have(&context->marks, diti_selftest_ahead_key(device));
+}
+
+/* Lists what a stage will compile, and the first one what both will where nothing is undecided: the stage passes over a
+   copy of the device, which takes every class for good that is not known to be bad. */
+static dit_result diti_selftest_want(const diti_selftest *test, diti_selftest_stage *stage, diti_wanted *wanted,
+                                     dit_error *err) {
+    diti_selftest listing = *test;
+    listing.device = (diti_device *)diti_alloc(&test->context->env, sizeof *listing.device);
+    if (!listing.device) return diti_fail_memory(err, "the device self-test");
+    *listing.device = *test->device;
+    listing.device->wanted = wanted;
+    stage(&listing, NULL);
+    if (stage == diti_selftest_first && !listing.undecided) diti_selftest_second(&listing, NULL);
+    diti_free(&test->context->env, listing.device);
+    return DIT_OK;
+}
+
+/* Compiles the list on all threads that the application lends. A pipeline that the driver cannot compile is left to its
+   class to find, and so is a crash: its mark makes the next start compile one after the other. */
+static dit_result diti_selftest_compile(const diti_selftest *test, diti_wanted *wanted, dit_error *err) {
+    diti_device *device = test->device;
+    diti_marks *marks = &test->context->marks;
+    const uint64_t key = diti_selftest_ahead_key(device), before = diti_pipelines_compiled(device),
+                   start_us = diti_clock_us();
+    diti_marks_add(marks, key);
+    wanted->goes_on = true;
+    diti_wanted_compile(device, wanted, &test->context->worker, NULL, NULL);
+    if (diti_override_is(test->context->overrides, "selftest_lose", DITI_SELFTEST_AHEAD))
+        diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", NULL);
+    DITI_TRY(diti_device_check(device, err)); /* the mark stays */
+    diti_marks_remove(marks, key);
+    diti_log(&test->context->env, DITI_LOG_INFO, "device %s: %u of %u pipelines compiled ahead of self-tests in %.2f s",
+             device->info.name, (unsigned)(diti_pipelines_compiled(device) - before), (unsigned)wanted->count,
+             (double)(diti_clock_us() - start_us) * 1e-6);
+    return DIT_OK;
+}
+
+static dit_result diti_selftest_compile_ahead(const diti_selftest *test, diti_selftest_stage *stage, dit_error *err) {
+    diti_wanted wanted = DITI_ZERO;
+    dit_result result = diti_selftest_want(test, stage, &wanted, err);
+    if (result >= 0 && wanted.count > 1) result = diti_selftest_compile(test, &wanted, err);
+    diti_wanted_free(&test->context->env, &wanted);
+    return result;
+}
+
+static dit_result diti_selftest_pass(diti_selftest *test, diti_selftest_stage *stage, dit_error *err) {
+    if (test->ahead) DITI_TRY(diti_selftest_compile_ahead(test, stage, err));
+    return stage(test, err);
+}
+
+DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err) {
+    diti_selftest test;
+    if (diti_override_is(context->overrides, "selftest", "skip")) return DIT_OK;
+    memset(&test, 0, sizeof test);
+    test.context = context;
+    test.device = device;
+    test.ahead = diti_selftest_compiles_ahead(context, device);
+    DITI_TRY(diti_selftest_pass(&test, diti_selftest_first, err));
+    return diti_selftest_pass(&test, diti_selftest_second, err);
 }

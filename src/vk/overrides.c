@@ -42,7 +42,7 @@ static const char *const diti_override_keys[] = {
     "quirks",          /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
     "selftest",        /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
     "selftest_fail",   /* rung or class of kernels (diti_class_name) that computes its self-test wrong */
-    "selftest_lose",   /* rung or class that loses the device in its self-test */
+    "selftest_lose",   /* rung or class that loses the device in its self-test; "ahead": compiling ahead loses it */
     "fail_submit",     /* the n-th submit loses the device */
     "fail_device",     /* number of the device that fail_submit is about, counted from 0; absent: all devices */
     "transport",       /* between devices, this one alone: group, fd, dma_buf, host, staged */

@@ -31,7 +31,7 @@ DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err)
     return vr < 0 ? diti_device_fail(device, vr, "vkCreatePipelineLayout", err) : DIT_OK;
 }
 
-static diti_pipeline diti_pipeline_key(diti_kernel kernel, const uint32_t *constants, uint32_t stated) {
+DIT_INTERNAL diti_pipeline diti_pipeline_key(diti_kernel kernel, const uint32_t *constants, uint32_t stated) {
     diti_pipeline key = DITI_ZERO;
     uint32_t i;
     key.kernel = kernel;
@@ -50,6 +50,16 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
         if (!memcmp(pipeline->constants, key->constants, sizeof key->constants)) return pipeline;
     }
     return NULL;
+}
+
+DIT_INTERNAL bool diti_pipeline_exists(diti_device *device, diti_kernel kernel, const uint32_t *constants,
+                                       uint32_t stated) {
+    const diti_pipeline key = diti_pipeline_key(kernel, constants, stated);
+    bool exists;
+    diti_lock(&device->lock);
+    exists = diti_pipeline_find(device, &key) != NULL;
+    diti_unlock(&device->lock);
+    return exists;
 }
 
 /* A pipeline's specialization constants, as Vulkan wants them. */

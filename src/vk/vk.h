@@ -488,6 +488,8 @@ typedef struct diti_device {
     diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
     const struct diti_observer *observer; /* sees what linear layers read; NULL: nobody does */
+    struct diti_wanted *wanted; /* this is a copy of a device, which runs nothing: the pipelines that its self-tests
+                                   want; NULL: a device */
 } diti_device;
 
 #define DITI_QUEUE_FAMILIES 64u /* more than any device has */
@@ -767,6 +769,10 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
 /* stated: bit i: constants[i] is. Values of the others make no difference. */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                           uint32_t stated, VkPipeline *out, dit_error *err);
+DIT_INTERNAL bool diti_pipeline_exists(diti_device *device, diti_kernel kernel, const uint32_t *constants,
+                                       uint32_t stated);
+/* A key to look for; its pipeline is none yet. */
+DIT_INTERNAL diti_pipeline diti_pipeline_key(diti_kernel kernel, const uint32_t *constants, uint32_t stated);
 DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* number of pipelines so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 

@@ -1033,6 +1033,28 @@ static void test_workers(void) {
     dit_context_destroy(ctx);
 }
 
+/* Self-tests are compiled on the threads, too, and run behind that one after the other. */
+static void test_workers_at_start(void) {
+    dit_context_desc cd = {0};
+    dit_vulkan vulkan = {0};
+    lender one = {0};
+    dit_context *ctx;
+    vulkan.get_instance_proc_addr = compiling_instance;
+    cd.vulkan = &vulkan;
+    cd.vulkan_count = 1;
+    cd.worker.run = lend_some;
+    cd.worker.user = &one;
+    cd.overrides = "rung=base"; /* nothing is feigned, so that speed is measured, too */
+    one.most = 1;
+    compiling.inside = compiling.most = compiling.begun = compiling.ended = 0;
+    compiling.wanted = 2;
+    ctx = open_context(&cd);
+    compiling.wanted = 0;
+    CHECK_MESSAGE(one.lent == 1 && compiling.most == 2 && compiling.inside == 0, "%d threads, %d compiled at once",
+                  one.lent, compiling.most);
+    dit_context_destroy(ctx);
+}
+
 /* ---- Lifetime ---- */
 
 static void test_destroy_orders(void) {
@@ -1859,6 +1881,7 @@ int main(void) {
             test_device_lost();
             test_hooks_and_limits();
             test_workers();
+            test_workers_at_start();
         }
         if (test_first_driver()) {
             test_tuning();

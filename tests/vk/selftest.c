@@ -5,6 +5,7 @@
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
+#include <pthread.h>
 
 enum { SIDE = 32 };
 
@@ -42,11 +43,45 @@ typedef struct known { /* a cache blob */
     size_t size;
 } known;
 
+/* Whether the application lends threads to contexts, and how many times the last context asked for one. */
+static bool lends;
+static uint32_t lent;
+
+typedef struct lent_task {
+    void (*run)(void *arg);
+    void *arg;
+} lent_task;
+
+static void *run_lent(void *arg) {
+    lent_task task = *(lent_task *)arg;
+    free(arg);
+    task.run(task.arg);
+    return NULL;
+}
+
+static bool lend_thread(void (*run)(void *arg), void *arg, void *user) {
+    lent_task *task = (lent_task *)malloc(sizeof *task);
+    pthread_t thread;
+    (void)user;
+    task->run = run;
+    task->arg = arg;
+    if (lent % 3 == 2 || pthread_create(&thread, NULL, run_lent, task)) { /* every third task is refused */
+        lent++;
+        free(task);
+        return false;
+    }
+    pthread_detach(thread);
+    lent++;
+    return true;
+}
+
 static dit_context *open_with(const char *overrides, keeper *k, const known *blob, dit_error *err) {
     dit_context_desc desc = DITI_ZERO;
     dit_context *context = NULL;
     memset(err, 0, sizeof *err);
     said[0] = 0;
+    lent = 0;
+    if (lends) desc.worker.run = lend_thread;
     desc.overrides = overrides;
     desc.logger.func = log_line;
     desc.logger.max_level = DITI_LOG_INFO;
@@ -73,6 +108,20 @@ static dit_context *open_good(const char *overrides, keeper *k, const known *blo
         return NULL;
     CHECK_MESSAGE(!strcmp(info.rung, rung), "%s: rung '%s' in place of '%s'", overrides, info.rung, rung);
     return context;
+}
+
+/* Pipelines that the last context has compiled ahead, as it told. */
+static unsigned compiled_ahead(void) {
+    static const char behind[] = " pipelines compiled ahead";
+    unsigned all = 0, compiled, wanted;
+    const char *at = said;
+    while ((at = strstr(at, behind)) != NULL) {
+        const char *number = at;
+        while (number > said && number[-1] != ':') number--;
+        if (CHECK_MESSAGE(sscanf(number, " %u of %u", &compiled, &wanted) == 2, "%s", said)) all += compiled;
+        at += sizeof behind - 1;
+    }
+    return all;
 }
 
 static void save(dit_context *context, known *blob) {
@@ -116,6 +165,7 @@ static void test_once(void) {
     if (!context) return;
     CHECK_MESSAGE(k.begun >= 1 && k.size == 0, "%u self-tests were marked, %zu bytes are left", k.begun, k.size);
     CHECK(context->device->pipelines_compiled > 0 && context->device->submits > 0);
+    CHECK_MESSAGE(!compiled_ahead(), "without threads something is compiled ahead: %s", said);
     save(context, &blob);
     dit_context_destroy(context);
     k.told = 0;
@@ -139,6 +189,113 @@ static void test_once(void) {
     context = open_good("rung=fp16,selftest_fail=fp16,cpu=1", &k, &blob, "base, no fp16");
     CHECK_MESSAGE(k.begun == 0, "what failed is tried again");
     dit_context_destroy(context);
+}
+
+/* --- pipelines that are compiled ahead, where threads are lent --- */
+
+/* Self-tests that all pass compile nothing beside what was compiled ahead. */
+static void test_ahead_is_all(const char *overrides, const char *rung) {
+    dit_context *context;
+    lends = true;
+    context = open_good(overrides, NULL, NULL, rung);
+    lends = false;
+    if (context)
+        CHECK_MESSAGE(lent > 0 && compiled_ahead() > 1 && compiled_ahead() == context->device->pipelines_compiled,
+                      "%s: %u threads were lent, and %u of %u pipelines compiled ahead", overrides, lent,
+                      compiled_ahead(), (unsigned)context->device->pipelines_compiled);
+    dit_context_destroy(context);
+}
+
+static void test_ahead_once(void) {
+    static known blob;
+    keeper k = DITI_ZERO;
+    dit_context *context = open_good("rung=half,cpu=1", &k, NULL, "half");
+    if (context) save(context, &blob);
+    dit_context_destroy(context);
+    CHECK_MESSAGE(k.size == 0 && compiled_ahead() > 0, "%zu bytes of a mark are left; %s", k.size, said);
+    memset(&k, 0, sizeof k);
+    context = open_good("rung=half,cpu=1", &k, &blob, "half");
+    CHECK_MESSAGE(!lent && !k.told && !compiled_ahead(), "what is known is compiled ahead: %s", said);
+    dit_context_destroy(context);
+}
+
+/* A pipeline that does not compile leaves its class out as ever, and the others are compiled ahead. An override that
+   counts pipelines means the order of self-tests. */
+static void test_ahead_fails(void) {
+    dit_error err;
+    dit_context *context = open_good("rung=half,fail_pipeline=gemm_half,cpu=1", NULL, NULL, "fp16, no half");
+    CHECK_MESSAGE(compiled_ahead() > 1 && lent > 0 && strstr(said, "cannot compile gemm_half"), "%s", said);
+    if (context) CHECK(context->device->dropped == DITI_CLASS_BIT(DITI_CLASS_HALF));
+    dit_context_destroy(context);
+    context = open_good("rung=half,selftest_fail=half,cpu=1", NULL, NULL, "fp16, no half");
+    CHECK_MESSAGE(compiled_ahead() > 1 && strstr(said, "it computes wrong"), "%s", said);
+    dit_context_destroy(context);
+    context = open_with("rung=half,fail_pipeline=1,cpu=1", NULL, NULL, &err);
+    CHECK_MESSAGE(!context && !lent && !compiled_ahead(), "%s", said);
+    dit_context_destroy(context);
+}
+
+/* A crash in the driver's compiler throws no class out: the next start compiles one after the other, and then the class
+   has its own mark. */
+static void test_ahead_crash(void) {
+    keeper k = DITI_ZERO;
+    dit_context *context;
+    unsigned char mark[512];
+    size_t size;
+    k.crash_at = 1;
+    dit_context_destroy(open_good("rung=half,cpu=1", &k, NULL, "half"));
+    if (!CHECK(k.crashed_size > 0)) return;
+    size = k.crashed_size;
+    memcpy(mark, k.crashed, size);
+    memset(&k, 0, sizeof k);
+    memcpy(k.mark, mark, k.size = size);
+    k.crash_at = 1;
+    context = open_good("rung=half,cpu=1", &k, NULL, "half");
+    CHECK_MESSAGE(!lent && !compiled_ahead(), "what an earlier start did not survive is tried again: %s", said);
+    CHECK_MESSAGE(k.size == size && !memcmp(k.mark, mark, size), "the mark is not kept");
+    dit_context_destroy(context);
+    if (!CHECK(k.begun > 0 && k.crashed_size > size)) return;
+    memcpy(k.mark, k.crashed, k.size = k.crashed_size); /* the second start crashed, too, in its first class */
+    dit_context_destroy(open_good("rung=half,cpu=1", &k, NULL, "fp16, no half"));
+    CHECK_MESSAGE(!lent && strstr(said, "an earlier start did not survive it"), "%s", said);
+    memset(&k, 0, sizeof k);
+    k.crash_at = 2; /* the first class itself */
+    dit_context_destroy(open_good("rung=half,cpu=1", &k, NULL, "half"));
+    memcpy(k.mark, k.crashed, k.size = k.crashed_size);
+    dit_context_destroy(open_good("rung=half,cpu=1", &k, NULL, "fp16, no half"));
+    CHECK_MESSAGE(lent > 0 && compiled_ahead() > 1, "the mark of a class ends compiling ahead: %s", said);
+}
+
+/* The device is opened again, with all classes; the application's own cannot be. */
+static void test_ahead_loss(void) {
+    static engine e;
+    keeper k = DITI_ZERO;
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    dit_error err = DITI_ZERO;
+    dit_context_destroy(open_good("rung=half,selftest_lose=ahead,cpu=1", &k, NULL, "half"));
+    CHECK_MESSAGE(lent > 0 && k.size > 0 && !compiled_ahead(), "a lost device leaves no mark: %s", said);
+    dit_context_destroy(open_good("rung=half,selftest_lose=ahead,cpu=1", &k, NULL, "half"));
+    CHECK_MESSAGE(!lent && k.size > 0, "the mark is not enough: %s", said);
+    dit_context_destroy(open_good("rung=half,selftest_lose=half,cpu=1", NULL, NULL, "fp16, no half"));
+    if (!engine_make_instance(&e) || !engine_make_device(&e, true)) return;
+    desc.vulkan = &e.handover;
+    desc.vulkan_count = 1;
+    desc.worker.run = lend_thread;
+    desc.overrides = "rung=half,selftest_lose=ahead,cpu=1";
+    CHECK(dit_context_create(&desc, &context, &err) == DIT_ERROR_DEVICE_LOST && !context);
+    CHECK_MESSAGE(strstr(err.message, "self-test"), "%s", err.message);
+    engine_end(&e);
+}
+
+static void test_ahead(void) {
+    test_ahead_is_all("rung=half,cpu=1", "half");
+    lends = true;
+    test_ahead_once();
+    test_ahead_fails();
+    test_ahead_crash();
+    test_ahead_loss();
+    lends = false;
 }
 
 static void test_skip(void) {
@@ -385,6 +542,7 @@ int main(void) {
         uint64_t fp16 = picture(context), base = picture(open_good("rung=base,cpu=1", NULL, NULL, "base"));
         CHECK(fp16 && base && fp16 != base);
         test_once();
+        test_ahead();
         test_skip();
         test_loss(fp16);
         test_loss_of_several();
@@ -400,7 +558,12 @@ int main(void) {
     test_broadcast();
     if (sweep) {
         test_probes("rung=half,dot=1,cpu=0,selftest=skip");
-        if (way && !strcmp(way, "newest")) test_probes("rung=coop,selftest=skip"), test_matrices();
+        if (way && !strcmp(way, "lavapipe")) test_ahead_is_all("rung=half,cpu=0", "half");
+        if (way && !strcmp(way, "newest")) {
+            test_ahead_is_all("rung=coop", "coop");
+            test_probes("rung=coop,selftest=skip");
+            test_matrices();
+        }
     }
     test_vulkan_end();
     return TEST_END("selftest");
