@@ -189,14 +189,14 @@ environment() { # environment run|part: the parts inherit what `run` found
 
 # --- the parts: each prints its piece of the page; what goes wrong is said on stderr ---
 
-carried_program() { # carried_program NAME...: in place of what could not be built
+carried_program() { # carried_program NAME...: in place of what was not built
     mkdir -p build/tests
     for name in "$@"; do
         folder=build
         case $name in golden | kernels) folder=build/tests ;; esac
         rm -f "$folder/$name" && cp "$carried/bin/$name" "$folder/$name" || return 1
     done
-    echo "$* could not be built: carried programs take their place."
+    echo "Not built: $*. Carried programs take their place."
 }
 
 # The parts may come in any order.
