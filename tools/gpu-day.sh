@@ -11,7 +11,7 @@
 #                                        mkdir dit && tar -xJf FOLDER/tree.tar.xz -C dit && cd dit
 #                                        sh tools/gpu-day.sh run FOLDER page.md
 #
-# DIT_DAY_FIXTURES=few packs a smaller tree (37 MB), without the models of tests/fixtures that weigh most: the goldens and tests
+# DIT_DAY_FIXTURES=few packs a smaller tree (39 MB), without the models of tests/fixtures that weigh most: the goldens and tests
 # of the others run. DIT_DAY_VULKAN=installed packs the loader and the layers of this machine, else those that
 # tools/newest.sh fetched are preferred, which want a C library of 2024 (glibc 2.38); `pack` tells which they are.
 #
@@ -43,7 +43,7 @@ seconds_of() {
 tests="kernels attention int8 guard stream contract split_jobs"
 [ -d tests/fixtures/pipe_opensora12 ] || tests=${tests% split_jobs} # whose models a small tree lacks
 # Models that weigh a megabyte and more, and that none of the other tests and fixtures reads.
-heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_zimage pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
+heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
 heavy="$heavy pipe_wan22_i2v_a14b pipe_latte taesd hunyuandit_v12 sd35_odd osp11_lattet2v_rope vae_hunyuanvideo vae_wan gguf_flux_sdcpp qwen3_text_gguf lora_zimage"
 threads=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
