@@ -102,6 +102,10 @@ typedef struct bench {
     diti_env env;
     dit_context *context;
     diti_device *device;
+    void *blob; /* what the next context gets as its cache: from --cache, or of the contexts before it; NULL: none */
+    size_t blob_size;
+    bool blob_read; /* --cache had one when this process began */
+    double opening; /* seconds that the first context took */
     diti_graph graph;
     diti_plan *plan;
     held *weights;
@@ -158,17 +162,57 @@ static int make_overrides(const options *o, char *out, size_t size) {
     return EXIT_GOOD;
 }
 
-static int open_context(bench *b, const void *cache, size_t cache_size) {
+/* ---- the cache that contexts hand on, so that self-tests run and kernels are compiled once ---- */
+
+static void read_cache(bench *b) {
+    FILE *file = b->o.cache ? fopen(b->o.cache, "rb") : NULL;
+    long length = -1;
+    if (!file) return;
+    if (fseek(file, 0, SEEK_END) == 0) length = ftell(file);
+    if (length > 0 && fseek(file, 0, SEEK_SET) == 0) b->blob = malloc((size_t)length);
+    if (b->blob) b->blob_size = fread(b->blob, 1, (size_t)length, file);
+    b->blob_read = b->blob_size > 0;
+    fclose(file);
+}
+
+/* Takes a context's cache over. One that cannot be had, of a lost device above all, leaves the one before. */
+static dit_result take_cache(bench *b, dit_context *context) {
+    size_t size = 0;
+    void *blob;
+    DITI_TRY(dit_context_save_cache(context, NULL, &size, &b->err));
+    blob = malloc(size);
+    if (!blob) return diti_fail(&b->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the cache");
+    if (dit_context_save_cache(context, blob, &size, &b->err) < 0) return free(blob), b->err.result;
+    free(b->blob);
+    b->blob = blob;
+    b->blob_size = size;
+    return DIT_OK;
+}
+
+/* --cache gets what the contexts so far have found. */
+static int write_cache(bench *b) {
+    output_file out;
+    if (!b->o.cache) return EXIT_GOOD;
+    if (b->context && take_cache(b, b->context) < 0) return failed(b);
+    if (!b->blob) return EXIT_GOOD;
+    if (output_open(&out, b->o.cache) && output_close(&out, fwrite(b->blob, 1, b->blob_size, out.file) == b->blob_size))
+        return EXIT_GOOD;
+    return complain(exit_code_of_writing(errno), "--cache %s: %s", b->o.cache, told_reason(errno));
+}
+
+static int open_context(bench *b) {
     dit_context_desc desc = DITI_ZERO;
     char overrides[64];
+    double begun = now();
     int code = make_overrides(&b->o, overrides, sizeof overrides);
     if (code || b->context) return code;
     desc.devices = b->o.device;
     desc.overrides = overrides;
     desc.max_slice_us = b->o.slice_us;
-    desc.cache = cache;
-    desc.cache_size = cache_size;
+    desc.cache = b->blob;
+    desc.cache_size = b->blob_size;
     if (dit_context_create(&desc, &b->context, &b->err) < 0) return failed(b);
+    if (!b->opening) b->opening = now() - begun;
     b->device = b->context->device;
     b->env = b->context->env;
     if (!b->o.rung || diti_equal(b->o.rung, diti_rung_name(b->device->rung))) return EXIT_GOOD;
@@ -424,27 +468,54 @@ typedef struct ceiling { /* one of the measurements */
     VkPipeline pipeline;
     VkDescriptorPool pool;
     VkDescriptorSet set;
+    VkQueryPool queries; /* none on a software driver, whose clock is as good */
+    diti_record_function record;
     uint32_t amount; /* workgroups, or copies */
 } ceiling;
 
-/* An idle GPU lowers its clocks within a second, and raises them after a tenth to some tenths of a second of work: it
-   is kept busy for so long before anything counts, and while runs still become faster. */
-#ifndef BENCH_WARM
-#define BENCH_WARM 0.3
-#endif
-#define BENCH_WARM_MOST 1.5
+/* A GPU lowers its clocks while a driver compiles, or when it has been idle for a second, to a quarter on an H200, and
+   raises them while it works. As in graph/calibrate.c it is kept busy first for so many seconds of its own time, and
+   longer while runs become faster, also little by little. */
+#define BENCH_WARM 0.1
+#define BENCH_WARM_IDLE 0.3     /* where it did nothing for a tenth of a second before */
+#define BENCH_WARM_MOST 1.0     /* by its time or by the clock */
+#define BENCH_WARM_STEADY 0.075 /* of its time without a run that is faster by the gain ends the warm-up */
+#define BENCH_WARM_GAIN 0.97
 
 typedef struct warming {
-    double begun, best, improved; /* when, the shortest run, and when that was found */
+    double least, begun; /* seconds to be busy for; when the first run was over */
+    double all, mark;    /* seconds of all runs; the shortest run when one was faster than its mark by the gain */
+    double since;        /* seconds of all runs up to that one */
 } warming;
 
-/* Whether a run that has just taken so long was still part of the warm-up, which is short for a device that is warm. */
+static void warming_begin(const bench *b, warming *w) {
+    memset(w, 0, sizeof *w);
+    w->least = now() - b->busy < 0.1 ? BENCH_WARM : BENCH_WARM_IDLE;
+}
+
+/* Whether a run that has just taken so long was still part of the warm-up. 0: it does not count, since its time is the
+   clock's and may be that of a compiler. */
 static bool still_warming(const bench *b, warming *w, double seconds) {
-    double at = now(), least = w->begun - b->busy < 0.1 ? BENCH_WARM / 6 : BENCH_WARM;
+    double at = now();
     if (b->device->software) return false;
-    if (!w->best || seconds < w->best * 0.97) w->improved = at;
-    if (!w->best || seconds < w->best) w->best = seconds;
-    return at - w->begun < least || (at - w->improved < least / 3 && at - w->begun < BENCH_WARM_MOST);
+    if (!w->begun) w->begun = at;
+    w->all += seconds;
+    if (seconds > 0 && (!(w->mark > 0) || seconds < w->mark * BENCH_WARM_GAIN)) {
+        w->mark = seconds;
+        w->since = w->all;
+    }
+    if (w->all >= BENCH_WARM_MOST || at - w->begun >= BENCH_WARM_MOST) return false;
+    return w->all < w->least || w->all - w->since < BENCH_WARM_STEADY;
+}
+
+/* Seconds between two timestamps; 0 where there are none. */
+static double stamped_seconds(const diti_device *device, VkQueryPool queries, uint32_t first) {
+    uint32_t bits = device->limits.timestamp_bits;
+    uint64_t ticks[2], mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    if (!queries || device->vk.GetQueryPoolResults(device->device, queries, first, 2, sizeof ticks, ticks,
+                                                   sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return 0;
+    return (double)((ticks[1] - ticks[0]) & mask) * device->limits.timestamp_period * 1e-9;
 }
 
 static void record_copies(diti_device *device, VkCommandBuffer commands, void *user) {
@@ -496,10 +567,35 @@ static void record_rate(diti_device *device, VkCommandBuffer commands, void *use
 #define BENCH_COPY_MIB 64 /* four times as many on a GPU */
 #endif
 
-static dit_result time_burst(bench *b, ceiling *c, diti_record_function record, double *seconds) {
-    double begin = now();
-    dit_result result = diti_run_now(b->device, record, c, &b->err);
+static dit_result ceiling_queries(bench *b, ceiling *c) {
+    diti_device *device = b->device;
+    VkQueryPoolCreateInfo info = DITI_ZERO;
+    VkResult vk;
+    if (c->queries || device->software || !device->limits.timestamp_bits) return DIT_OK;
+    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = 2;
+    vk = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &c->queries);
+    return vk == VK_SUCCESS ? DIT_OK : diti_device_fail(device, vk, "vkCreateQueryPool", &b->err);
+}
+
+static void record_burst(diti_device *device, VkCommandBuffer commands, void *user) {
+    ceiling *c = user;
+    const VkPipelineStageFlagBits stage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+    if (c->queries) {
+        device->vk.CmdResetQueryPool(commands, c->queries, 0, 2);
+        device->vk.CmdWriteTimestamp(commands, stage, c->queries, 0);
+    }
+    c->record(device, commands, c);
+    if (c->queries) device->vk.CmdWriteTimestamp(commands, stage, c->queries, 1);
+}
+
+static dit_result time_burst(bench *b, ceiling *c, double *seconds) {
+    double begin = now(), stamped;
+    dit_result result = diti_run_now(b->device, record_burst, c, &b->err);
     *seconds = now() - begin;
+    stamped = result < 0 ? 0 : stamped_seconds(b->device, c->queries, 0);
+    if (stamped > 0) *seconds = stamped;
     return result;
 }
 
@@ -507,20 +603,21 @@ static dit_result time_burst(bench *b, ceiling *c, diti_record_function record, 
    bursts; seconds per amount. Short bursts, of which some run undisturbed on a busy machine. */
 static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record, uint32_t most, double *out) {
     double best = 0, seconds = 0;
-    warming w = DITI_ZERO;
+    warming w;
     uint32_t i;
-    w.begun = now();
-    for (c->amount = 1; c->amount < most && seconds < 0.004; c->amount *= 2)
-        DITI_TRY(time_burst(b, c, record, &seconds));
+    c->record = record;
+    DITI_TRY(ceiling_queries(b, c));
+    warming_begin(b, &w);
+    for (c->amount = 1; c->amount < most && seconds < 0.004; c->amount *= 2) DITI_TRY(time_burst(b, c, &seconds));
     do {
-        DITI_TRY(time_burst(b, c, record, &seconds));
+        DITI_TRY(time_burst(b, c, &seconds));
         if (seconds < 0.003 && c->amount < most && !b->device->software) {
             c->amount *= 2;
-            w.best = 0;
+            w.mark = 0;
         }
     } while (still_warming(b, &w, seconds));
     for (i = 0; i < BENCH_BURSTS; i++) {
-        DITI_TRY(time_burst(b, c, record, &seconds));
+        DITI_TRY(time_burst(b, c, &seconds));
         if (!best || seconds < best) best = seconds;
     }
     *out = best / c->amount;
@@ -619,6 +716,7 @@ static dit_result ceiling_buffer(bench *b, diti_buffer *buffer, VkDeviceSize siz
 
 static void free_ceiling(bench *b, ceiling *c) {
     diti_device *device = b->device;
+    if (c->queries) device->vk.DestroyQueryPool(device->device, c->queries, device->callbacks);
     if (c->pool) device->vk.DestroyDescriptorPool(device->device, c->pool, device->callbacks);
     if (c->pipeline) device->vk.DestroyPipeline(device->device, c->pipeline, device->callbacks);
     if (c->module) device->vk.DestroyShaderModule(device->device, c->module, device->callbacks);
@@ -681,7 +779,7 @@ static int measure_ceilings(bench *b) {
 enum { MEASURED = 1 };
 
 static int begin_case(bench *b) {
-    int code = open_context(b, NULL, 0);
+    int code = open_context(b);
     if (!code) code = measure_ceilings(b);
     if (code) return code;
     memset(&b->line, 0, sizeof b->line);
@@ -770,23 +868,11 @@ static int make_plan(bench *b) {
     return result < 0 ? failed(b) : EXIT_GOOD;
 }
 
-/* Seconds between the timestamps around a command buffer; 0 where there are none. */
-static double slice_seconds(const diti_plan *plan, size_t slice) {
-    const diti_device *device = plan->device;
-    uint32_t bits = device->limits.timestamp_bits;
-    uint64_t ticks[2], mask = bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-    if (!plan->queries ||
-        device->vk.GetQueryPoolResults(device->device, plan->queries, (uint32_t)slice * 2, 2, sizeof ticks, ticks,
-                                       sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-        return 0;
-    return (double)((ticks[1] - ticks[0]) & mask) * device->limits.timestamp_period * 1e-9;
-}
-
 static double segment_seconds(const diti_plan *plan, uint32_t segment) {
     double seconds = 0;
     uint32_t i;
     for (i = 0; i < plan->segments[segment].count; i++)
-        seconds += slice_seconds(plan, plan->segments[segment].first + i);
+        seconds += stamped_seconds(plan->device, plan->queries, (plan->segments[segment].first + i) * 2);
     return seconds;
 }
 
@@ -818,14 +904,16 @@ static dit_result run_once(bench *b, uint32_t segment, times *t) {
 
 /* The first run pays for the driver's compiler and cold caches; it is not counted, nor are those that raise clocks. */
 static int warm_up(bench *b, uint32_t segment, double *cold) {
-    warming w = DITI_ZERO;
+    warming w;
+    double seconds;
     times t;
-    w.begun = now();
+    warming_begin(b, &w);
     *cold = 0;
     do {
         if (run_once(b, segment, &t) < 0) return failed(b);
-        if (!*cold) *cold = t.device > 0 ? t.device : t.wall;
-    } while (still_warming(b, &w, t.device > 0 ? t.device : t.wall));
+        seconds = t.device > 0 ? t.device : *cold > 0 ? t.wall : 0;
+        if (!(*cold > 0)) *cold = t.device > 0 ? t.device : t.wall;
+    } while (still_warming(b, &w, seconds));
     return EXIT_GOOD;
 }
 
@@ -1067,7 +1155,8 @@ static dit_result profile_runs(bench *b, diti_plan *plan, uint32_t segment, doub
     uint32_t run, i;
     for (run = 0; run < RUNS && result >= 0; run++) {
         result = diti_plan_run(plan, segment, 1, &b->err);
-        for (i = 0; i < s->count && result >= 0; i++) samples[i * RUNS + run] = slice_seconds(plan, s->first + i);
+        for (i = 0; i < s->count && result >= 0; i++)
+            samples[i * RUNS + run] = stamped_seconds(plan->device, plan->queries, (s->first + i) * 2);
     }
     for (i = 0; i < s->count && result >= 0; i++) medians[i] = median(samples + i * RUNS, RUNS);
     free(samples);

@@ -37,7 +37,7 @@ static const char usage_cases[] =
     "frames         a picture in frames, as an engine has it made by dit_job_record: [--model PATH] [--width W --height H]\n"
     "               [--steps N] [--budget-us N] (2000). What the frames took from the second step on, the decoder included:\n"
     "               half of them no longer than p50_ms, 99 in 100 no longer than p99_ms; dit_job_record on the host, and\n"
-    "               from the start to the end of the first frame. --runs N: N pictures of one job. --cache FILE.\n"
+    "               from the start to the end of the first frame. --runs N: N pictures of one job.\n"
     "               --by-cpu: processor times, for a busy machine\n"
     "ceilings       what the device can do at best: copies (by the driver or a kernel, bytes read and written), and sums of\n"
     "               products in registers, by kind\n"
@@ -53,9 +53,10 @@ static const char usage_options[] =
     "--device D     an index, a part of a name or a UUID, as dit understands it; else the best one\n"
     "--rung R       base fp16 half coop coop2; else the best that works  --form F  kernels for a cpu or a gpu; else as it is\n"
     "--no-ceilings  without the device's ceilings, which take a second or two of a GPU\n"
-    "--runs N       timed runs, after some that warm the device up (7)   --slice-us N  longest command buffer (50000)\n"
+    "--runs N       timed runs, after some that warm a GPU up (7)   --slice-us N  longest command buffer (50000)\n"
     "--profile      then one more line per op: each dispatch alone between timestamps\n"
     "--report FILE  writes the lines as a Markdown table, too\n"
+    "--cache FILE   read at the start and written at the end: what self-tests found, and kernels of drivers that keep none\n"
     "\n"
     "gflops comes from seconds: the device's time where it has timestamps, else the clock's (wall_seconds). cold_seconds: of\n"
     "the first run. cpu_seconds: this process's; on a busy machine compare gflops_per_core.\n"
@@ -322,33 +323,6 @@ static const char *find_model(const bench *b, char *out, size_t size) {
     return "models/emoji-q8_0.gguf";
 }
 
-static void *read_cache(const char *path, size_t *size) {
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    unsigned char *data = NULL;
-    long length = -1;
-    *size = 0;
-    if (!file) return NULL;
-    if (fseek(file, 0, SEEK_END) == 0) length = ftell(file);
-    if (length > 0 && fseek(file, 0, SEEK_SET) == 0) data = malloc((size_t)length);
-    if (data) *size = fread(data, 1, (size_t)length, file);
-    fclose(file);
-    return data;
-}
-
-static int write_cache(bench *b) {
-    size_t size = 0;
-    void *data;
-    output_file out;
-    bool good;
-    if (!b->o.cache) return EXIT_GOOD;
-    if (dit_context_save_cache(b->context, NULL, &size, &b->err) < 0) return failed(b);
-    data = malloc(size);
-    if (!data || dit_context_save_cache(b->context, data, &size, &b->err) < 0) return free(data), failed(b);
-    good = output_open(&out, b->o.cache) && output_close(&out, fwrite(data, 1, size, out.file) == size);
-    free(data);
-    return good ? EXIT_GOOD : complain(exit_code_of_writing(errno), "--cache %s: %s", b->o.cache, told_reason(errno));
-}
-
 typedef struct picture {
     dit_model *model;
     dit_job *job;
@@ -474,14 +448,10 @@ static void free_picture(picture *p) {
 
 static int draw_picture(bench *b, picture *p) {
     double opened;
-    size_t cache_size = 0;
     char hash[17];
-    void *cache = read_cache(b->o.cache, &cache_size);
-    int code = open_context(b, cache, cache_size);
+    int code = open_context(b);
     opened = now();
-    free(cache);
     if (!code) code = time_picture(b, p);
-    if (!code) code = write_cache(b);
     if (code) return code;
     count_picture(b, p);
     add_key(b, "width", p->desc.width, "%.0f");
@@ -614,10 +584,7 @@ static void print_frames(bench *b, const picture *p, frames *f, uint32_t run) {
 
 static int draw_frames(bench *b, picture *p, frames *f) {
     uint32_t run;
-    size_t cache_size = 0;
-    void *cache = read_cache(b->o.cache, &cache_size);
-    int code = open_context(b, cache, cache_size);
-    free(cache);
+    int code = open_context(b);
     if (!code) code = load_picture(b, p);
     if (code) return code;
     f->ms = malloc(MOST_FRAMES * sizeof *f->ms);
@@ -633,7 +600,7 @@ static int draw_frames(bench *b, picture *p, frames *f) {
         code = run_frames(b, p, f);
         if (!code) print_frames(b, p, f, run);
     }
-    return code ? code : write_cache(b);
+    return code;
 }
 
 /* The device is one of dit's own here: what an application would submit, this submits in its place. */
@@ -813,7 +780,7 @@ static int run_all(bench *b) {
     const char *const *cases;
     options common = b->o;
     size_t i, count;
-    int code = open_context(b, NULL, 0);
+    int code = open_context(b);
     if (code) return code;
     cases = all_cases(b, &count);
     for (i = 0; i < count && !code; i++) code = run_words(b, &common, cases[i]);
@@ -821,12 +788,6 @@ static int run_all(bench *b) {
 }
 
 /* ---- the page of report ---- */
-
-static void close_context(bench *b) {
-    dit_context_destroy(b->context);
-    b->context = NULL;
-    b->device = NULL;
-}
 
 /* The bundled model's picture on a rung, on one device or divided among several. */
 static int report_picture(bench *b, const char *rung, const char *devices, const char *split) {
@@ -839,7 +800,7 @@ static int report_picture(bench *b, const char *rung, const char *devices, const
     b->o.rung = rung;
     b->o.device = devices;
     b->o.split = split;
-    code = open_context(b, NULL, 0);
+    code = open_context(b);
     b->o.runs = !code && b->device->is_cpu ? 0 : 1;
     if (!code) code = time_picture(b, &p);
     fprintf(b->page, "| %s | %s | ", rung ? rung : "best", split ? split : "one");
@@ -865,7 +826,7 @@ static int report_pictures(bench *b) {
     char one[48], two[2 * sizeof one], path[1024];
     bool slow;
     size_t i, used = 0;
-    int rung, best, code = open_context(b, NULL, 0);
+    int rung, best, code = open_context(b);
     if (code) return code;
     slow = b->device->is_cpu;
     best = (int)b->device->rung;
@@ -900,7 +861,7 @@ static int report_cases(bench *b, bool networks) {
     options common = b->o;
     const char *const *cases;
     size_t i, count;
-    int code = open_context(b, NULL, 0);
+    int code = open_context(b);
     if (!code) code = measure_ceilings(b);
     if (code) return code;
     cases = all_cases(b, &count);
@@ -935,7 +896,8 @@ static int run_report(bench *b, FILE *out) {
         code = complain(exit_code_of_writing(errno), "-o %s: %s", b->o.page, told_reason(errno));
     b->page = b->o.page ? b->report.file : out;
     b->out = NULL;
-    if (!code) code = open_context(b, NULL, 0);
+    if (!code) code = open_context(b);
+    if (!code) code = write_cache(b); /* a part that never ends leaves it */
     if (code) return code;
     fputs("# ", b->page);
     report_text(b->page, b->device->info.name);
@@ -944,6 +906,7 @@ static int run_report(bench *b, FILE *out) {
     if (report_wants(&b->o, "device")) code = report_device(b);
     if (!code && report_wants(&b->o, "rungs")) code = report_rungs(b);
     if (!code && report_wants(&b->o, "pictures")) code = report_pictures(b);
+    if (!code) code = write_cache(b);
     if (!code && report_wants(&b->o, "steps")) code = report_cases(b, true);
     if (!code && report_wants(&b->o, "kernels")) code = report_cases(b, false);
     return code;
@@ -978,11 +941,14 @@ static int bench_run(int count, char **texts, FILE *out) {
     if (!code && (b.o.page || b.o.parts || b.o.seconds) && strcmp(b.o.op, "report") != 0)
         code =
             complain(EXIT_USAGE, "-o, --parts and --seconds belong to report; a table of other cases is --report FILE");
+    if (!code) read_cache(&b);
     if (!code)
         code = strcmp(b.o.op, "all") == 0      ? run_all(&b)
                : strcmp(b.o.op, "report") == 0 ? run_report(&b, out)
                                                : run_op(&b);
+    if (!code) code = write_cache(&b);
     dit_context_destroy(b.context);
+    free(b.blob);
     if (b.report.file && !output_close(&b.report, true) && !code)
         code = complain(exit_code_of_writing(errno), "%s: %s", b.o.page ? b.o.page : b.o.report, told_reason(errno));
     return code;

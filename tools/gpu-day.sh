@@ -1,8 +1,9 @@
 #!/bin/sh
 # The day when a GPU is there: writes all that a real one can tell, in ten minutes and without network, as one page.
-#   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (17 MB) with what the other
-#                                      machine may lack: headers, Vulkan's loader and validation layers, ggml, and programs
-#                                      for the case that it has no compiler; and FOLDER/tree.tar.xz (60 MB) with what `run`
+#   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (18 MB) with what the other
+#                                      machine may lack: headers, Vulkan's loader and validation layers, ggml, programs for
+#                                      the case that it has no compiler, and the libraries of OpenGL and X11
+#                                      without which NVIDIA's driver does not open; and FOLDER/tree.tar.xz (60 MB) with what `run`
 #                                      needs of this tree, for a machine that cannot have all of it. The other machine must
 #                                      be of this architecture
 #   tools/gpu-day.sh run FOLDER [PAGE] there, in this tree or in what the second file holds: writes PAGE
@@ -10,19 +11,23 @@
 #                                        mkdir dit && tar -xJf FOLDER/tree.tar.xz -C dit && cd dit
 #                                        sh tools/gpu-day.sh run FOLDER page.md
 #
-# DIT_DAY_FIXTURES=few packs a smaller tree (37 MB), without the models of tests/fixtures that weigh most: the goldens and tests
+# DIT_DAY_FIXTURES=few packs a smaller tree (39 MB), without the models of tests/fixtures that weigh most: the goldens and tests
 # of the others run. DIT_DAY_VULKAN=installed packs the loader and the layers of this machine, else those that
 # tools/newest.sh fetched are preferred, which want a C library of 2024 (glibc 2.38); `pack` tells which they are.
 #
 # The day is made of parts; the most important part comes first. Each may take its own time and what those before it
 # left over; a part that fails, or is stopped, is written down with the end of what it said, and the next one begins.
 # The page is written anew after every part. DIT_DAY_SCALE=50 gives each half of its time, DIT_DAY_SIZE=small is for
-# software drivers, and DIT_DAY_NOTE is a sentence for the head of the page. The drivers are those that are no software
-# and have a device, or whose manifests VK_DRIVER_FILES or VK_ICD_FILENAMES names.
+# software drivers, and DIT_DAY_NOTE is a sentence for the head of the page. DIT_DAY_PARTS="device goldens" runs these parts
+# alone, in this order; carried programs serve where nothing was built. All parts of dit-bench share one file of --cache, so
+# that the first of them alone waits for self-tests. The drivers are those that are no software and have a device, or whose
+# manifests VK_DRIVER_FILES or VK_ICD_FILENAMES names.
 set -u
 work=$PWD/build/gpu-day
 carried=$work/carried
-parts="build device tests goldens networks kernels versus suite"
+all_parts="build device tests goldens networks kernels versus suite"
+parts=${DIT_DAY_PARTS:-$all_parts}
+cache=$work/dit-bench.cache
 seconds_of() {
     case $1 in
     build) echo 70 ;;     # build/dit and build/dit-bench
@@ -38,7 +43,7 @@ seconds_of() {
 tests="kernels attention int8 guard stream contract split_jobs"
 [ -d tests/fixtures/pipe_opensora12 ] || tests=${tests% split_jobs} # whose models a small tree lacks
 # Models that weigh a megabyte and more, and that none of the other tests and fixtures reads.
-heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_zimage pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
+heavy="pipe_opensora12 pipe_flux2_klein pipe_krea2 pipe_flux3 pipe_qwenimage pipe_opensora11 pipe_ltx pipe_cogvideox_2b"
 heavy="$heavy pipe_wan22_i2v_a14b pipe_latte taesd hunyuandit_v12 sd35_odd osp11_lattet2v_rope vae_hunyuanvideo vae_wan gguf_flux_sdcpp qwen3_text_gguf lora_zimage"
 threads=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
@@ -62,6 +67,25 @@ pack_vulkan() {
         echo "gpu-day: $(readlink -f "$path"), which wants $(objdump -T "$path" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
     done
     cp "${folder:-/usr}"/share/vulkan/explicit_layer.d/*validation*.json "$work/pack/layers/" || exit 1
+}
+
+# Copies the libraries that NVIDIA's driver loads when it opens, though nothing is drawn: those of this machine, else those
+# of packages that apt-get can download without root.
+pack_gl() {
+    missing=
+    for library in libGL.so.1:libgl1 libGLX.so.0:libglx0 libGLdispatch.so.0:libglvnd0 libOpenGL.so.0:libopengl0 libEGL.so.1:libegl1 \
+        libGLESv2.so.2:libgles2 libX11.so.6:libx11-6 libXext.so.6:libxext6 libxcb.so.1:libxcb1 libXau.so.6:libxau6 libXdmcp.so.6:libxdmcp6 \
+        libbsd.so.0:libbsd0 libmd.so.0:libmd0; do
+        path=$(cc -print-file-name="${library%:*}") # the name itself where the compiler finds none
+        if [ ! -f "$path" ]; then
+            rm -rf "$work/gl" && mkdir -p "$work/gl/root"
+            ! (cd "$work/gl" && apt-get -qq download "${library#*:}" && dpkg -x ./*.deb root) >/dev/null 2>&1 ||
+                path=$(find "$work/gl/root" -name "${library%:*}" | head -n 1)
+        fi
+        if [ -f "$path" ]; then cp -L "$path" "$work/pack/gl/${library%:*}" || exit 1; else missing="$missing ${library%:*}"; fi
+    done
+    rm -rf "$work/gl"
+    [ -z "$missing" ] || echo "gpu-day: no$missing: they are not installed, and apt-get cannot download them; a driver that wants them opens only where the other machine has them"
 }
 
 # Prints the files of some paths: those that git knows, where this is a checkout.
@@ -95,13 +119,14 @@ pack_tree() { # pack_tree FILE
 }
 
 pack() { # pack FOLDER
-    rm -rf "$work/pack" && mkdir -p "$1" "$work/pack/include/stb" "$work/pack/lib" "$work/pack/layers" "$work/pack/bin" "$work/pack/ggml" || exit 1
+    rm -rf "$work/pack" && mkdir -p "$1" "$work/pack/include/stb" "$work/pack/lib" "$work/pack/layers" "$work/pack/bin" "$work/pack/ggml" "$work/pack/gl" || exit 1
     include=$(echo '#include <vulkan/vulkan_core.h>' | cc -E - | sed -n 's#.*"\(.*\)/vulkan/vulkan_core.h".*#\1#p' | head -n 1)
     mkdir -p "$work/pack/include/vulkan"
     cp "$include"/vulkan/*.h "$work/pack/include/vulkan/" && cp -r "$include/vk_video" "$work/pack/include/" || fail "Vulkan's headers are not installed"
     stb=$(echo '#include <stb/stb_image.h>' | cc -E - | sed -n 's#.*"\(.*\)/stb_image.h".*#\1#p' | head -n 1)
     cp "$stb"/stb_image.h "$stb"/stb_image_write.h "$work/pack/include/stb/" || fail "stb's headers are not installed"
     pack_vulkan
+    pack_gl
     make build/alone/dit build/dit-bench build/tests/golden build/tests/kernels || exit 1
     for program in alone/dit dit-bench tests/golden tests/kernels; do strip -o "$work/pack/bin/${program##*/}" "build/$program" || exit 1; done
     sh tools/versus.sh fetch "$work/pack/ggml" || exit 1
@@ -110,31 +135,52 @@ pack() { # pack FOLDER
     ls -l "$1/gpu-day.tar.xz" "$1/tree.tar.xz"
 }
 
+opens() { VK_DRIVER_FILES=$1 VK_ICD_FILENAMES=$1 "$carried/bin/dit" --list-devices >/dev/null 2>&1; }
+
+# Puts the carried libraries of OpenGL and X11 that this machine lacks behind its own. False: the driver does not open with
+# them, either.
+opens_with_gl() { # opens_with_gl MANIFESTS
+    before=${LD_LIBRARY_PATH:-}
+    rm -rf "$work/gl" && mkdir -p "$work/gl" || return 1
+    for library in "$carried"/gl/*; do
+        [ ! -f "$library" ] || { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q "^[[:space:]]*${library##*/} " || ln -s "$library" "$work/gl/"
+    done
+    export LD_LIBRARY_PATH="${before:+$before:}$work/gl"
+    if opens "$1"; then
+        gl="The driver does not open without libraries that this machine lacks, carried ones take their place: $(ls -m "$work/gl" | paste -sd ' ' | tr -s ' ')."
+        echo "gpu-day: $gl"
+        return
+    fi
+    export LD_LIBRARY_PATH="$before"
+    return 1
+}
+
 # The drivers to use: those named, else all that are no software where they have a device, else those that are.
 find_driver() {
-    named=${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}
-    [ -z "$named" ] || { echo "$named"; return; }
+    driver=${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}
+    if [ -n "$driver" ]; then
+        [ "$1" = part ] || opens "$driver" || opens_with_gl "$driver"
+        return
+    fi
     manifests=$(ls /etc/vulkan/icd.d/*.json /usr/share/vulkan/icd.d/*.json /usr/local/etc/vulkan/icd.d/*.json /usr/local/share/vulkan/icd.d/*.json \
         /usr/local/*/share/vulkan/icd.d/*.json /opt/*/share/vulkan/icd.d/*.json 2>/dev/null)
     software='lvp\|llvmpipe\|swiftshader'
-    found=$(echo "$manifests" | grep -v "$software" | sort -u | paste -sd :)
-    if [ -z "$found" ] || ! VK_DRIVER_FILES=$found VK_ICD_FILENAMES=$found "$carried/bin/dit" --list-devices >/dev/null 2>&1; then
-        found=$(echo "$manifests" | grep "$software" | sort -u | paste -sd :)
-    fi
-    echo "$found"
+    driver=$(echo "$manifests" | grep -v "$software" | sort -u | paste -sd :)
+    [ -n "$driver" ] && { opens "$driver" || opens_with_gl "$driver"; } || driver=$(echo "$manifests" | grep "$software" | sort -u | paste -sd :)
 }
 
 # Sets the environment that every part needs. The layers' manifest names its library by a path.
-environment() {
+environment() { # environment run|part: the parts inherit what `run` found
     export CPATH="$carried/include${CPATH:+:$CPATH}"
     if ! { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1'; then
         ! ldd "$carried/lib/libvulkan.so.1" 2>&1 | grep -q 'not found' ||
             fail "the carried loader wants a newer C library than this machine has; pack again with DIT_DAY_VULKAN=installed"
         export LD_LIBRARY_PATH="$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     fi
-    driver=$(find_driver)
+    gl=
+    find_driver "$1"
     [ -n "$driver" ] || fail "no Vulkan driver: no manifest in any icd.d, and VK_DRIVER_FILES names none"
-    export VK_DRIVER_FILES="$driver" VK_ICD_FILENAMES="$driver"
+    export VK_DRIVER_FILES="$driver" VK_ICD_FILENAMES="$driver" DIT_VERSUS_CACHE="$cache"
     sed -i "s#\"library_path\": *\"[^\"]*\"#\"library_path\": \"$carried/lib/libVkLayer_khronos_validation.so\"#" "$carried"/layers/*.json
     export VK_LAYER_PATH="$carried/layers"
     layers=1
@@ -143,14 +189,22 @@ environment() {
 
 # --- the parts: each prints its piece of the page; what goes wrong is said on stderr ---
 
-carried_program() { # carried_program NAME...: in place of what could not be built
+carried_program() { # carried_program NAME...: in place of what was not built
     mkdir -p build/tests
     for name in "$@"; do
         folder=build
         case $name in golden | kernels) folder=build/tests ;; esac
         rm -f "$folder/$name" && cp "$carried/bin/$name" "$folder/$name" || return 1
     done
-    echo "$* could not be built: carried programs take their place."
+    echo "Not built: $*. Carried programs take their place."
+}
+
+# The parts may come in any order.
+have() { # have NAME...: what was not built is carried
+    for program in "$@"; do
+        case $program in golden | kernels) path=build/tests/$program ;; *) path=build/$program ;; esac
+        [ -x "$path" ] || carried_program "$program" >&2 || return 1
+    done
 }
 
 part_build() {
@@ -158,7 +212,11 @@ part_build() {
     build/dit-bench --help >/dev/null
 }
 
-part_device() { build/dit-bench report --parts device,rungs,pictures --seconds "$1"; }
+report() { # report PARTS SECONDS
+    have dit-bench && build/dit-bench report --cache "$cache" --parts "$1" --seconds "$2"
+}
+
+part_device() { report device,rungs,pictures "$1"; }
 
 part_tests() {
     names=
@@ -193,7 +251,8 @@ part_goldens() {
     echo "| rung | seconds | |"
     echo "| --- | --- | --- |"
     rm -f "$work"/golden.*.bad
-    rungs=$(sed -n 's/^| \([a-z0-9]*\) | works |.*/\1/p' "$work/device.md")
+    have golden || return 1
+    rungs=$({ grep '| works |' "$work/device.md" || report rungs 20; } 2>/dev/null | sed -n 's/^| \([a-z0-9]*\) | works |.*/\1/p')
     for rung in ${rungs:-base}; do
         case ${DIT_DAY_SIZE:-large}:$rung in small:half | small:coop*) echo "| $rung | | emulated: left out |"; continue ;; esac
         # shellcheck disable=SC2086
@@ -207,10 +266,11 @@ part_goldens() {
     ! ls "$work"/golden.*.bad >/dev/null 2>&1
 }
 
-part_networks() { build/dit-bench report --parts steps --seconds "$1"; }
-part_kernels() { build/dit-bench report --parts kernels --seconds "$1"; }
+part_networks() { report steps "$1"; }
+part_kernels() { report kernels "$1"; }
 
 part_versus() {
+    have dit-bench || return 1
     printf '\n## ggml beside dit.h\n\n'
     DIT_VERSUS_SECONDS=$1 sh tools/versus.sh run "$carried/ggml" "${DIT_DAY_SIZE:-large}"
 }
@@ -235,6 +295,7 @@ write_page() { # write_page PAGE
         echo
         echo "Made by \`tools/gpu-day.sh\`, commit $(cat "$carried/COMMIT"), drivers $(echo "$driver" | tr ':' '\n' | sed 's#.*/##' | paste -sd ' ')${DIT_DAY_SIZE:+, size $DIT_DAY_SIZE}."
         [ -z "${DIT_DAY_NOTE:-}" ] || printf '\n%s\n' "$DIT_DAY_NOTE"
+        [ -z "$gl" ] || printf '\n%s\n' "$gl"
         printf '\n| part | outcome | seconds | may take |\n| --- | --- | --- | --- |\n'
         cat "$work/outcomes"
         for part in $parts; do
@@ -252,9 +313,12 @@ write_page() { # write_page PAGE
 }
 
 run() { # run FOLDER PAGE
+    for part in $parts; do
+        case " $all_parts " in *" $part "*) ;; *) fail "DIT_DAY_PARTS: there is no part $part, but $all_parts" ;; esac
+    done
     [ -f "$1/gpu-day.tar.xz" ] || fail "$1/gpu-day.tar.xz is not there; tools/gpu-day.sh pack $1 makes it where there is network"
     rm -rf "$work" && mkdir -p "$carried" && tar -xJf "$1/gpu-day.tar.xz" -C "$carried" || exit 1
-    environment
+    environment run
     : >"$work/outcomes"
     start=$(date +%s) may=0
     for part in $parts; do
@@ -280,6 +344,6 @@ run() { # run FOLDER PAGE
 case ${1:-} in
 pack) [ $# = 2 ] && pack "$2" ;;
 run) [ $# -ge 2 ] && run "$2" "${3:-$work/page.md}" ;;
-part) environment && "part_$2" "$3" ;;
+part) environment part && "part_$2" "$3" ;;
 *) fail "pack FOLDER, or run FOLDER [PAGE]" ;;
 esac

@@ -7,7 +7,8 @@
 #                                            first that Vulkan finds, or what VK_DRIVER_FILES names; build/dit-bench must
 #                                            be there. small: for a software driver. Each row stands there as soon as it
 #                                            is known. DIT_VERSUS_SECONDS=300: all cases together; ggml, which compiles
-#                                            long at first, gets half of what is left for a case, dit.h the rest
+#                                            long at first, gets half of what is left for a case, dit.h the rest.
+#                                            DIT_VERSUS_CACHE: the file of dit-bench's --cache (build/versus.cache, anew)
 set -u
 
 fail() {
@@ -45,8 +46,8 @@ ours() { # ours CASE: dit-bench's line for what versus_ggml calls by that name
 $1
 END
     case $kind in
-    gemm) timeout -k 1 30 build/dit-bench gemm --no-ceilings --type "$a" --m "$b" --n "$c" --k "$d" ;;
-    attention) timeout -k 1 30 build/dit-bench attention --no-ceilings --head-dim "$a" --heads "$b" --tokens "$c" ;;
+    gemm) timeout -k 1 30 build/dit-bench gemm --no-ceilings --cache "$cache" --type "$a" --m "$b" --n "$c" --k "$d" ;;
+    attention) timeout -k 1 30 build/dit-bench attention --no-ceilings --cache "$cache" --head-dim "$a" --heads "$b" --tokens "$c" ;;
     esac
 }
 
@@ -72,6 +73,8 @@ run() { # run FOLDER SIZE
     # A driver may need libraries from wherever the system's own loader finds them.
     system=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | sed -n 's#.*=> \(/.*\)/[^/]*#\1#p' | sort -u | tr '\n' ':')
     mkdir -p build
+    cache=${DIT_VERSUS_CACHE:-build/versus.cache}
+    [ -n "${DIT_VERSUS_CACHE:-}" ] || rm -f "$cache"
     : >build/versus.log
     echo "ggml-vulkan $(cat "$1/VERSION"): up to 16 operations in one graph, by the clock."
     echo "dit.h: one operation, by the device's timestamps. Sizes of products are tokens × outputs × inputs; medians of 7."

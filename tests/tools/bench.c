@@ -281,6 +281,67 @@ static void test_page(void) {
     remove(path);
 }
 
+/* Runs until a GPU counts as warm, the first of which takes `seconds`; each of `falling` more takes that share
+   of the one before. */
+static int runs_to_warm(bench *b, double seconds, int falling, double share) {
+    warming w;
+    int runs = 1;
+    warming_begin(b, &w);
+    for (; still_warming(b, &w, seconds) && runs < 1000; runs++)
+        if (runs <= falling) seconds *= share;
+    return runs;
+}
+
+/* A GPU is warm after a tenth of a second of its own time, three where it was idle, when it is no longer faster, even
+   little by little, and after a second at most. A software driver is warm at once. */
+static void test_warming(void) {
+    static diti_device device;
+    bench b = DITI_ZERO;
+    warming w;
+    int runs;
+    b.device = &device;
+    b.busy = now();
+    CHECK((runs = runs_to_warm(&b, 0.01, 0, 1), runs == 10 || runs == 11));
+    b.busy = now();
+    CHECK((runs = runs_to_warm(&b, 0.01, 60, 0.99), runs > 60 && runs < 85));
+    b.busy = now();
+    CHECK((runs = runs_to_warm(&b, 0.3, 900, 0.9), runs == 4));
+    b.busy = now() - 1;
+    CHECK((runs = runs_to_warm(&b, 0.01, 0, 1), runs == 30 || runs == 31));
+    warming_begin(&b, &w);
+    CHECK(still_warming(&b, &w, 0) && w.all == 0 && w.begun > 0); /* a compiler's time */
+    w.begun -= BENCH_WARM_MOST;
+    CHECK(!still_warming(&b, &w, 1e-6)); /* short runs fill no second of the device's time */
+    device.software = true;
+    CHECK(runs_to_warm(&b, 0.01, 0, 1) == 1);
+}
+
+static long size_of(const char *path) {
+    FILE *file = fopen(path, "rb");
+    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    if (file) fclose(file);
+    return size;
+}
+
+/* Starts hand what they find on by --cache, whatever the case, as the rungs of a report do. */
+static void test_cache(void) {
+    static outcome o;
+    char path[] = "/tmp/dit-bench-XXXXXX", words[256];
+    close(mkstemp(path));
+    snprintf(words, sizeof words, "gemm --m 8 --n 8 --k 32 --runs 1 --cache %s", path);
+    run_bench(words, &o);
+    CHECK_MESSAGE(o.code == 0 && size_of(path) > 0, "%s", o.err);
+    remove(path);
+    snprintf(words, sizeof words, "report --parts rungs --cache %s", path);
+    run_bench(words, &o);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "s at first, without a cache."), "%s%s", o.err, o.out);
+    run_bench(words, &o);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "s at first, with the cache of an earlier start."), "%s%s", o.err,
+                  o.out);
+    CHECK_MESSAGE(strstr(o.out, "\n| base | works | base | "), "%s", o.out);
+    remove(path);
+}
+
 static void test_refusals(void) {
     static const char *const wrong[] = {"",
                                         "gem",
@@ -341,6 +402,7 @@ static void test_help(void) {
 int main(void) {
     test_vulkan_begin();
     test_help();
+    test_warming();
     test_refusals();
     test_cases();
     test_types();
@@ -349,6 +411,7 @@ int main(void) {
     test_shapes();
     test_report();
     test_page();
+    test_cache();
     test_vulkan_end();
     return TEST_END("bench");
 }
