@@ -441,6 +441,7 @@ int main(int argc, char **argv) {
         run_own(&g);
     }
     golden_close_device();
+    free(golden_pipe_cache.bytes);
     if (!g.json) return TEST_END("golden");
     printf("{\"passed\":%d,\"failed\":%d}\n", test_passed, test_failed);
     return test_failed != 0 || test_passed == 0;

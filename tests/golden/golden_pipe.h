@@ -294,6 +294,23 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
 }
 
 /* --- opening --- */
+
+/* The cache goes from each context to the next one, so that a driver compiles each kernel once and self-tests run once. */
+static struct golden_pipe_cache {
+    void *bytes;
+    size_t size;
+} golden_pipe_cache;
+
+static inline void golden_pipe_keep_cache(dit_context *context) {
+    size_t size = 0;
+    void *bytes;
+    if (!context || dit_context_save_cache(context, NULL, &size, NULL) != DIT_OK || !(bytes = malloc(size))) return;
+    free(golden_pipe_cache.bytes);
+    golden_pipe_cache.bytes = bytes;
+    golden_pipe_cache.size = size;
+    if (dit_context_save_cache(context, bytes, &golden_pipe_cache.size, NULL) != DIT_OK) golden_pipe_cache.size = 0;
+}
+
 static inline bool golden_pipe_load(golden_pipe *p, golden *g, const golden_folder *folder,
                                     const dit_model_desc *desc) {
     dit_context_desc context = DITI_ZERO;
@@ -306,6 +323,8 @@ static inline bool golden_pipe_load(golden_pipe *p, golden *g, const golden_fold
     golden_overrides(g, overrides, sizeof overrides);
     context.overrides = overrides;
     context.devices = g->split && !g->device ? "0,1" : g->device;
+    context.cache = golden_pipe_cache.bytes;
+    context.cache_size = golden_pipe_cache.size;
     return golden_require(g, dit_context_create(&context, &p->context, &err) == DIT_OK, "%s", err.message) &&
            golden_require(g, dit_model_load(p->context, desc, &p->model, &err) == DIT_OK, "%s", err.message);
 }
@@ -325,6 +344,7 @@ static inline bool golden_pipe_open(golden_pipe *p, golden *g, const golden_fold
 
 static inline void golden_pipe_close(golden_pipe *p) {
     dit_model_destroy(p->model);
+    golden_pipe_keep_cache(p->context);
     dit_context_destroy(p->context);
 }
 
