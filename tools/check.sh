@@ -275,6 +275,11 @@ optimised() { # some warnings need the optimiser to look; without -fPIC, so that
     $work/tool time 1 gcc -std=c99 -O2 -fno-pic $strict -c $work/implementation.c -o $work/plain.o >$work/seconds
 }
 check 'gcc c99 -O2: no warnings' optimised
+fortified() { # as distributions do by default whose gcc turns on the checks of their C library
+    # shellcheck disable=SC2086
+    gcc -std=c99 -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 $strict -c $work/implementation.c -o $work/fortified.o
+}
+check 'gcc c99 -O2 -D_FORTIFY_SOURCE=3: no warnings' fortified
 header_version() { # header_version [FLAG FOLDER]
     printf '#include <vulkan/vulkan_core.h>\nVK_HEADER_VERSION\n' | gcc -E "$@" - | tail -n 1
 }
