@@ -3,7 +3,8 @@
 #include "graph/ops_internal.h"
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
-#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* most bytes of one expanded chunk */
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of a chunk, on devices with less than 8 GB */
+#define DITI_EXPAND_MOST_BYTES ((uint64_t)128 << 20)
 
 /* Push words of expand.comp. */
 enum {
@@ -43,6 +44,14 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
            diti_weight_taps(weight) == 1 && weight->columns % 4 == 0;
 }
 
+/* Most bytes of one expanded chunk, of which there are two at a time. The product of a chunk leaves a part of a large GPU
+   without work at its end, so that chunks grow with the device's memory. */
+static uint64_t diti_expand_most(const diti_device *device) {
+    uint64_t share = device->memory_limit / 256;
+    if (share < DITI_EXPAND_BYTES) return DITI_EXPAND_BYTES;
+    return share < DITI_EXPAND_MOST_BYTES ? share : DITI_EXPAND_MOST_BYTES;
+}
+
 DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part,
                                               bool blocks) {
     uint64_t limit = graph->device->limits.storage_range, row, rows;
@@ -52,7 +61,7 @@ DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const dit
     } else {
         row = (uint64_t)diti_expand_pitch(weight) * diti_element_size(diti_expand_format(graph));
         if (blocks) row = weight->columns + weight->columns / DITI_I8_BLOCK * 4u + 16u;
-        if (limit > DITI_EXPAND_BYTES) limit = DITI_EXPAND_BYTES;
+        if (limit > diti_expand_most(graph->device)) limit = diti_expand_most(graph->device);
     }
     limit -= limit > 4096 ? 1024 : 0; /* bindings begin at aligned offsets */
     rows = limit / row;

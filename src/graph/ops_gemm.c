@@ -316,11 +316,16 @@ static uint64_t diti_gemm_coop_shared(const diti_device *device, const diti_gemm
     return slices > row_bands ? slices : row_bands;
 }
 
+/* units: of 16 bytes in a row of a slice. */
+static bool diti_gemm_loads_evenly(const diti_gemm_tiles *tiles, uint32_t units) {
+    return tiles->rows * units % tiles->group == 0 && tiles->columns * units % tiles->group == 0;
+}
+
 static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,
                                  diti_gemm_tiles *out) {
     const diti_device *device = graph->device;
     const diti_portions *portions = device->portions;
-    uint32_t across[2], fragments[2], step, i;
+    uint32_t across[2], fragments[2], units, step, i;
     diti_gemm_coop coop = DITI_ZERO;
     bool tall;
     diti_gemm_coop_choose(device, gemm, i8, &coop);
@@ -335,21 +340,18 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
         return false; /* values behind a row would be taken for a result */
     tall = diti_gemm_coop_is_tall(graph, gemm, &coop);
     diti_gemm_coop_fragments(device, gemm, &coop, tall, candidate, across, fragments);
-    step = coop.unit * (gemm->image                     ? portions->conv_step
-                        : across[0] > across[1] && tall ? portions->tall_step
-                                                        : portions->step);
-    if (portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
-        step /= 2; /* the few threads of a small tile have to load a whole step */
-    while (step < coop.shape.k) step *= 2;
     out->kernel = DITI_KERNEL_GEMM_COOP;
     out->group = device->coop.subgroup * across[0] * across[1];
     out->rows = across[0] * fragments[0] * coop.shape.m;
     out->columns = across[1] * fragments[1] * coop.shape.n;
     out->band = 8;
-    /* every thread loads as many pieces of a slice as every other one */
-    for (i = 0;
-         i < 8 && (out->rows * (step / coop.unit) % out->group || out->columns * (step / coop.unit) % out->group); i++)
-        step *= 2;
+    /* every thread loads as many units of a slice as every other one */
+    units = gemm->image ? portions->conv_step : portions->step;
+    if (tall && across[0] > across[1] && diti_gemm_loads_evenly(out, portions->tall_step)) units = portions->tall_step;
+    if (portions->part_rows < 64 && out->rows <= 64) units /= 2; /* the few threads of a small tile load all of it */
+    while (units * coop.unit < coop.shape.k) units *= 2;
+    for (i = 0; i < 8 && !diti_gemm_loads_evenly(out, units); i++) units *= 2;
+    step = units * coop.unit;
     out->constants[0] = device->coop.subgroup;
     memcpy(out->constants + 1, &coop.floats, sizeof coop.floats);
     out->constants[4] = fragments[0];

@@ -2753,8 +2753,9 @@ static void test_tall(void) {
         c.extra = 8;
         c.bias = c.multiply = c.gate = c.residual = c.out_f32 = true;
         check_unit(device, "gemm_coop", &c, 1);
-        CHECK_MESSAGE(last_constants[16] == cases[i].high && last_constants[17] == (cases[i].high == 4 ? 48 : 32),
-                      "%u subgroups above each other, slices of %u", last_constants[16], last_constants[17]);
+        CHECK_MESSAGE(last_constants[16] == cases[i].high, "%u subgroups above each other", last_constants[16]);
+        if (device->coop.subgroup == 8) /* GPUs' subgroups are larger, and too few loads are left for each thread */
+            CHECK_MESSAGE(last_constants[17] == (cases[i].high == 4 ? 48 : 32), "slices of %u", last_constants[17]);
     }
     diti_device_close(device);
 }
