@@ -40,7 +40,7 @@ number() { # number KEY LINE
     echo "$2" | sed -n "s/.*\"$1\": \([0-9.e+]*\).*/\1/p"
 }
 
-ours_seconds=4 # that a case of dit.h is expected to take
+ours_seconds=2 # that a case of dit.h is expected to take; and ggml, when a driver has compiled its kernels
 ours() { # ours CASE: dit-bench's line for what versus_ggml calls by that name
     IFS=: read -r kind a b c d <<END
 $1
@@ -83,7 +83,7 @@ run() { # run FOLDER SIZE
     echo "| --- | --- | --- | --- | --- | --- | --- |"
     end=$(($(date +%s) + ${DIT_VERSUS_SECONDS:-300})) waiting=$(echo $cases | wc -w) bad=0
     for case in $cases; do
-        limit=$(((end - $(date +%s) - waiting * ours_seconds) / 2))
+        limit=$((end - $(date +%s) - 2 * waiting * ours_seconds)) # the first case may take long, since drivers compile then
         [ $limit -ge 3 ] || limit=3
         # Software drivers are taken only when they are named.
         GGML_VK_VISIBLE_DEVICES=0 timeout -k 1 $limit "$loader" --library-path "$1:${system}${LD_LIBRARY_PATH:-}" "$1/versus_ggml" "$1" "$case" \

@@ -3,7 +3,7 @@
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
     "rung",          /* base, fp16, half, coop, coop2: no higher than this */
-    "unverified",    /* 1: also what has never run on hardware: workgroups' matrices, mixed dot products, device groups,
+    "unverified",    /* 1: also what has never run on hardware: mixed dot products, device groups,
                         dma-buf */
     "loader",        /* file name of the Vulkan loader */
     "storage_range", /* bytes in one storage buffer binding */
