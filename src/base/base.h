@@ -36,8 +36,8 @@
 
 /* Around files of src/ORDER that run for a file, a tensor or a job, and not for each value or frame: gcc does not
    optimize these files. They do without a frame pointer, as optimized functions do, which takes gcc a twentieth less
-   time. glibc's checks (_FORTIFY_SOURCE, which gcc has on by default in some Linux distributions) do not compile without
-   any optimization. Without optimization, or for size, all files are compiled as the application asks. */
+   time. glibc's checks (_FORTIFY_SOURCE, which gcc has on by default in some Linux distributions) do not compile
+   without any optimization. Without optimization, or for size, all files are compiled as the application asks. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #if defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0
 #define DITI_ONCE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\", \"omit-frame-pointer\")")

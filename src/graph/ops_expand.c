@@ -3,7 +3,7 @@
 #include "graph/ops_internal.h"
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
-#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of a chunk, on devices with less than 8 GB */
+#define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* most of a chunk, on devices with less than 8 GB */
 #define DITI_EXPAND_MOST_BYTES ((uint64_t)128 << 20)
 
 /* Push words of expand.comp. */
@@ -44,8 +44,8 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
            diti_weight_taps(weight) == 1 && weight->columns % 4 == 0;
 }
 
-/* Most bytes of one expanded chunk, of which there are two at a time. The product of a chunk leaves a part of a large GPU
-   without work at its end, so that chunks grow with the device's memory. */
+/* Most bytes of one expanded chunk, of which there are two at a time. The product of a chunk leaves a part of a large
+   GPU without work at its end, so that chunks grow with the device's memory. */
 static uint64_t diti_expand_most(const diti_device *device) {
     uint64_t share = device->memory_limit / 256;
     if (share < DITI_EXPAND_BYTES) return DITI_EXPAND_BYTES;

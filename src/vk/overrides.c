@@ -2,23 +2,22 @@
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",          /* base, fp16, half, coop, coop2: no higher than this */
-    "unverified",    /* 1: also what has never run on hardware: mixed dot products, device groups,
-                        dma-buf */
-    "loader",        /* file name of the Vulkan loader */
-    "storage_range", /* bytes in one storage buffer binding */
-    "allocation",    /* bytes in one device memory allocation; also more than the device allows, to plan for others */
-    "shared",        /* bytes of shared memory in a workgroup */
-    "groups",        /* workgroups in a dispatch */
-    "invocations",   /* invocations in a workgroup */
-    "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
-    "candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
-    "portions",      /* line of the table in portions.c, counted from 0 */
-    "staging",       /* bytes copied to or from the device at a time */
-    "host_budget",   /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
-    "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
-    "transfer",      /* 0 or 1: streams and peers copy on a queue of a family that can only copy, where there is one;
-                        else 1 where the host cannot write device memory itself or there are peers */
+    "rung",            /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified",      /* 1: also what has never run on hardware: mixed dot products, device groups, dma-buf */
+    "loader",          /* file name of the Vulkan loader */
+    "storage_range",   /* bytes in one storage buffer binding */
+    "allocation",      /* bytes in one device memory allocation; also more than the device allows, to plan for others */
+    "shared",          /* bytes of shared memory in a workgroup */
+    "groups",          /* workgroups in a dispatch */
+    "invocations",     /* invocations in a workgroup */
+    "cores",           /* multiprocessors of the device: products with fewer tiles are split along K */
+    "candidate",       /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
+    "portions",        /* line of the table in portions.c, counted from 0 */
+    "staging",         /* bytes copied to or from the device at a time */
+    "host_budget",     /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
+    "mapped",          /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "transfer",        /* 0 or 1: streams and peers copy on a queue of a family that can only copy, where there is one;
+                          else 1 where the host cannot write device memory itself or there are peers */
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */

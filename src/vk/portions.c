@@ -40,8 +40,8 @@ typedef struct diti_portions_line {
    1000 products of floats with 8 x 8 results, 1996 with 8 x 4. Volta takes 31.4 instructions for 1000 products of
    attention with 8 queries of a thread and heads of 128, 38.3 with 4. An H200 multiplies halves at 297 TFLOP/s
    with tiles of 256 x 128 and slices of 48 columns, at 272 with slices of 32, of which neighbouring threads load from
-   more rows at a time, and at 267 with tiles of 128 x 128. With a condition in the loop over slices it is 171, since 144
-   bytes of sums go through memory (BENCHMARKS.md).
+   more rows at a time, and at 267 with tiles of 128 x 128. With a condition in the loop over slices it is 171, since
+   144 bytes of sums go through memory (BENCHMARKS.md).
 
    AMD with matrices in subgroups of 32, of which a thread has twice the sums: parts of 64 x 64 put 16 KB of a
    subgroup into memory.

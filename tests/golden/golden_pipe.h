@@ -295,7 +295,8 @@ static inline void golden_pipe_call(golden_pipe *p, const diti_json *call, const
 
 /* --- opening --- */
 
-/* The cache goes from each context to the next one, so that a driver compiles each kernel once and self-tests run once. */
+/* The cache goes from each context to the next one, so that a driver compiles each kernel once and self-tests run once.
+ */
 static struct golden_pipe_cache {
     void *bytes;
     size_t size;

@@ -518,7 +518,8 @@ static void test_units(void) {
     c = (product_case){.m = 9, .n = 20, .k = 16384, .extremes = true, .bias = true};
     check_product(&c);
     if (!sweep) return;
-    c = (product_case){.m = 131, .n = 132, .k = 208, .bias = true, .residual = true}; /* tall tiles, and edges of them */
+    c = (product_case){
+        .m = 131, .n = 132, .k = 208, .bias = true, .residual = true}; /* tall tiles, and edges of them */
     check_product(&c);
     c = (product_case){.m = 131, .n = 132, .k = 256, .rotated = true, .four = true};
     check_product(&c);
