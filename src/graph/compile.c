@@ -1,7 +1,7 @@
 /* Compiling pipelines: each one that is wanted once, by the caller and the threads that a worker lends. */
 #include "graph/plan_internal.h"
 
-#define DITI_COMPILE_THREADS 7u        /* most that are lent */
+#define DITI_COMPILE_THREADS 15u       /* most that are lent */
 #define DITI_COMPILE_NAP_NS 1000000ull /* how long the caller sleeps before it looks whether they are done */
 #define DITI_COMPILE_NAPS 1000u        /* after so many it tells that it still waits */
 
