@@ -429,7 +429,7 @@ static void test_compile(uint64_t fp16, uint64_t base) {
    their place. */
 static void test_broadcast(void) {
     static const char *const wrong[] = {"selftest_fail=broadcast", "fail_pipeline=gemm_broadcast"};
-    const char *attention = "rung=fp16,cpu=0,portions=0,selftest_fail=broadcast_attention";
+    static const char *const attention[] = {"selftest_fail=broadcast_attention", "fail_pipeline=attention_broadcast"};
     dit_context *context = open_good("rung=base,cpu=0,portions=0", NULL, NULL, "base");
     size_t i;
     if (context) CHECK(context->device->team == context->device->limits.subgroup_size);
@@ -443,9 +443,13 @@ static void test_broadcast(void) {
         dit_context_destroy(context);
     }
     if (!getenv("DIT_TEST_ALL") || strcmp(getenv("DIT_TEST_ALL"), "1")) return;
-    context = open_good(attention, NULL, NULL, "fp16, no broadcast_attention");
-    if (context) CHECK(context->device->team && !context->device->attention_team);
-    dit_context_destroy(context);
+    for (i = 0; i < DITI_COUNT(attention); i++) {
+        char overrides[80];
+        snprintf(overrides, sizeof overrides, "rung=fp16,cpu=0,portions=0,%s", attention[i]);
+        context = open_good(overrides, NULL, NULL, "fp16, no broadcast_attention");
+        if (context) CHECK(context->device->team && !context->device->attention_team);
+        dit_context_destroy(context);
+    }
 }
 
 /* Makes a job and says what the device is then. */
@@ -515,15 +519,16 @@ static void test_probes(const char *overrides) {
 /* Convolutions, attention or all products leave the matrices; needs a driver that has them (way `newest`), where a
    picture on rung half takes too long: of that one the job is only made. */
 static void test_matrices(void) {
-    static const char *const fails[] = {"gemm_coop:9=1", "attention_coop"};
-    static const diti_class drops[] = {DITI_CLASS_COOP_CONV, DITI_CLASS_COOP_ATTENTION};
+    static const char *const fails[] = {"gemm_coop:9=1", "attention_coop", "attention_direct"};
+    static const diti_class drops[] = {DITI_CLASS_COOP_CONV, DITI_CLASS_COOP_ATTENTION, DITI_CLASS_COOP_ATTENTION};
     dit_device_info info = DITI_ZERO;
     dit_context *failing, *without;
     char overrides[96];
     dit_error err;
     int i;
-    for (i = 0; i < 2; i++) {
-        snprintf(overrides, sizeof overrides, "rung=coop,selftest=skip,fail_pipeline=%s", fails[i]);
+    for (i = 0; i < 3; i++) {
+        snprintf(overrides, sizeof overrides, "rung=coop,layout=%d,selftest=skip,fail_pipeline=%s", i == 2 ? 7 : 0,
+                 fails[i]);
         failing = open_with(overrides, NULL, NULL, &err);
         if (!CHECK_MESSAGE(failing, "%s", err.message)) return;
         without = open_good("rung=coop,selftest=skip", NULL, NULL, "coop");
