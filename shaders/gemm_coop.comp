@@ -15,9 +15,8 @@
 #define HALVES
 #define VECTOR true
 #define DECODES
-layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
-layout(constant_id = 22) const
-    bool AHEAD = false; // the first slice is loaded before the loop, which has no conditions then
+layout(constant_id = 21) const uint KIND = 0;      // diti_matrix_kind
+layout(constant_id = 22) const bool AHEAD = false; // the loop over slices has no conditions
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
@@ -172,7 +171,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] =
         coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
 
-    // The last round loads a slice again that nobody needs.
+    // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs.
     if (AHEAD) fetch(0u, slices, first_row, first_column);
     [[dont_unroll]] for (uint s = AHEAD ? 1u : 0u; s <= total; s++) {
         if (AHEAD || s > 0u) {

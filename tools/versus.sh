@@ -6,8 +6,9 @@
 #   tools/versus.sh run FOLDER [large|small] prints a Markdown table: GFLOP/s of both, without network. The driver is the
 #                                            first that Vulkan finds, or what VK_DRIVER_FILES names; build/dit-bench must
 #                                            be there. small: for a software driver. Each row stands there as soon as it
-#                                            is known. DIT_VERSUS_SECONDS=300: all cases together; ggml, which compiles
-#                                            long at first, gets half of what is left for a case, dit.h the rest.
+#                                            is known. DIT_VERSUS_SECONDS=300: all cases together; ggml, whose
+#                                            kernels a driver compiles long at first, gets for a case what the others do
+#                                            not need.
 #                                            DIT_VERSUS_CACHE: the file of dit-bench's --cache (build/versus.cache, anew)
 set -u
 

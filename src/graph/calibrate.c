@@ -149,9 +149,8 @@ typedef struct diti_calibrated { /* the time of one op, and its operations or by
    to nothing to do, for how much more. */
 static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t most, const diti_calibrated *least,
                                       float *rate, dit_error *err) {
-    double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0,
-           mark = HUGE_VAL, /* a run counts as faster when it takes 3 % less than this, which it becomes then */
-        since = 0;          /* the time by which that was so */
+    double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0;
+    double mark = HUGE_VAL, since = 0; /* the last run that took 3 % less than the mark before it; when it ended */
     double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
     diti_calibration what = DITI_ZERO;
     what.emit = norms ? diti_calibrate_norms : diti_calibrate_products;

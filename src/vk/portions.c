@@ -26,7 +26,7 @@ typedef struct diti_portions_line {
 
    AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
    Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of matrices
-   of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. Without matrices
+   of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 7 spills. Without matrices
    and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On RDNA2 8 x
    4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4; products of
    halves 134. Attention of halves takes 16.2 instructions for 1000 products with 8 queries of a thread and heads of
