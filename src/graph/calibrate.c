@@ -18,7 +18,7 @@
 
 typedef struct diti_calibration diti_calibration;
 typedef void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what);
-struct diti_calibration { /* a run: so many ops of these rows and columns, one after the other */
+struct diti_calibration { /* a run: so many ops of these rows and columns (of a head), one after the other */
     diti_calibrate_emit *emit;
     uint32_t rows, columns, times, runs;
 };
@@ -49,20 +49,17 @@ static void diti_calibrate_norms(diti_graph *graph, const diti_calibration *what
     for (i = 0; i < what->times && !diti_graph_failed(graph); i++) diti_norm(graph, x, &norm);
 }
 
-/* Heads are of the two widths that most models have. */
 static void diti_calibrate_attentions(diti_graph *graph, const diti_calibration *what) {
-    uint32_t i, t;
-    for (i = 0; i < what->times; i++) {
-        diti_attention_desc desc = DITI_ZERO;
-        diti_tensor qkv[3];
-        desc.heads = 16;
-        desc.head_dim = i % 2 ? 128 : 64;
-        desc.scale = 0.1f;
-        desc.name = "measured attention";
-        for (t = 0; t < 3; t++)
-            qkv[t] = diti_tensor_state(graph, DITI_F16, what->rows, desc.heads * desc.head_dim, "measured operand");
-        diti_attention(graph, qkv[0], qkv[1], qkv[2], &desc);
-    }
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor qkv[3];
+    uint32_t i;
+    desc.head_dim = what->columns;
+    desc.heads = 16;
+    desc.scale = 0.1f;
+    desc.name = "measured attention";
+    for (i = 0; i < 3; i++)
+        qkv[i] = diti_tensor_state(graph, DITI_F16, what->rows, desc.heads * desc.head_dim, "measured operand");
+    for (i = 0; i < what->times; i++) diti_attention(graph, qkv[0], qkv[1], qkv[2], &desc);
 }
 
 /* The shortest of a few runs behind a first one, which may pay for the driver's compiler. */
@@ -249,12 +246,15 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
 
 /* The answer is kept among the tuned choices of the cache blob, so that a device does not change its mind: both ways
    may have results of their own. A device that cannot measure takes way 0. */
-typedef struct diti_choice {
+typedef struct diti_choice diti_choice;
+struct diti_choice {
     const char *name, *ways[2];                 /* part of the answer's key; for the log */
+    uint32_t head_dim;                          /* of an attention */
     bool (*is_open)(const diti_device *device); /* the device has both ways, and nothing else decides */
-    dit_result (*time)(diti_device *device, uint32_t way, double *us, dit_error *err); /* the way is used, and left */
-    void (*take)(diti_device *device, uint32_t way);
-} diti_choice;
+    dit_result (*time)(diti_device *device, const diti_choice *choice, uint32_t way, double *us,
+                       dit_error *err); /* the way is used, and left */
+    void (*take)(diti_device *device, const diti_choice *choice, uint32_t way);
+};
 
 /* Both ways are timed in turn: a GPU that has just compiled is slow at first. A kernel that does not compile may end
    the choice. */
@@ -262,7 +262,7 @@ static dit_result diti_choice_measure(diti_device *device, const diti_choice *ch
     double us[2] = {HUGE_VAL, HUGE_VAL}, once = 0;
     uint32_t i;
     for (i = 0; i < 2 * DITI_CALIBRATE_TURNS; i++) {
-        DITI_TRY(choice->time(device, i % 2, &once, err));
+        DITI_TRY(choice->time(device, choice, i % 2, &once, err));
         if (!choice->is_open(device)) return DIT_OK;
         if (once < us[i % 2]) us[i % 2] = once;
     }
@@ -275,8 +275,8 @@ static dit_result diti_choice_measure(diti_device *device, const diti_choice *ch
 /* Lists the pipelines of both ways. */
 static dit_result diti_choice_want(diti_device *device, const diti_choice *choice, dit_error *err) {
     double us;
-    DITI_TRY(choice->time(device, 0, &us, err));
-    return choice->time(device, 1, &us, err);
+    DITI_TRY(choice->time(device, choice, 0, &us, err));
+    return choice->time(device, choice, 1, &us, err);
 }
 
 static dit_result diti_choice_make(diti_device *device, const diti_choice *choice, dit_error *err) {
@@ -300,18 +300,19 @@ static dit_result diti_choice_make(diti_device *device, const diti_choice *choic
     if (!device->wanted)
         diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %s", device->ordinal, device->info.name,
                  choice->ways[way]);
-    choice->take(device, way);
+    choice->take(device, choice, way);
     return DIT_OK;
 }
 
-/* Ops of so many rows and columns, fewer of both on a software driver. */
-static dit_result diti_choice_time(diti_device *device, diti_calibrate_emit *emit, uint32_t rows, uint32_t times,
+/* Two ops of so many rows and columns; a software driver has fewer rows. */
+static dit_result diti_choice_time(diti_device *device, diti_calibrate_emit *emit, uint32_t rows, uint32_t columns,
                                    double *us, dit_error *err) {
     diti_calibration what = DITI_ZERO;
     double amount;
     what.emit = emit;
-    what.rows = what.columns = device->software ? 64 : rows;
-    what.times = device->software ? 2 : times;
+    what.rows = device->software ? 64 : rows;
+    what.columns = columns;
+    what.times = 2;
     what.runs = device->software ? 1 : 2 * DITI_CALIBRATE_RUNS;
     return diti_calibrate_time(device, &what, us, &amount, err);
 }
@@ -322,16 +323,19 @@ static bool diti_matrices_are_open(const diti_device *device) {
     return device->doubts_matrices && device->rung >= DITI_RUNG_COOP;
 }
 
-static dit_result diti_matrices_time(diti_device *device, uint32_t way, double *us, dit_error *err) {
+static dit_result diti_matrices_time(diti_device *device, const diti_choice *choice, uint32_t way, double *us,
+                                     dit_error *err) {
     const diti_rung used = device->rung;
     dit_result result;
+    (void)choice;
     if (way == 0) device->rung = DITI_RUNG_HALF;
-    result = diti_choice_time(device, diti_calibrate_products, 1024, 2, us, err);
+    result = diti_choice_time(device, diti_calibrate_products, 1024, device->software ? 64 : 1024, us, err);
     if (way == 0) device->rung = used;
     return result;
 }
 
-static void diti_matrices_take(diti_device *device, uint32_t way) {
+static void diti_matrices_take(diti_device *device, const diti_choice *choice, uint32_t way) {
+    (void)choice;
     if (way == 1) return;
     diti_class_drop(device, DITI_CLASS_COOP2);
     diti_class_drop(device, DITI_CLASS_COOP);
@@ -341,34 +345,47 @@ static void diti_matrices_take(diti_device *device, uint32_t way) {
 DIT_INTERNAL dit_result diti_device_choose_matrices(diti_device *device, dit_error *err) {
     static const diti_choice choice = {"faster products",
                                        {"products without matrices", "products on matrices"},
+                                       0,
                                        diti_matrices_are_open,
                                        diti_matrices_time,
                                        diti_matrices_take};
     return diti_choice_make(device, &choice, err);
 }
 
-/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
+/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2: the one on VK_KHR_cooperative_matrix
+   may keep narrow heads in registers, too (attention_direct.comp), and wide ones never, so that the answer may be
+   another for each --- */
 
 static bool diti_attention_is_open(const diti_device *device) {
     return device->coop_attention == 2 && device->coop_attention_khr && !device->is_cpu;
 }
 
-static dit_result diti_attention_time(diti_device *device, uint32_t way, double *us, dit_error *err) {
-    dit_result result;
-    if (way == 0) device->coop_attention = 1;
-    result = diti_choice_time(device, diti_calibrate_attentions, 2048, 2, us, err);
-    if (way == 0) device->coop_attention = 2;
-    return result;
+static void diti_attention_take(diti_device *device, const diti_choice *choice, uint32_t way) {
+    device->khr_is_faster[diti_attention_is_wide(device, choice->head_dim)] = way == 0;
 }
 
-static void diti_attention_take(diti_device *device, uint32_t way) { device->coop_attention = way == 1 ? 2 : 1; }
+static dit_result diti_attention_time(diti_device *device, const diti_choice *choice, uint32_t way, double *us,
+                                      dit_error *err) {
+    diti_attention_take(device, choice, way);
+    return diti_choice_time(device, diti_calibrate_attentions, 2048, choice->head_dim, us, err);
+}
 
+/* The two widths are those that most models have. */
 DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err) {
-    static const diti_choice choice = {
-        "attention in registers",
-        {"attention on matrices of VK_KHR_cooperative_matrix", "attention on matrices of VK_NV_cooperative_matrix2"},
-        diti_attention_is_open,
-        diti_attention_time,
-        diti_attention_take};
-    return diti_choice_make(device, &choice, err);
+    static const diti_choice choices[2] = {
+        {"attention of narrow heads",
+         {"narrow heads on matrices of VK_KHR_cooperative_matrix",
+          "narrow heads on matrices of VK_NV_cooperative_matrix2"},
+         64,
+         diti_attention_is_open,
+         diti_attention_time,
+         diti_attention_take},
+        {"attention of wide heads",
+         {"wide heads on matrices of VK_KHR_cooperative_matrix", "wide heads on matrices of VK_NV_cooperative_matrix2"},
+         128,
+         diti_attention_is_open,
+         diti_attention_time,
+         diti_attention_take}};
+    DITI_TRY(diti_choice_make(device, &choices[0], err));
+    return diti_choice_make(device, &choices[1], err);
 }

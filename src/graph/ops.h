@@ -152,6 +152,8 @@ typedef struct diti_qkv_desc {
 DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
+/* Whether heads are so wide that several subgroups of attention_coop.comp share one. */
+DIT_INTERNAL bool diti_attention_is_wide(const diti_device *device, uint32_t head_dim);
 /* Asks how a subgroup spreads the elements of a matrix over its threads (shaders/coop_layout.comp): F32, for each
    thread and each of its elements the number of that element in a matrix of sums and in a first operand, then how many
    a thread has of either. */

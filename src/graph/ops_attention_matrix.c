@@ -19,6 +19,10 @@ typedef struct diti_attention_matrix {
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
+DIT_INTERNAL bool diti_attention_is_wide(const diti_device *device, uint32_t head_dim) {
+    return head_dim > device->portions->pair_channels;
+}
+
 /* Products of int8 have the same m and n, and go 16 bytes deep or more. */
 static diti_coop_shape diti_attention_shape8(const diti_device *device) {
     diti_coop_shape i8 = device->coop.subgroup_shape[DITI_COOP_S8], none = DITI_ZERO;
@@ -36,7 +40,8 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     memset(out, 0, sizeof *out);
     if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > (int8 ? 256 : 512))
         return false;
-    out->registers = device->coop_attention == 2 && !int8 && head_dim <= 256;
+    out->registers = device->coop_attention == 2 && !int8 && head_dim <= 256 &&
+                     !(device->coop_attention_khr && device->khr_is_faster[diti_attention_is_wide(device, head_dim)]);
     if (!out->registers && !int8 && !device->coop_attention_khr) return false;
     *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
     if (out->registers)

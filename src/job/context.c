@@ -16,6 +16,7 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->packed_dot = same->packed_dot;
         device->coop_attention = same->coop_attention;
         device->coop_attention_khr = same->coop_attention_khr;
+        memcpy(device->khr_is_faster, same->khr_is_faster, sizeof device->khr_is_faster);
         device->coop_attention_i8 = same->coop_attention_i8;
         device->coop_layout = same->coop_layout;
         device->half_attention = same->half_attention;

@@ -585,31 +585,44 @@ static void test_descent(void) {
     }
 }
 
-/* The device measures once which of both kinds of matrices is faster; the cache blob keeps the answer. */
+/* Whether heads of so many channels have the kernel on matrices of VK_KHR_cooperative_matrix. */
+static bool has_khr(const diti_device *device, uint32_t head_dim) {
+    diti_attention_tiles tiles;
+    return CHECK_MESSAGE(diti_attention_tiles_matrix(device, head_dim, 256, 256, false, 0, &tiles), "%u", head_dim) &&
+           tiles.kernel != DITI_KERNEL_ATTENTION_COOP2;
+}
+
+/* The device measures once which of both kinds of matrices is faster, for narrow heads and for wide ones; the cache
+   blob keeps the answers. */
 static void test_faster(void) {
     dit_context_desc desc = {0};
     dit_context *context = NULL;
     dit_error err = {0};
     diti_device *device;
     uint64_t submits;
-    uint32_t chosen;
     desc.overrides = "rung=coop2,cpu=0,selftest=skip";
     if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
     device = context->device;
     CHECK(device->coop_attention == 2 && device->coop_attention_khr);
     CHECK_MESSAGE(diti_device_choose_attention(device, &err) == DIT_OK, "%s", err.message);
-    chosen = device->coop_attention;
     submits = device->submits;
-    CHECK(submits > 0 && device->tuned_count == 1 && device->tuned[0].choice + 1 == chosen);
-    for (uint32_t kept = 0; kept < 3; kept++) { /* 2 is no answer */
-        device->tuned[0].choice = kept;
-        device->coop_attention = 2;
-        CHECK(diti_device_choose_attention(device, &err) == DIT_OK);
-        CHECK(device->coop_attention == (kept == 1 ? 2u : 1u) && device->submits == submits);
+    CHECK(submits > 0 && device->tuned_count == 2);
+    for (uint32_t i = 0; i < 2; i++) CHECK(device->tuned[i].choice + device->khr_is_faster[i] == 1);
+    for (uint32_t kept = 0; kept < 9; kept++) { /* 2 is no answer */
+        const bool narrow = kept % 3 != 1, wide = kept / 3 != 1;
+        device->tuned[0].choice = kept % 3;
+        device->tuned[1].choice = kept / 3;
+        device->khr_is_faster[0] = device->khr_is_faster[1] = false;
+        CHECK(diti_device_choose_attention(device, &err) == DIT_OK && device->submits == submits);
+        CHECK(has_khr(device, 64) == narrow && has_khr(device, 80) == narrow);
+        CHECK(has_khr(device, 88) == wide && has_khr(device, 256) == wide);
     }
+    device->coop_attention_khr = false; /* what is left does not depend on what was faster */
+    CHECK(!has_khr(device, 64) && !has_khr(device, 256));
+    device->coop_attention_khr = true;
     device->is_cpu = true; /* a software driver's choice is the rung's */
-    device->coop_attention = 2;
-    CHECK(diti_device_choose_attention(device, &err) == DIT_OK && device->coop_attention == 2);
+    device->khr_is_faster[0] = device->khr_is_faster[1] = false;
+    CHECK(diti_device_choose_attention(device, &err) == DIT_OK && !has_khr(device, 64) && !has_khr(device, 256));
     dit_context_destroy(context);
 }
 
