@@ -15,8 +15,10 @@
 #define HALVES
 #define VECTOR true
 #define DECODES
-layout(constant_id = 21) const uint KIND = 0;      // diti_matrix_kind
-layout(constant_id = 22) const bool AHEAD = false; // the loop over slices has no conditions
+layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
+layout(constant_id = 22) const uint LOOP =
+    0; // bit 0: the loop over slices has no conditions; bit 1: quirk SCATTERED_SUMS
+const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u;
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
@@ -52,6 +54,10 @@ const uint float_units = INT8 ? 1u : shared_units, byte_units = INT8 ? shared_un
 shared uvec4 tiles[float_units];
 shared uvec2 byte_tiles[byte_units]; // their fragments may begin in the middle of a unit
 
+#define A(TYPE, M_SIZE, K_SIZE) coopmat<TYPE, gl_ScopeSubgroup, M_SIZE, K_SIZE, gl_MatrixUseA>
+#define B(TYPE, K_SIZE, N_SIZE) coopmat<TYPE, gl_ScopeSubgroup, K_SIZE, N_SIZE, gl_MatrixUseB>
+#define FLOATS coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>
+
 void put(const uint at, const uvec4 v) {
     if (INT8) {
         byte_tiles[2u * at] = v.xy;
@@ -76,14 +82,15 @@ uvec4 halves_of(const uvec2 bytes, const bool e5m2) {
     return e5m2 ? both << 8 : (both & 0x00800080u) << 8 | (both & 0x007f007fu) << 7;
 }
 const float as_halves_factor = KIND == 4u ? 65536.0 : 256.0; // of both operands, of the first
-// Sixteen bytes from element k of a row on, zeros beyond it.
+// Sixteen bytes from element k of a row on. Behind the row's end its last bytes follow once more, since a load behind a
+// condition waits: beyond() makes zeros of those of A, so that it does not matter what W has there.
+uint inside(const uint k) { return TAIL ? min(k, (K - 1u) / unit * unit) : k; }
+uvec4 beyond(const uvec4 v, const bool none) { return mix(v, uvec4(0u), bvec4(none)); }
 #define UNIT_OF(NAME, FORMAT, E5M2)                                                                                    \
     uvec4 NAME##_unit(const uint row_at, const uint k) {                                                               \
-        uint at = row_at + k;                                                                                          \
+        uint at = row_at + inside(k);                                                                                  \
         uvec4 v;                                                                                                       \
-        if (TAIL && k >= K)                                                                                            \
-            v = uvec4(0u);                                                                                             \
-        else if (AS_HALVES)                                                                                            \
+        if (AS_HALVES)                                                                                                 \
             v = halves_of((at & 8u) != 0u ? NAME##_q[at >> 4].zw : NAME##_q[at >> 4].xy, E5M2);                        \
         else if (INT8 || FLOAT8)                                                                                       \
             v = NAME##_q[at >> 4];                                                                                     \
@@ -101,9 +108,8 @@ UNIT_OF(w, W_FORMAT, KIND == 5u)
 
 // Sixteen bytes of weights of 4 bit.
 uvec4 i4_unit(const uint row_at, const uint k) {
-    uint at = row_at + (k >> 1);
+    uint at = row_at + (inside(k) >> 1);
     uvec2 v = (at & 8u) != 0u ? w_q[at >> 4].zw : w_q[at >> 4].xy;
-    if (TAIL && k >= K) v = uvec2(0u);
     return uvec4(i4_bytes(v.x, 0u), i4_bytes(v.x, 4u), i4_bytes(v.y, 0u), i4_bytes(v.y, 4u));
 }
 
@@ -111,12 +117,12 @@ uvec4 i4_unit(const uint row_at, const uint k) {
 // only one sum depends on the thread, and all else is a constant that loads take for nothing.
 #define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                       \
     [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                              \
-        coopmat<TYPE, gl_ScopeSubgroup, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                        \
+        A(TYPE, M_SIZE, K_SIZE) x[ROWS];                                                                               \
         [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                    \
             coopMatLoad(x[i], TILES, (down * ROWS + i) * M_SIZE * (skewed * unit / PER) + k / PER,                     \
                         skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor);                                      \
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                               \
-            coopmat<TYPE, gl_ScopeSubgroup, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                          \
+            B(TYPE, K_SIZE, N_SIZE) y;                                                                                 \
             uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * (skewed * unit / PER) + k / PER;                 \
             coopMatLoad(y, TILES, at, skewed *unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                      \
             [[unroll]] for (uint i = 0u; i < ROWS; i++) SUMS[i * COLUMNS + j] =                                        \
@@ -132,16 +138,16 @@ void fetch(const uint slice, const uint slices, const uint first_row, const uint
     uint tap = CONV ? slice / slices : 0u, first = (CONV ? slice % slices : slice) * STEP;
     uint t = gl_LocalInvocationID.x, tap_columns = (K + 3u) & ~3u;
     [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-        uint n = t + i * THREADS, row = min(first_row + n / step_units, M - 1u);
+        uint n = t + i * THREADS, row = min(first_row + n / step_units, M - 1u), k = first + n % step_units * unit;
         bool valid = true;
         if (CONV) row = tap_row(pixels[i], tap, valid);
-        next[i] = valid ? a_unit(a_offset + row * a_pitch, first + n % step_units * unit) : uvec4(0u);
+        next[i] = beyond(a_unit(a_offset + row * a_pitch, k), !valid || (TAIL && k >= K));
     }
     [[unroll]] for (uint i = 0u; i < w_loads; i++) {
         uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
         uint k = first + n % step_units * unit;
         if (PACKED)
-            next[a_loads + i] = !TAIL || k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+            next[a_loads + i] = round_unit(decode_w(column, inside(k)), decode_w(column, inside(k) + 4u));
         else if (INT4)
             next[a_loads + i] = i4_unit(w_offset + column * w_pitch, k);
         else
@@ -164,16 +170,22 @@ void main() {
         [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
             pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
     }
-    coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
-    [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] =
-        coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
+    FLOATS sums[float_fragments];
+    [[unroll]] for (uint i = 0u; i < float_fragments; i++) {
+        sums[i] = FLOATS(0.0);
+        if (SCATTERED)
+            sums[i] = coopMatMulAdd(A(float16_t, M_FLOAT, K_FLOAT)(0.0), B(float16_t, K_FLOAT, N_FLOAT)(0.0), sums[i]);
+    }
     coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
     [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] =
         coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
 
     // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs.
     if (AHEAD) fetch(0u, slices, first_row, first_column);
-    [[dont_unroll]] for (uint s = AHEAD ? 1u : 0u; s <= total; s++) {
+    // Else the question whether it goes on stands at the end: RADV takes a sixth fewer instructions then, and ANV
+    // spills.
+    [[dont_unroll]] for (uint s = AHEAD ? 1u : 0u;; s++) {
+        if (AHEAD && s > total) break;
         if (AHEAD || s > 0u) {
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads + w_loads; i++) {
@@ -190,27 +202,29 @@ void main() {
                 MULTIPLY(float16_t, sums, tiles, float_unit, M_FLOAT, N_FLOAT, K_FLOAT)
             }
         }
+        if (!AHEAD && s == total) break;
     }
 
     guard_begin();
     uint mine = gl_SubgroupID * m_size * strip_skewed;
     const bool even = m_size * strip % LANES == 0u; // no thread is left without an element in the last round
     // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long
-    // to compile.
-    uint written = m_size * strip + (m_size * strip > 4u * LANES ? first_group >> 31 : 0u);
+    // to compile. A row of fragments has a constant number in either case: sums whose number is known only when the
+    // kernel runs would go through memory, in the loop over slices, too.
+    uint none = m_size * strip > 4u * LANES ? first_group >> 31 : 0u;
     barrier();
-    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+    [[unroll]] for (uint i = 0u; i < ROWS + none; i++) {
         if (i > 0u) own_barrier();
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) if (r == i) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             uint at = mine + j * n_size / 4u;
             if (INT8)
-                coopMatStore(byte_sums[i * COLUMNS + j], byte_tiles, 2u * at, 2u * strip_skewed,
+                coopMatStore(byte_sums[r * COLUMNS + j], byte_tiles, 2u * at, 2u * strip_skewed,
                              gl_CooperativeMatrixLayoutRowMajor);
             else
-                coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatStore(sums[r * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
         own_barrier();
-        for (uint passed = 0u; passed < written; passed += LANES) {
+        for (uint passed = 0u; passed < m_size * strip + none; passed += LANES) {
             uint n = gl_SubgroupInvocationID + passed;
             if (!even && n >= m_size * strip) break;
             uint row = first_row + (down * ROWS + i) * m_size + n / strip,

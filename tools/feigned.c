@@ -529,9 +529,10 @@ static void add_all(feigned *f) {
    counts registers that hold 8 or 16 lanes, Turnip registers of four floats for each thread and stores to a thread's
    own memory, Honeykrisp registers of 16 bits for each thread and, as occupancy, the threads of a core; its spills have
    ANV's name. PanVK's names are ANV's, Turnip's and Honeykrisp's; its registers have 32 bits, its occupancy is 2 where
-   a thread takes no more than half of them, else 1. Scratch is memory in bytes, with arrays that stand there. */
+   a thread takes no more than half of them, else 1. Scratch, NVK's SLM, is memory in bytes, with arrays that stand
+   there. */
 static const char *const spill_names[] = {"Spilled VGPRs", "Spills", "Spills to memory", "STP Count"};
-static const char *const scratch_names[] = {"Scratch size", "Scratch Memory Size", "Scratch"};
+static const char *const scratch_names[] = {"Scratch size", "Scratch Memory Size", "Scratch", "SLM size"};
 static const char *const register_names[] = {"VGPRs", "Max live registers", "Number of GPRs", "Registers used", "GPRs"};
 static const char *const occupancy_names[] = {"Subgroups per SIMD", "Max warps/SM", "Max Waves Per Core", "Threads"};
 

@@ -53,6 +53,8 @@ END {
     if (halves) for (i = 6; i <= 8; i += 2) instructions += ((round / 2 - number[i]) / number[i]) * number[i + 1]
     cycles = statistic("Inverse Throughput,Static cycle count,Cycles")
     spills = statistic("Spilled VGPRs,Spills to memory,Spills,STP Count")
+    scratch = statistic("Scratch size,Scratch Memory Size,SLM size")
+    if (!(spills > 0) && scratch > 0) spills = scratch " bytes" # arrays that stand in memory
     occupancy = statistic("Subgroups per SIMD,Max warps/SM,Max Waves Per Core")
     unknown = (number[5] > 1 && !halves) || (!number[5] && number[3] < 0.9 * round)
     bound = number[5] == 1 && round == number[3] # more rounds of the inner loop would do more

@@ -347,7 +347,9 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->band = 8;
     /* every thread loads as many units of a slice as every other one */
     units = gemm->image ? portions->conv_step : portions->step;
-    if (tall && across[0] > across[1] && diti_gemm_loads_evenly(out, portions->tall_step)) units = portions->tall_step;
+    if (tall && across[0] > across[1] && diti_gemm_loads_evenly(out, portions->tall_step) &&
+        (gemm->depth % (portions->tall_step * coop.unit) == 0 || gemm->depth % (units * coop.unit) != 0))
+        units = portions->tall_step;                             /* unless it alone leaves something over */
     if (portions->part_rows < 64 && out->rows <= 64) units /= 2; /* the few threads of a small tile load all of it */
     while (units * coop.unit < coop.shape.k) units *= 2;
     for (i = 0; i < 8 && !diti_gemm_loads_evenly(out, units); i++) units *= 2;
@@ -360,7 +362,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     memcpy(out->constants + 8, &coop.bytes, sizeof coop.bytes);
     out->constants[11] = coop.kind;
-    out->constants[12] = portions->ahead;
+    out->constants[12] = portions->ahead + (device->scattered_sums ? 2u : 0u);
     out->constant_count = 13;
     return i < 8 && out->group <= device->limits.group_invocations &&
            diti_gemm_coop_shared(device, &coop, out, step, fragments[1]) <= device->limits.shared_bytes &&

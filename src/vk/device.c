@@ -164,6 +164,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->folding = diti_device_folding(&id, overrides);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
+    device->scattered_sums = (quirks & DITI_QUIRK_SCATTERED_SUMS) != 0;
     device->doubts_matrices = (quirks & DITI_QUIRK_DOUBTFUL_MATRICES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {

@@ -62,6 +62,9 @@ static const diti_quirk diti_quirk_table[] = {
     {DITI_VENDOR_NVIDIA, 0, 0, 0x1b00, 0x1d7f, 0, 0, DITI_UNLESS_NOTHING, DITI_QUIRK_SLOW_HALF,
      "GPUs from GP102 to GP108 compute halves 64 times slower than floats",
      "CUDA C++ Programming Guide, arithmetic instructions, compute capability 6.1"},
+    {DITI_VENDOR_NVIDIA, VK_DRIVER_ID_MESA_NVK, 0, 0, 0, 0, 0, DITI_UNLESS_NOTHING, DITI_QUIRK_SCATTERED_SUMS,
+     "sums that begin as zeros get registers that are no group of four, and are moved before every product",
+     "Mesa, alloc_scalar in src/nouveau/compiler/nak/assign_regs.rs"},
 };
 
 static bool diti_quirk_fits(const diti_quirk *quirk, const diti_identity *id) {

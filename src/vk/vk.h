@@ -123,10 +123,11 @@ typedef struct diti_identity {
 } diti_identity;
 enum { DITI_DRIVER_HONEYKRISP = 26 }; /* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers lack */
 enum {
-    DITI_QUIRK_NO_MATRICES = 1,      /* cooperative matrices are not used, and nothing about them is asked */
-    DITI_QUIRK_SMALL_TILES = 2,      /* products on matrices have small tiles */
-    DITI_QUIRK_SLOW_HALF = 4,        /* no arithmetic of halves */
-    DITI_QUIRK_DOUBTFUL_MATRICES = 8 /* products on matrices have to show that they take less time than others */
+    DITI_QUIRK_NO_MATRICES = 1,       /* cooperative matrices are not used, and nothing about them is asked */
+    DITI_QUIRK_SMALL_TILES = 2,       /* products on matrices have small tiles */
+    DITI_QUIRK_SLOW_HALF = 4,         /* no arithmetic of halves */
+    DITI_QUIRK_DOUBTFUL_MATRICES = 8, /* products on matrices have to show that they take less time than others */
+    DITI_QUIRK_SCATTERED_SUMS = 16    /* sums of products on matrices begin as products of zeros */
 };
 
 /* Sizes of subgroups that gemm_broadcast and attention_broadcast have tiles for. */
@@ -427,6 +428,7 @@ typedef struct diti_device {
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
+    bool scattered_sums;        /* sums of products on matrices begin as products of zeros: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
     uint32_t coop_float8;       /* override, after the self-test: 1: products of F8 weights are on such matrices, 2: on
                                    those of halves; 0: such weights are expanded */

@@ -2320,7 +2320,10 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     check_unit(device, module, &c, 1);
     c.m = 37, c.n = 44, c.k = 200, c.rows_per_gate = 9;
     check_unit(device, module, &c, 1);
+    device->scattered_sums = true; /* as with NVK */
     check_unit(device, module, &c, 6e4f);
+    CHECK(device->rung == DITI_RUNG_HALF || last_constants[22] == 2);
+    device->scattered_sums = false;
     if (device->rung != DITI_RUNG_HALF) return;
     conv_module = module;
     check_conv(device, &(conv_case){2,    5,     4, 12, 16, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
@@ -2751,13 +2754,12 @@ static void tiles_of(diti_device *device, uint32_t m, uint32_t n, uint32_t k, bo
    power of two. Edges of tiles on both sides; K that slices divide, and K of which something is left over. */
 static void test_tall(void) {
     static const struct {
-        uint32_t m, n, k, high; /* high: subgroups above each other */
+        uint32_t m, n, k, high, step; /* high: subgroups above each other */
         bool x_f32;
-    } cases[] = {{131, 132, 200, 4, false},
-                 {131, 132, 96, 4, false},
-                 {131, 132, 8, 4, false},
-                 {131, 132, 72, 2, true},   /* floats take registers when they are loaded */
-                 {128, 260, 72, 2, false}}; /* one row of tiles is no higher than it must be */
+    } cases[] = {{131, 132, 200, 4, 48, false}, {131, 132, 96, 4, 48, false}, {131, 132, 8, 4, 48, false},
+                 {131, 132, 64, 4, 32, false},  /* which slices of 48 do not divide, and those of 32 do */
+                 {131, 132, 72, 2, 32, true},   /* floats take registers when they are loaded */
+                 {128, 260, 72, 2, 32, false}}; /* one row of tiles is no higher than it must be */
     diti_device *device = open_device("rung=coop,cpu=0,portions=3,cores=1", 0);
     for (size_t i = 0; i < DITI_COUNT(cases) && device; i++) {
         linear_case c = {.m = cases[i].m, .n = cases[i].n, .k = cases[i].k, .x_f32 = cases[i].x_f32};
@@ -2765,7 +2767,7 @@ static void test_tall(void) {
         tiles_of(device, c.m, c.n, c.k, c.x_f32, tiles);
         CHECK_MESSAGE(tiles[0] == cases[i].high, "%u subgroups above each other", tiles[0]);
         if (device->coop.subgroup == 8) /* in larger ones a tile of this size has too few loads for each thread */
-            CHECK_MESSAGE(tiles[1] == (cases[i].high == 4 ? 48 : 32), "slices of %u", tiles[1]);
+            CHECK_MESSAGE(tiles[1] == cases[i].step, "slices of %u", tiles[1]);
         c.type = DIT_TYPE_F16;
         c.rows_per_gate = 33;
         c.extra = 8;
@@ -2776,9 +2778,9 @@ static void test_tall(void) {
         uint32_t tiles[2];
         device->limits.cores = 132;
         device->coop.subgroup = 32;
-        tiles_of(device, 4608, 1024, 64, false, tiles);
+        tiles_of(device, 4608, 1024, 96, false, tiles);
         CHECK_MESSAGE(tiles[0] == 4 && tiles[1] == 48, "%u subgroups, slices of %u", tiles[0], tiles[1]);
-        tiles_of(device, 4608, 896, 64, false, tiles);
+        tiles_of(device, 4608, 896, 96, false, tiles);
         CHECK_MESSAGE(tiles[0] == 2 && tiles[1] == 32, "%u subgroups, slices of %u", tiles[0], tiles[1]);
     }
     diti_device_close(device);

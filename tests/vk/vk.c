@@ -114,7 +114,8 @@ static void quirks(void) {
         NONE = DITI_QUIRK_NO_MATRICES,
         SMALL = DITI_QUIRK_SMALL_TILES,
         SLOW = DITI_QUIRK_SLOW_HALF,
-        DOUBTFUL = DITI_QUIRK_DOUBTFUL_MATRICES
+        DOUBTFUL = DITI_QUIRK_DOUBTFUL_MATRICES,
+        SCATTERED = DITI_QUIRK_SCATTERED_SUMS
     };
     static const struct {
         uint32_t vendor, driver, type, device, version, subgroup;
@@ -150,9 +151,10 @@ static void quirks(void) {
         {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe224, 101u << 14 | 8826, 16, true, 0},
         {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x1aff, 0, 32, true, 0},
         {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x1b00, 0, 32, true, SLOW}, /* GTX 1080 Ti's chip */
-        {NVIDIA, VK_DRIVER_ID_MESA_NVK, CARD, 0x1d7f, 0, 32, true, SLOW},
+        {NVIDIA, VK_DRIVER_ID_MESA_NVK, CARD, 0x1d7f, 0, 32, true, SLOW | SCATTERED},
         {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x1d80, 0, 32, true, 0}, /* GV100 and newer */
         {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x2684, 0, 32, true, 0},
+        {NVIDIA, VK_DRIVER_ID_MESA_NVK, CARD, 0x2684, 0, 32, true, SCATTERED},
         {0x10005, VK_DRIVER_ID_MESA_LLVMPIPE, VK_PHYSICAL_DEVICE_TYPE_CPU, 0, 1, 8, true, 0},
     };
     size_t i;
