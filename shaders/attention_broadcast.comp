@@ -86,7 +86,7 @@ void main() {
         FETCH(k, first_key + KEYS)
 
         float tops[ROWS];
-        bool raised = false;
+        float excess = 0.0; // how much larger than its maximum a score of any row is
         [[unroll]] for (uint i = 0u; i < ROWS; i++) {
             tops[i] = VERY_LOW;
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
@@ -97,10 +97,10 @@ void main() {
                 if (key >= place.keys) score[n] = VERY_LOW;
                 tops[i] = max(tops[i], score[n]);
             }
-            raised = raised || tops[i] > subgroupBroadcast(largest, i) + slack;
+            excess = max(excess, tops[i] - subgroupBroadcast(largest, i));
         }
         float keep = largest;
-        if (subgroupBallot(raised) != uvec4(0u)) { // what other threads have of a row matters only then
+        if (subgroupBallot(excess > slack) != uvec4(0u)) { // what other threads have of a row matters only then
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 float top = tops[i];
                 [[unroll]] for (uint l = 0u; l < TEAM; l++) top = max(top, subgroupBroadcast(tops[i], l));

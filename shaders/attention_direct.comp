@@ -8,6 +8,7 @@
 // choose a row.
 layout(constant_id = 15) const uint THREAD_COLUMNS = 0;
 layout(constant_id = 16) const uint ELEMENT_COLUMNS = 0;
+layout(constant_id = 17) const bool SCATTERED = false; // DITI_QUIRK_SCATTERED_SUMS
 
 const uint steps = depth / TK, out_count = depth / TN, score_count = KEYS / TN; // TN is TK
 const uint elements = TM * TN / LANES;                                          // of a matrix, those of a thread
@@ -40,7 +41,10 @@ void main() {
     }
     FLOATS(TN) o[RM * out_count];
     float largest[RM * elements], total[RM * elements]; // total: of the thread's own weights
-    [[unroll]] for (uint i = 0u; i < RM * out_count; i++) o[i] = FLOATS(TN)(0.0);
+    [[unroll]] for (uint i = 0u; i < RM * out_count; i++) {
+        o[i] = FLOATS(TN)(0.0);
+        if (SCATTERED) o[i] = coopMatMulAdd(MATRIX(float16_t, TM, TK, A)(0.0), MATRIX(float16_t, TK, TN, B)(0.0), o[i]);
+    }
     [[unroll]] for (uint r = 0u; r < RM * elements; r++) {
         largest[r] = no_score;
         total[r] = 0.0;
@@ -69,7 +73,7 @@ void main() {
         }
 
         float tops[RM * elements];
-        bool raised = false; // the maximum of any row
+        float excess = 0.0; // how much larger than its maximum a score of any row is
         [[unroll]] for (uint r = 0u; r < RM * elements; r++) {
             if (!IS_ROW(r)) continue;
             float top = no_score;
@@ -77,9 +81,9 @@ void main() {
                 [[unroll]] for (uint e = 0u; e < elements; e++) if (ROW_OF(e) == r % elements) top =
                     max(top, s[r / elements * score_count + b][e]);
             tops[r] = top * factor;
-            raised = raised || tops[r] > largest[r] + slack;
+            excess = max(excess, tops[r] - largest[r]);
         }
-        if (subgroupAny(raised)) { // what other threads of a row have matters only then
+        if (subgroupAny(excess > slack)) { // what other threads of a row have matters only then
             [[unroll]] for (uint r = 0u; r < RM * elements; r++) {
                 if (!IS_ROW(r)) continue;
                 float top = tops[r], before = largest[r];
@@ -95,11 +99,14 @@ void main() {
         }
         MATRIX(float16_t, TM, TK, A) weights[RM * score_count];
         [[unroll]] for (uint i = 0u; i < RM; i++) [[unroll]] for (uint b = 0u; b < score_count; b++)
-            [[unroll]] for (uint e = 0u; e < elements; e++) {
-            uint r = i * elements + ROW_OF(e);
-            float weight = exp2(s[i * score_count + b][e] * factor - largest[r]);
-            total[r] += weight;
-            weights[i * score_count + b][e] = to_half(vec2(weight)).x;
+            [[unroll]] for (uint e = 0u; e < elements; e += 2u) { // two at a time, since halves are made in pairs
+            vec2 weight;
+            [[unroll]] for (uint n = 0u; n < 2u; n++) {
+                uint r = i * elements + ROW_OF(e + n);
+                weight[n] = exp2(s[i * score_count + b][e + n] * factor - largest[r]);
+                total[r] += weight[n];
+            }
+            [[unroll]] for (uint n = 0u; n < 2u; n++) weights[i * score_count + b][e + n] = to_half(weight)[n];
         }
 
         barrier(); // the values are there, the keys are done with

@@ -106,11 +106,10 @@ uint tap_row(const Pixel p, const uint number, out bool valid) {
         image = uint(inside) * ((in_height >> upsample) * (in_width >> upsample));
         tap %= kernel * kernel;
     }
-    int y = p.y + int(tap / kernel), x = p.x + int(tap % kernel);
-    valid = valid && (CONV_EDGES || y >= 0 && x >= 0 && y < int(in_height) && x < int(in_width));
-    y = clamp(y, 0, int(in_height) - 1) >> upsample;
-    x = clamp(x, 0, int(in_width) - 1) >> upsample;
-    return image + uint(y) * (in_width >> upsample) + uint(x);
+    ivec2 at = ivec2(p.y + int(tap / kernel), p.x + int(tap % kernel)),
+          nearest = clamp(at, ivec2(0), ivec2(in_height, in_width) - 1);
+    if (!CONV_EDGES) valid = all(bvec2(valid, at == nearest)); // no && in a loop over slices: it is a branch
+    return image + uint(nearest.x >> upsample) * (in_width >> upsample) + uint(nearest.y >> upsample);
 }
 uint tap_count() { return CONV ? kernel * kernel * (CONV_FRAMES ? frame_form & 255u : 1u) : 1u; }
 

@@ -214,10 +214,11 @@ void main() {
 #endif
     }
 #ifdef HALF
-    bool overflowed = false;
-    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) overflowed =
-        overflowed || (floatBitsToUint(sum[i][j]) & 0x7fffffffu) >= 0x7f800000u;
-    if (!MIXED && overflowed) { // few threads come here, which read memory themselves: short code, not fast code
+    uint largest = 0u; // magnitude of a sum, by its bits
+    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) largest =
+        max(largest, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
+    // Few threads come here, which read memory themselves: short code, not fast code.
+    if (!MIXED && largest >= 0x7f800000u) {
         [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
         for (uint q = 0u; q < quads * tap_count(); q++) {
             uint tap = CONV ? q / quads : 0u, quad = CONV ? q % quads : q;

@@ -55,7 +55,8 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     if (!out->registers && !device->is_cpu)
         while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
     if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
-    out->direct = device->coop_layout && !out->registers && !int8 && s->n == s->k && out->share == 1;
+    out->direct = device->coop_layout && out->lanes && !out->registers && !int8 && s->n == s->k && out->share == 1 &&
+                  s->m * s->n % (2 * out->lanes) == 0; /* the elements of a thread are an even number */
     out->padded =
         s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
              : 0;
@@ -164,7 +165,8 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     if (a.direct) {
         c[9] = device->coop_layout & 255u;
         c[10] = device->coop_layout >> 8;
-        out->constant_count = 11;
+        c[11] = device->scattered_sums;
+        out->constant_count = 12;
     }
     return true;
 }

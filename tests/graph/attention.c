@@ -974,6 +974,7 @@ static void test_mesa(void) { /* the layout of Mesa's software driver */
     if (device && has_mesa_layout()) {
         test_shapes(device, "attention_direct");
         test_merge(device, 5, 5e-4, "attention_direct");
+        device->scattered_sums = true; /* as with NVK */
         test_slices(device, "attention_direct");
         test_direct();
     }
