@@ -663,7 +663,10 @@ int main(void) {
     test_broken_files();
     test_defaults();
     for (size_t i = 0; i < DITI_COUNT(rungs); i++) {
-        if (!CHECK_MESSAGE(open_device(rungs[i]), "%s", err.message)) continue;
+        if (!open_device(rungs[i])) {
+            CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
+            continue;
+        }
         printf("%s on %s\n", rungs[i], diti_rung_name(device->rung));
         test_products();
         test_wide();
