@@ -106,10 +106,11 @@ uint tap_row(const Pixel p, const uint number, out bool valid) {
         image = uint(inside) * ((in_height >> upsample) * (in_width >> upsample));
         tap %= kernel * kernel;
     }
-    ivec2 at = ivec2(p.y + int(tap / kernel), p.x + int(tap % kernel)),
+    ivec2 at = ivec2(p.y, p.x) + ivec2(uvec2(tap / kernel, tap % kernel)),
           nearest = clamp(at, ivec2(0), ivec2(in_height, in_width) - 1);
     if (!CONV_EDGES) valid = all(bvec2(valid, at == nearest)); // no && in a loop over slices: it is a branch
-    return image + uint(nearest.x >> upsample) * (in_width >> upsample) + uint(nearest.y >> upsample);
+    uvec2 pixel = uvec2(nearest) >> upsample;
+    return image + pixel.x * (in_width >> upsample) + pixel.y;
 }
 uint tap_count() { return CONV ? kernel * kernel * (CONV_FRAMES ? frame_form & 255u : 1u) : 1u; }
 

@@ -18,12 +18,13 @@
 layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
 layout(constant_id = 22) const uint LOOP =
     0; // bit 0: the loop over slices has no conditions; bit 1: quirk SCATTERED_SUMS
-const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u;
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
 #define AS_HALVES (KIND >= 4u) // bytes become halves when they are loaded
 #include "gemm.glsl"
+const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u && !INT8,
+           SCATTERED_BYTES = (LOOP & 2u) != 0u && INT8;
 layout(constant_id = 10) const uint LANES = 32; // of a subgroup
 layout(constant_id = 11) const uint M_FLOAT = 16;
 layout(constant_id = 12) const uint N_FLOAT = 16;
@@ -56,6 +57,7 @@ shared uvec2 byte_tiles[byte_units]; // their fragments may begin in the middle 
 
 #define A(TYPE, M_SIZE, K_SIZE) coopmat<TYPE, gl_ScopeSubgroup, M_SIZE, K_SIZE, gl_MatrixUseA>
 #define B(TYPE, K_SIZE, N_SIZE) coopmat<TYPE, gl_ScopeSubgroup, K_SIZE, N_SIZE, gl_MatrixUseB>
+#define INTS coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>
 #define FLOATS coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>
 
 void put(const uint at, const uvec4 v) {
@@ -88,7 +90,7 @@ uint inside(const uint k) { return TAIL ? min(k, (K - 1u) / unit * unit) : k; }
 uvec4 beyond(const uvec4 v, const bool none) { return mix(v, uvec4(0u), bvec4(none)); }
 #define UNIT_OF(NAME, FORMAT, E5M2)                                                                                    \
     uvec4 NAME##_unit(const uint row_at, const uint k) {                                                               \
-        uint at = row_at + inside(k);                                                                                  \
+        uint at = row_at + k;                                                                                          \
         uvec4 v;                                                                                                       \
         if (AS_HALVES)                                                                                                 \
             v = halves_of((at & 8u) != 0u ? NAME##_q[at >> 4].zw : NAME##_q[at >> 4].xy, E5M2);                        \
@@ -108,7 +110,7 @@ UNIT_OF(w, W_FORMAT, KIND == 5u)
 
 // Sixteen bytes of weights of 4 bit.
 uvec4 i4_unit(const uint row_at, const uint k) {
-    uint at = row_at + (inside(k) >> 1);
+    uint at = row_at + (k >> 1);
     uvec2 v = (at & 8u) != 0u ? w_q[at >> 4].zw : w_q[at >> 4].xy;
     return uvec4(i4_bytes(v.x, 0u), i4_bytes(v.x, 4u), i4_bytes(v.y, 0u), i4_bytes(v.y, 4u));
 }
@@ -141,13 +143,13 @@ void fetch(const uint slice, const uint slices, const uint first_row, const uint
         uint n = t + i * THREADS, row = min(first_row + n / step_units, M - 1u), k = first + n % step_units * unit;
         bool valid = true;
         if (CONV) row = tap_row(pixels[i], tap, valid);
-        next[i] = beyond(a_unit(a_offset + row * a_pitch, k), !valid || (TAIL && k >= K));
+        next[i] = beyond(a_unit(a_offset + row * a_pitch, inside(k)), !valid || (TAIL && k >= K));
     }
     [[unroll]] for (uint i = 0u; i < w_loads; i++) {
         uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
-        uint k = first + n % step_units * unit;
+        uint k = inside(first + n % step_units * unit);
         if (PACKED)
-            next[a_loads + i] = round_unit(decode_w(column, inside(k)), decode_w(column, inside(k) + 4u));
+            next[a_loads + i] = round_unit(decode_w(column, k), decode_w(column, k + 4u));
         else if (INT4)
             next[a_loads + i] = i4_unit(w_offset + column * w_pitch, k);
         else
@@ -170,15 +172,25 @@ void main() {
         [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
             pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
     }
+    // SCATTERED: sums begin as products of zeros, those of bytes as ones of zeros in memory: a constant matrix of bytes
+    // would be in the way where bytes are replaced (diti_spirv_no_bytes).
     FLOATS sums[float_fragments];
     [[unroll]] for (uint i = 0u; i < float_fragments; i++) {
         sums[i] = FLOATS(0.0);
         if (SCATTERED)
             sums[i] = coopMatMulAdd(A(float16_t, M_FLOAT, K_FLOAT)(0.0), B(float16_t, K_FLOAT, N_FLOAT)(0.0), sums[i]);
     }
-    coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
-    [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] =
-        coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
+    INTS byte_sums[byte_fragments];
+    [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = INTS(0);
+    if (SCATTERED_BYTES) {
+        A(int8_t, M_BYTE, K_BYTE) x;
+        B(int8_t, K_BYTE, N_BYTE) y;
+        for (uint n = t; n < 2u * K_BYTE; n += THREADS) put(n, uvec4(0u));
+        barrier();
+        coopMatLoad(x, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(y, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopMatMulAdd(x, y, byte_sums[i]);
+    }
 
     // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs.
     if (AHEAD) fetch(0u, slices, first_row, first_column);

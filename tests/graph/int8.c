@@ -584,6 +584,7 @@ int main(void) {
         if (!test_first_driver() && (i == 4 || i == 5)) continue; /* one of the sliced forms is enough */
         forms[i].device = open_device(forms[i].overrides, forms[i].max_slice_us);
         if (!forms[i].device) continue;
+        forms[i].device->scattered_sums = strstr(forms[i].name, "sliced") != NULL; /* as with NVK */
         if (!strstr(forms[i].overrides, "rung=")) {
             forms[i].device->rung = DITI_RUNG_BASE;
             forms[i].device->coop_i8 = false;
