@@ -16,8 +16,8 @@
 #define VECTOR true
 #define DECODES
 layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
-layout(constant_id = 22) const uint LOOP =
-    0; // bit 0: the loop over slices has no conditions; bit 1: quirk SCATTERED_SUMS
+// Bit 0: the loop over slices has no conditions; bit 1: DITI_QUIRK_SCATTERED_SUMS.
+layout(constant_id = 22) const uint LOOP = 0;
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
@@ -192,10 +192,10 @@ void main() {
         [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopMatMulAdd(x, y, byte_sums[i]);
     }
 
-    // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs.
+    // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs. The loop
+    // asks at its beginning whether it goes on, since ANV spills where it asks at its end; without AHEAD it asks at its
+    // end, since RADV takes a sixth fewer instructions then.
     if (AHEAD) fetch(0u, slices, first_row, first_column);
-    // Else the question whether it goes on stands at the end: RADV takes a sixth fewer instructions then, and ANV
-    // spills.
     [[dont_unroll]] for (uint s = AHEAD ? 1u : 0u;; s++) {
         if (AHEAD && s > total) break;
         if (AHEAD || s > 0u) {
