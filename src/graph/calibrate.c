@@ -249,7 +249,7 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
 typedef struct diti_choice diti_choice;
 struct diti_choice {
     const char *name, *ways[2];                 /* part of the answer's key; for the log */
-    uint32_t head_dim;                          /* of an attention */
+    uint32_t head_dim;                          /* where attention is timed */
     bool (*is_open)(const diti_device *device); /* the device has both ways, and nothing else decides */
     dit_result (*time)(diti_device *device, const diti_choice *choice, uint32_t way, double *us,
                        dit_error *err); /* the way is used, and left */

@@ -436,11 +436,11 @@ typedef struct diti_device {
     uint32_t coop_attention; /* matrices in attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                 (attention_coop.comp), 0: without such matrices */
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool khr_is_faster[2];   /* it took less time than attention_coop2.comp: narrow heads, wide ones
-                                (diti_attention_is_wide) */
-    uint32_t coop_layout; /* where a thread holds the same elements of a matrix of sums and of a first operand, so that
-                             attention_direct.comp may be used: the bits of a thread's number that choose a column and,
-                             from bit 8 on, those of an element's number; 0: it holds others, or nobody has looked */
+    bool khr_is_faster[2]; /* attention_coop.comp took less time than attention_coop2.comp: with narrow heads, with wide
+                              ones (diti_attention_is_wide) */
+    uint32_t coop_layout;  /* where a thread holds the same elements of a matrix of sums and of a first operand, so that
+                              attention_direct.comp may be used: the bits of a thread's number that choose a column and,
+                              from bit 8 on, those of an element's number; 0: it holds others, or nobody has looked */
     bool coop_attention_i8; /* attention_coop.comp may have queries and keys of int8 */
     bool half_attention;    /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;     /* int8 queries and keys by the integer dot product, after the self-test */
