@@ -16,15 +16,15 @@
 #define VECTOR true
 #define DECODES
 layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
-// Bit 0: the loop over slices has no conditions; bit 1: DITI_QUIRK_SCATTERED_SUMS.
+// Bit 0: the loop over slices has no conditions; bit 1: DITI_QUIRK_SCATTERED_SUMS; bit 2: the loop asks at its end
+// whether it goes on.
 layout(constant_id = 22) const uint LOOP = 0;
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
 #define AS_HALVES (KIND >= 4u) // bytes become halves when they are loaded
 #include "gemm.glsl"
-const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u && !INT8,
-           SCATTERED_BYTES = (LOOP & 2u) != 0u && INT8;
+const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u, LATE = (LOOP & 4u) != 0u;
 layout(constant_id = 10) const uint LANES = 32; // of a subgroup
 layout(constant_id = 11) const uint M_FLOAT = 16;
 layout(constant_id = 12) const uint N_FLOAT = 16;
@@ -172,32 +172,32 @@ void main() {
         [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
             pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
     }
-    // SCATTERED: sums begin as products of zeros, those of bytes as ones of zeros in memory: a constant matrix of bytes
-    // would be in the way where bytes are replaced (diti_spirv_no_bytes).
     FLOATS sums[float_fragments];
-    [[unroll]] for (uint i = 0u; i < float_fragments; i++) {
-        sums[i] = FLOATS(0.0);
-        if (SCATTERED)
-            sums[i] = coopMatMulAdd(A(float16_t, M_FLOAT, K_FLOAT)(0.0), B(float16_t, K_FLOAT, N_FLOAT)(0.0), sums[i]);
-    }
+    [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = FLOATS(0.0);
     INTS byte_sums[byte_fragments];
     [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = INTS(0);
-    if (SCATTERED_BYTES) {
-        A(int8_t, M_BYTE, K_BYTE) x;
-        B(int8_t, K_BYTE, N_BYTE) y;
-        for (uint n = t; n < 2u * K_BYTE; n += THREADS) put(n, uvec4(0u));
-        barrier();
-        coopMatLoad(x, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatLoad(y, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutColumnMajor);
-        [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopMatMulAdd(x, y, byte_sums[i]);
+    // Sums begin as products of zeros, those of bytes as ones of zeros in memory: a constant matrix of bytes would be
+    // in the way where bytes are replaced (diti_spirv_no_bytes).
+    if (SCATTERED) {
+        if (INT8) {
+            A(int8_t, M_BYTE, K_BYTE) x;
+            B(int8_t, K_BYTE, N_BYTE) y;
+            for (uint n = t; n < 2u * K_BYTE; n += THREADS) put(n, uvec4(0u));
+            barrier();
+            coopMatLoad(x, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(y, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopMatMulAdd(x, y, byte_sums[i]);
+        } else {
+            A(float16_t, M_FLOAT, K_FLOAT) x = A(float16_t, M_FLOAT, K_FLOAT)(0.0);
+            B(float16_t, K_FLOAT, N_FLOAT) y = B(float16_t, K_FLOAT, N_FLOAT)(0.0);
+            [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = coopMatMulAdd(x, y, sums[i]);
+        }
     }
 
-    // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs. The loop
-    // asks at its beginning whether it goes on, since ANV spills where it asks at its end; without AHEAD it asks at its
-    // end, since RADV takes a sixth fewer instructions then.
+    // AHEAD: the first slice is loaded before the loop. The last round loads a slice again that nobody needs.
     if (AHEAD) fetch(0u, slices, first_row, first_column);
     [[dont_unroll]] for (uint s = AHEAD ? 1u : 0u;; s++) {
-        if (AHEAD && s > total) break;
+        if (!LATE && s > total) break;
         if (AHEAD || s > 0u) {
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads + w_loads; i++) {
@@ -214,7 +214,7 @@ void main() {
                 MULTIPLY(float16_t, sums, tiles, float_unit, M_FLOAT, N_FLOAT, K_FLOAT)
             }
         }
-        if (!AHEAD && s == total) break;
+        if (LATE && s == total) break;
     }
 
     guard_begin();

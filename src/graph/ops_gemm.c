@@ -362,7 +362,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     memcpy(out->constants + 8, &coop.bytes, sizeof coop.bytes);
     out->constants[11] = coop.kind;
-    out->constants[12] = portions->ahead + (device->scattered_sums ? 2u : 0u);
+    out->constants[12] = (portions->ahead ? 1u : 0u) | (device->scattered_sums ? 2u : 0u) | (portions->late ? 4u : 0u);
     out->constant_count = 13;
     return i < 8 && out->group <= device->limits.group_invocations &&
            diti_gemm_coop_shared(device, &coop, out, step, fragments[1]) <= device->limits.shared_bytes &&
