@@ -159,7 +159,7 @@ typedef struct diti_portions {
     uint32_t tall_step; /* as step, in products whose tiles are twice as high, since these fill the device even then; 0:
                            there are none */
     bool ahead;         /* products load the first slice before the loop over slices, which then has no conditions */
-    bool late;          /* that loop asks at its end whether it goes on, not at its beginning */
+    bool late;          /* the loop over slices asks at its end whether it goes on, not at its beginning */
     uint32_t queries;   /* least of a subgroup in attention */
     uint32_t channels;  /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
                            0: there is no attention with matrices */
