@@ -643,7 +643,7 @@ static void print_row(feigned *f, const char *name) {
 
 /* Prints a line for each dispatch, as the layer writes it, and what it computes. */
 static int add_case(feigned *f, const char *text) {
-    uint32_t tokens, a, k, c;
+    uint32_t tokens, a, k, c, frames = 1;
     char name[16];
     size_t i;
     if (sscanf(text, "gemm:%15[^:]:%u:%u:%u", name, &tokens, &a, &k) == 4) {
@@ -668,15 +668,19 @@ static int add_case(feigned *f, const char *text) {
         kk = input(&f->b, tokens, a * k, "k");
         v = input(&f->b, tokens, a * k, "v");
         diti_attention(&f->b.graph, q, kk, v, &desc);
-    } else if (sscanf(text, "conv:%u:%u:%u", &c, &a, &k) == 3) {
+    } else if (sscanf(text, "conv:%u:%u:%u:%u", &c, &a, &k, &frames) >= 3) {
         diti_conv_desc desc = DITI_ZERO;
+        const diti_weight *weight;
         begin(f, text, "", DIT_TYPE_F16);
-        desc.batch = desc.stride = 1;
+        weight = random_weight(&f->b, DIT_TYPE_F16, a, c * frames * k * k, k);
+        if (f->b.weights) f->b.weights->weight.frames = frames;
+        desc.batch = frames;
+        desc.stride = 1;
         desc.height = desc.width = 64;
         desc.pad_before = desc.pad_after = k / 2;
+        desc.frames_before = frames - 1;
         desc.name = "conv";
-        diti_conv(&f->b.graph, input(&f->b, 64 * 64, c, "x"), random_weight(&f->b, DIT_TYPE_F16, a, c * k * k, k),
-                  &desc);
+        diti_conv(&f->b.graph, input(&f->b, frames * 64 * 64, c, "x"), weight, &desc);
     } else {
         return complain(2, "%s: no such case", text);
     }

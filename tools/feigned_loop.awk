@@ -28,6 +28,7 @@ function count(text, word) {
     if (word[1] ~ /^dp4acc/) return put(3, 4 * lanes * repeated)
     if (word[1] ~ /^mad\.f(16|32)$/) return put(word[1] ~ /16/ ? 2 : 1, lanes * repeated)
     if (text ~ /^mul\.f hr/) return put(2, lanes * repeated)
+    if (text ~ /(^| )mul\(/ && text ~ />HF/) return put(2, size(text)) # the first product of a sum
     if (text ~ /(^| )(mad|mac)\(/ && text ~ />(HF|F)/) return put(text ~ />HF/ ? 2 : 1, size(text))
 }
 function size(text) {

@@ -46,17 +46,16 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
     diti_linear_items(graph, &gemm, which);
 }
 
-/* Where it has one row of tiles no weight is decoded twice so; else they are expanded before. */
+/* Whether a product decodes its weights; else they are expanded before. */
 DIT_INTERNAL bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                       const diti_rows *which) {
-    uint32_t across;
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image || gemm->blocks ||
         weight->smooth || weight->factor.rows ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
          weight->type != DIT_TYPE_Q6_K && weight->type != DIT_TYPE_I4_GROUP && weight->type != DIT_TYPE_MXFP4 &&
          weight->type != DIT_TYPE_NVFP4))
         return false;
-    return diti_op_gemm_tiles(graph, gemm, &across) == 1;
+    return diti_op_gemm_decodes(graph, gemm);
 }
 
 /* Rows of bytes that a binding can hold. */

@@ -1,5 +1,5 @@
 /* Matrix products with their epilogue (shaders/gemm_cpu.comp and gemm_gpu.comp take
-   any; gemm_broadcast takes all but int8 rows; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
+   any; gemm_broadcast takes all but int8 rows and packed weights; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
    where whole vectors do; int8 rows get the same sums from each kernel that takes them). */
 #include "graph/ops_internal.h"
 
@@ -163,21 +163,25 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
-/* Subgroups with 4 rows each, threads with 4 columns of them; in a slice of K every thread has one or two quads of A.
- */
-static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
+/* Subgroups with 8 rows each, threads with 2 columns of them, which take few loads from shared memory; in convolutions,
+   which want more registers for other things, 4 rows and 4 columns. A slice has 4 quads of K, and 8 where subgroups have
+   more threads than 4 quads of their rows would occupy. */
+static void diti_gemm_tiles_broadcast(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
-    uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
+    const bool tall = !gemm->image && graph->device->team >= 8;
+    uint32_t team = graph->device->team, rows = tall ? 8 : 4, columns = tall ? 2 : 4, across = tall ? 2 : 1;
+    uint32_t quads = team > 4 * rows ? team / rows : 4;
     out->kernel = DITI_KERNEL_GEMM_BROADCAST;
     out->group = 256;
-    while (out->group > limits->group_invocations || out->group > 4 * team * quads) out->group /= 2;
-    out->rows = out->group / team * rows;
-    out->columns = 4 * team;
+    while (out->group > limits->group_invocations || out->group > columns * across * team * quads) out->group /= 2;
+    out->rows = out->group / team / across * rows;
+    out->columns = columns * team * across;
     out->constants[0] = rows;
-    out->constants[1] = 4;
+    out->constants[1] = columns;
     out->constants[2] = team;
     out->constants[3] = quads;
-    out->constant_count = 4;
+    out->constants[4] = across;
+    out->constant_count = 5;
     out->band = 8;
 }
 
@@ -382,9 +386,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8 && !gemm->float8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-    bool half = !i8 && vector && diti_class_is_used(device, DITI_CLASS_HALF);
-    if ((graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32)
-        half = false; /* might not fit */
+    bool may_not_fit = (graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32;
+    bool half = !i8 && !may_not_fit && diti_class_is_used(device, DITI_CLASS_HALF);
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;
@@ -402,12 +405,12 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
-    else if (!i8 && !few && device->team && diti_gemm_rows_at_once(graph, gemm) >= 256)
-        diti_gemm_tiles_broadcast(graph, out);
-    else if (graph->device->is_cpu && !(half && !few))
+    else if (half && !few && device->team && diti_gemm_rows_at_once(graph, gemm) >= 256)
+        diti_gemm_tiles_broadcast(graph, gemm, out);
+    else if (graph->device->is_cpu && !(half && vector && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
-        diti_gemm_tiles_gpu(graph, gemm, half, out);
+        diti_gemm_tiles_gpu(graph, gemm, half && vector, out);
 }
 
 /* --- candidates beside the usual tiles --- */
@@ -508,6 +511,7 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     c[8] = gemm->depth % 4 != 0 && c[1] != DITI_I8; /* int8 rows end in zeros */
     if (tiles->kernel == DITI_KERNEL_GEMM_COOP)
         c[8] = gemm->depth % tiles->constants[7] != 0; /* slices do not divide K */
+    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) c[8] = gemm->depth % (4 * tiles->constants[3]) != 0;
     c[9] = gemm->image ? (uint32_t)DITI_GEMM_CONV : 0;
     if (gemm->image && (gemm->image->frames > 1 || gemm->image->frame_stride > 1)) c[9] |= DITI_GEMM_CONV_FRAMES;
     if (gemm->image && gemm->image->edges) c[9] |= DITI_GEMM_CONV_EDGES;
@@ -614,6 +618,12 @@ DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gem
     if (!tiles.rows) return *across = 0;
     *across = diti_gemm_ceil(gemm->columns, tiles.columns);
     return diti_gemm_ceil(gemm->rows, tiles.rows);
+}
+
+DIT_INTERNAL bool diti_op_gemm_decodes(const diti_graph *graph, const diti_gemm *gemm) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    diti_gemm_choose_tiles(graph, gemm, &tiles);
+    return tiles.rows && diti_gemm_ceil(gemm->rows, tiles.rows) == 1 && tiles.kernel != DITI_KERNEL_GEMM_BROADCAST;
 }
 
 DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {

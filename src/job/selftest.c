@@ -125,6 +125,16 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     return result;
 }
 
+/* Products and convolutions by broadcasts, although the device may have climbed to matrices. */
+static dit_result diti_selftest_broadcast(diti_device *device, bool *agrees, dit_error *err) {
+    const diti_rung used = device->rung;
+    dit_result result;
+    device->rung = DITI_RUNG_HALF;
+    result = diti_selftest_products(device, false, true, agrees, err);
+    device->rung = used;
+    return result;
+}
+
 /* The first `count` of these: heads that leave something over, those of most models, and those of autoencoders. */
 static dit_result diti_selftest_attention(diti_device *device, bool int8, uint32_t count, bool *agrees,
                                           dit_error *err) {
@@ -212,7 +222,7 @@ static dit_result diti_selftest_run(const diti_selftest *test, diti_class which,
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_PACKED_DOT: return diti_selftest_packed_dot(device, agrees, err);
     case DITI_CLASS_COOP_FLOAT8: return diti_selftest_float8(device, agrees, err);
-    case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
+    case DITI_CLASS_BROADCAST: return diti_selftest_broadcast(device, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, 3, agrees, err);
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_coop_attention(test, agrees, err);
     case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, which, agrees, err);

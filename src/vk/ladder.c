@@ -41,7 +41,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_COOP_FLOAT8: return matrices && device->coop_float8;
     case DITI_CLASS_DOT: return device->dot;
     case DITI_CLASS_PACKED_DOT: return diti_device_packs(device) || (device->packed_dot && device->doubts_matrices);
-    case DITI_CLASS_BROADCAST: return device->team != 0;
+    case DITI_CLASS_BROADCAST: return device->team && diti_class_is_used(device, DITI_CLASS_HALF);
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
     case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention_khr;
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;

@@ -13,10 +13,11 @@ typedef struct diti_portions_line {
 
    Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
    take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For 1000
-   products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. Attention in
-   subgroups of 16 spills: 109 values with heads of 128, in subgroups of 8 none. On Arc A's matrix units parts of 16
-   x 16 take 27, and 5350 cycles for what broadcasts take 16780; with slices twice as deep they spill 20 values,
-   parts of 32 x 8 with such 37. Convolutions spill 18 to 22, so that they stay without matrices, as attention does.
+   products those take 337 instructions, halves that are broadcast within subgroups of 16 take 99, of which most take
+   half as long as those of 16 floats (92). Attention in subgroups of 16 spills: 109 values with heads of 128, in
+   subgroups of 8 none. On Arc A's matrix units parts of 16 x 16 take 24 instructions, and 3720 cycles for what
+   broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions
+   spill 18 to 22, so that they stay without matrices, as attention does.
    Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4 results without broadcasts 58
    and 4595, two blocks of K in a slice 27 spills.
 

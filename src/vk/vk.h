@@ -70,7 +70,7 @@ typedef enum diti_class {
     DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
     DITI_CLASS_PACKED_DOT,          /* products of packed weights, as blocks of int8, by the integer dot product */
-    DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
+    DITI_CLASS_BROADCAST,           /* gemm_broadcast, where it takes the place of gemm_half */
     DITI_CLASS_COOP2_ATTENTION,     /* attention_coop2 */
     DITI_CLASS_COOP_ATTENTION,      /* attention_coop with halves; with the one above, that is for heads above 256 */
     DITI_CLASS_HALF_ATTENTION,      /* attention_half */

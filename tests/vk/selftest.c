@@ -430,14 +430,14 @@ static void test_compile(uint64_t fp16, uint64_t base) {
 static void test_broadcast(void) {
     static const char *const wrong[] = {"selftest_fail=broadcast", "fail_pipeline=gemm_broadcast"};
     static const char *const attention[] = {"selftest_fail=broadcast_attention", "fail_pipeline=attention_broadcast"};
-    dit_context *context = open_good("rung=base,cpu=0,portions=0", NULL, NULL, "base");
+    dit_context *context = open_good("rung=half,cpu=0,portions=0", NULL, NULL, "half");
     size_t i;
     if (context) CHECK(context->device->team == context->device->limits.subgroup_size);
     dit_context_destroy(context);
     for (i = 0; i < DITI_COUNT(wrong); i++) {
         char overrides[80];
-        snprintf(overrides, sizeof overrides, "rung=base,cpu=0,portions=0,%s", wrong[i]);
-        context = open_good(overrides, NULL, NULL, "base, no broadcast");
+        snprintf(overrides, sizeof overrides, "rung=half,cpu=0,portions=0,%s", wrong[i]);
+        context = open_good(overrides, NULL, NULL, "half, no broadcast");
         if (context) CHECK(!context->device->team);
         CHECK_MESSAGE(strstr(said, "fails the self-test of broadcast"), "%s", said);
         dit_context_destroy(context);
