@@ -15,9 +15,9 @@
 #define HALVES
 #define INT8 false
 #include "gemm.glsl"
-layout(constant_id = 10) const uint ROWS = 8;    // a divisor of TEAM
-layout(constant_id = 11) const uint COLUMNS = 2; // 2 or 4
-layout(constant_id = 12) const uint TEAM = 16;   // threads of a subgroup; a divisor of ROWS * STEP_QUADS
+layout(constant_id = 10) const uint ROWS = 8;       // a divisor of TEAM
+layout(constant_id = 11) const uint COLUMNS = 2;    // 2 or 4
+layout(constant_id = 12) const uint TEAM = 16;      // threads of a subgroup; a divisor of ROWS * STEP_QUADS
 layout(constant_id = 13) const uint STEP_QUADS = 4; // a multiple of 4
 layout(constant_id = 14) const uint ACROSS = 2;     // teams side by side
 #define SKEWED (STEP_QUADS + 1u)                    // eight threads that read neighbouring columns hit all banks
@@ -61,7 +61,8 @@ void main() {
     uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS, total = slices * tap_count();
 
     uint own_row = min(first_row + mate / mates, M - 1u), a_quad = mate % mates;
-    uint w_row = t / STEP_QUADS, w_quad = t % STEP_QUADS; // threads that read side by side find their columns so:
+    uint w_row = t / STEP_QUADS, w_quad = t % STEP_QUADS;
+    // Columns change places, so that threads that read side by side find theirs side by side.
     uint w_to = (w_row % COLUMNS * TEAM * ACROSS + w_row / COLUMNS) * SKEWED + w_quad;
     a_at = a_offset + own_row * a_pitch;
     if (CONV) pixel = pixel_of(own_row);
@@ -73,7 +74,7 @@ void main() {
     load(0u, a_quad, w_quad, quads);
     for (uint s = 0u; s < total; s++) {
         uint turn = s % 2u * tile_quads; // the one of two slices
-        uvec4 own[a_loads]; // a half in the lower half of each word, whence drivers broadcast it for nothing
+        uvec4 own[a_loads]; // one half in each word, the lower one: a driver broadcasts the upper one by two copies
         [[unroll]] for (uint i = 0u; i < a_loads; i++) own[i] = next_a[i].xxyy >> uvec4(0u, 16u, 0u, 16u);
         [[unroll]] for (uint i = 0u; i < w_loads; i++)
             w_tile[turn + w_to + i * (THREADS / STEP_QUADS / COLUMNS) * SKEWED] = next_w[i];
@@ -136,7 +137,8 @@ void main() {
         uint row = first_row + odd * rows + i;
         vec2 low = vec2(sum[i][0], sum[i][1]), high = vec2(sum[i][COLUMNS - 2u], sum[i][COLUMNS - 1u]);
         if (COLUMNS == 2u) {
-            vec2 below = vec2(sum[i + rows][0], sum[i + rows][1]), got = subgroupShuffleXor(odd == 1u ? low : below, 1u);
+            vec2 below = vec2(sum[i + rows][0], sum[i + rows][1]),
+                 got = subgroupShuffleXor(odd == 1u ? low : below, 1u);
             high = odd == 1u ? below : got;
             low = odd == 1u ? got : low;
         }

@@ -1,6 +1,6 @@
 /* Matrix products with their epilogue (shaders/gemm_cpu.comp and gemm_gpu.comp take
-   any; gemm_broadcast takes all but int8 rows and packed weights; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
-   where whole vectors do; int8 rows get the same sums from each kernel that takes them). */
+   any; gemm_broadcast takes all but int8 rows and packed weights; gemm_half, gemm_coop and gemm_dot_gpu want operands
+   in rows that begin where whole vectors do; int8 rows get the same sums from each kernel that takes them). */
 #include "graph/ops_internal.h"
 
 /* Push words of gemm.glsl. */
@@ -164,8 +164,8 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 }
 
 /* Subgroups with 8 rows each, threads with 2 columns of them, which take few loads from shared memory; in convolutions,
-   which want more registers for other things, 4 rows and 4 columns. A slice has 4 quads of K, and 8 where subgroups have
-   more threads than 4 quads of their rows would occupy. */
+   which want more registers for other things, 4 rows and 4 columns. A slice has 4 quads of K, and 8 where subgroups
+   have more threads than 4 quads of their rows would occupy. */
 static void diti_gemm_tiles_broadcast(const diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     const bool tall = !gemm->image && graph->device->team >= 8;

@@ -107,8 +107,9 @@ DIT_INTERNAL bool diti_op_gemm_blocks(const diti_graph *graph, const diti_gemm *
 DIT_INTERNAL bool diti_op_gemm_float8(const diti_graph *graph, const diti_gemm *gemm);
 /* Tiles of the usual size that a product has: down, and across. */
 DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
-/* Whether a product of packed weights has one row of tiles, so that no weight is decoded twice, and a kernel that decodes
-   them: the one for broadcasts has not, since it is so much faster than others that weights are better expanded for it. */
+/* Whether a product of packed weights has one row of tiles, so that no weight is decoded twice, and a kernel that
+   decodes them. The one for broadcasts does not: it is so much faster than others that weights are better expanded for
+   it. */
 DIT_INTERNAL bool diti_op_gemm_decodes(const diti_graph *graph, const diti_gemm *gemm);
 /* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
 DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
