@@ -4,7 +4,8 @@
 // and each of its threads COLUMNS columns of them. A team's rows of A never leave its registers, and every element is
 // broadcast to the team when its turn comes; slices of W, STEP_QUADS quads of K, lie in shared memory, two by turns, so
 // that one barrier is enough. The next slice is loaded while this one is computed.
-// Operands are F16, and F32 ones are rounded. Eight products are summed in F16, two such sums too, and all else in F32.
+// Operands are F16, and F32 ones are rounded. Eight products are summed in F16, two such sums too, and all else in F32;
+// where a device rounds products before it adds them, two such sums are added in F32.
 // A team whose sums overflow computes them again with F32 arithmetic.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -15,12 +16,13 @@
 #define HALVES
 #define INT8 false
 #include "gemm.glsl"
-layout(constant_id = 10) const uint ROWS = 8;       // a divisor of TEAM
-layout(constant_id = 11) const uint COLUMNS = 2;    // 2 or 4
-layout(constant_id = 12) const uint TEAM = 16;      // threads of a subgroup; a divisor of ROWS * STEP_QUADS
-layout(constant_id = 13) const uint STEP_QUADS = 4; // a multiple of 4
-layout(constant_id = 14) const uint ACROSS = 2;     // teams side by side
-#define SKEWED (STEP_QUADS + 1u)                    // eight threads that read neighbouring columns hit all banks
+layout(constant_id = 10) const uint ROWS = 8;                // a divisor of TEAM
+layout(constant_id = 11) const uint COLUMNS = 2;             // 2 or 4
+layout(constant_id = 12) const uint TEAM = 16;               // threads of a subgroup; a divisor of ROWS * STEP_QUADS
+layout(constant_id = 13) const uint STEP_QUADS = 4;          // a multiple of 4
+layout(constant_id = 14) const uint ACROSS = 2;              // teams side by side
+layout(constant_id = 15) const bool ROUNDS_PRODUCTS = false; // before it adds them, as processors do
+#define SKEWED (STEP_QUADS + 1u) // eight threads that read neighbouring columns hit all banks
 
 const uint tile_rows = THREADS / TEAM / ACROSS * ROWS, tile_columns = TEAM * COLUMNS * ACROSS;
 const uint mates = TEAM / ROWS; // threads that load one row of A
@@ -94,8 +96,8 @@ void main() {
                 }
             }
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                run[i][j] = k % 4u == 0u ? eight[i] : run[i][j] + eight[i];
-                if (k % 4u != 0u) sum[i][j] += float(run[i][j]);
+                run[i][j] = k % 4u == 0u || ROUNDS_PRODUCTS ? eight[i] : run[i][j] + eight[i];
+                if (k % 4u != 0u || ROUNDS_PRODUCTS) sum[i][j] += float(run[i][j]);
             }
         }
     }

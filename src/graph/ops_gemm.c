@@ -181,7 +181,8 @@ static void diti_gemm_tiles_broadcast(const diti_graph *graph, const diti_gemm *
     out->constants[2] = team;
     out->constants[3] = quads;
     out->constants[4] = across;
-    out->constant_count = 5;
+    out->constants[5] = graph->device->software; /* such devices round products before they add them */
+    out->constant_count = 6;
     out->band = 8;
 }
 

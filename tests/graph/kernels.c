@@ -2711,6 +2711,11 @@ static void test_broadcast(void) {
     CHECK_MESSAGE(last_expansions == 1, "%d expansions", last_expansions);
     check_unit(device, module,
                &(linear_case){.m = 70, .n = 96, .k = 71, .type = DIT_TYPE_F32, .x_f32 = true, .extra = 1}, 1);
+    device->software = false; /* as a GPU, which rounds a product and a sum at once */
+    check_unit(device, module, &(linear_case){.m = 70, .n = 96, .k = 200, .type = DIT_TYPE_F16, .bias = true}, 1);
+    CHECK(last_constants[15] == 0);
+    check_unit(device, module, &(linear_case){.m = 70, .n = 96, .k = 200, .type = DIT_TYPE_F16, .out_f32 = true}, 6e4f);
+    device->software = true;
     device->team = 0;
     check_unit(device, "gemm_half", &(linear_case){.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F16}, 1);
     diti_device_close(device);

@@ -327,7 +327,7 @@ static void test_folds(const diti_env *env) {
         {DITI_KERNEL_GEMM_GPU, 15, {64, 0, 0, 1, 0, 1, 0, 1, 1, 0, 8, 4, 2, 4, 4}},
         {DITI_KERNEL_GEMM_HALF, 15, {256, 1, 1, 1, 0, 1, 1, 1, 0, 0, 8, 4, 0, 8, 8}},
         {DITI_KERNEL_GEMM_DOT_GPU, 12, {256, 3, 3, 1, 0, 1, 0, 1, 0, 0, 8, 8}},
-        {DITI_KERNEL_GEMM_BROADCAST, 15, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 8, 2, 16, 4, 2}},
+        {DITI_KERNEL_GEMM_BROADCAST, 16, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 8, 2, 16, 4, 2, 0}},
         {DITI_KERNEL_GEMM_COOP, 22, {256, 1, 1, 0, 0, 13, 0, 1, 0, 0, 64, 16, 16, 16, 4, 4, 2, 32, 3, 16, 16, 16}},
         {DITI_KERNEL_ATTENTION_GPU, 8, {128, 3, 1, 0, 1, 16, 32, 1}},
         {DITI_KERNEL_ATTENTION_HALF, 8, {128, 1, 1, 2, 1, 16, 32, 8}},
