@@ -28,7 +28,8 @@
 # processes, for limits, for devices that never answer. DIT_TEST_JOBS is another number.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3 and
 # families, and a program that has passed is remembered in build/all, so that a run which was stopped goes on where it
-# stood.
+# stood. Programs that drive others (they include test.h, not vulkan_test.h) have no way newest: those others would get
+# the newest driver with the system's older libraries.
 set -u
 all=${DIT_TEST_ALL:-0}
 limit=${DIT_TEST_SECONDS:-$([ "$all" = 1 ] && echo 7200 || echo 300)}
@@ -73,7 +74,8 @@ ways_of() {
     fi
     case $ways in
     *lavapipe*)
-        [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav newest"
+        [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav"
+        [ "$all" = 0 ] || grep -q '#include "test.h"' "$source" || ways="$ways newest"
         case $all$1 in 1split | 1split_matrix | 1split_vae) ways="$ways devices3" ;; esac
         [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
         ;;
