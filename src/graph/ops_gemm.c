@@ -573,7 +573,10 @@ static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, dit
     if (rows * in % out) return;
     margin = (4 + (uint64_t)image->outside) * (image->width >> image->upsample) + 4;
     frame = lines * (image->width >> image->upsample);
-    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin + image->frames_before * frame,
+    /* By this count neighbours in a frame lie frame_stride rows of x apart, by their taps one: the last of a frame is
+       almost frame_stride - 1 frames too far on. */
+    diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out,
+                      margin + (image->frames_before + image->frame_stride - 1) * frame,
                       margin + (image->frames - 1) * frame);
 }
 

@@ -1977,6 +1977,23 @@ static uint64_t test_same_bytes(const char *form, diti_rung rung) {
     return whole;
 }
 
+/* Convolutions with a stride over frames, cut into slices of all sizes: one that begins within a frame reads rows of x
+   that lie before those of its own place. */
+static void test_clip_slices(const char *form) {
+    static const conv_case c = {9,     16,    33, 12, 20, 1, 1,     0, 0, DIT_TYPE_F16, false, true,
+                                false, false, 0,  0,  3,  2, false, 1, 1, true};
+    char overrides[80];
+    diti_device *device;
+    snprintf(overrides, sizeof overrides, "cpu=%s", form);
+    device = open_rung(overrides, DITI_RUNG_BASE);
+    if (!device) return;
+    for (uint32_t groups = 1; groups <= 16; groups *= 2) {
+        cut_small(device, groups);
+        check_conv(device, &c);
+    }
+    diti_device_close(device);
+}
+
 /* Products that are split along K: eight parts, the last one shorter; three; two, of few rows. */
 static uint64_t run_split(diti_device *device) {
     linear_case c = {.m = 100,
@@ -2882,6 +2899,8 @@ int main(void) {
     test_narrowed_smooth();
     test_wide_model();
     if (halves) test_broadcast();
+    test_clip_slices(test_first_driver() ? "1" : "0");
+    if (sweep) test_clip_slices(test_first_driver() ? "0" : "1");
     if (sweep || test_first_driver()) test_broadcast_attention();
     if (sweep || !test_first_driver()) hashes[0] = test_same_bytes("1", DITI_RUNG_BASE);
     if (sweep || test_first_driver()) hashes[1] = test_same_bytes("0", DITI_RUNG_FP16);
