@@ -23,7 +23,7 @@ layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
 #ifndef VECTOR
 layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pitch along N, is a multiple of 4
 #endif
-layout(constant_id = 8) const bool TAIL = false; // K is no multiple of 4; on matrix units: of STEP
+layout(constant_id = 8) const bool TAIL = false; // K is no multiple of 4; on matrix units and by broadcasts: of a slice
 #ifndef CONV
 layout(constant_id = 9) const uint CONV_FORM = 0;
 #define CONV (CONV_FORM != 0u)

@@ -1,10 +1,13 @@
 /* Compiles every kernel that dit.h chooses by default, on the device that is there, and says in one row of a table how
    that went. tools/feigned.sh runs it, for each GPU that it can feign, with the layer tools/feigned_layer.c, which
-   writes what the driver says of each pipeline. feigned head | feigned NAME STATISTICS Nothing is run and no weight is
-   loaded. First come the kernels of a picture by FLUX.1 of 1024 x 1024, whose time is that of a cold start; then
-   whatever other shapes, types and heads need beside them. Below the row stands a line for each pipeline that failed or
-   spills to memory, and each module that no case asks for, then `missed` where that breaks a budget. Exit codes: 0 the
-   row stands there, 2 anything else. */
+   writes what the driver says of each pipeline.
+     feigned head | feigned NAME STATISTICS
+     feigned case CASE   the dispatches of one: gemm:TYPE:TOKENS:OUT:K, attention:HEAD_DIM:HEADS:TOKENS or
+                         conv:IN:OUT:KERNEL[:FRAMES], whose pictures are 64 x 64
+   Nothing is run and no weight is loaded. First come the kernels of a picture by FLUX.1 of 1024 x 1024, whose time is
+   that of a cold start; then whatever other shapes, types and heads need beside them. Below the row stands a line for
+   each pipeline that failed or spills to memory, and each module that no case asks for, then `missed` where that breaks
+   a budget. Exit codes: 0 the row stands there, 2 anything else. */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "bench_core.h"
