@@ -95,6 +95,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < RM * out_count; i++) o[i] = FLOATS(TN)(0.0);
     uint lane = gl_SubgroupInvocationID, first_row = own + share * soft_rows + lane % min(soft_rows, LANES),
          part = lane / soft_rows % sharing;
+    const bool spare = soft_rows * sharing < LANES; // lanes that repeat what others do
     float largest[lane_rows], total[lane_rows], factors[lane_rows];
     uint scale_at[lane_rows];
     [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
@@ -181,15 +182,17 @@ void main() {
                 raised = true;
             }
             float keep = exp2(before - largest[i]);
-            keeps[row] = keep;
+            if (lane < soft_rows) keeps[row] = keep;
             total[i] *= keep;
             [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
                 x[g] = exp2(x[g] - largest[i]);
                 total[i] += dot(x[g], vec4(1.0));
             }
             subgroupBarrier(); // all lanes of the row have read it
-            [[unroll]] for (uint g = 0u; g < groups; g++) scores[row * score_stride + g * sharing + part] =
-                uvec4(pack4(x[2u * g]), pack4(x[2u * g + 1u]));
+            if (!spare || lane < soft_rows * sharing) {
+                [[unroll]] for (uint g = 0u; g < groups; g++) scores[row * score_stride + g * sharing + part] =
+                    uvec4(pack4(x[2u * g]), pack4(x[2u * g + 1u]));
+            }
         }
 
         barrier(); // the values are there, the keys are done with
@@ -224,8 +227,8 @@ void main() {
         uint query = place.first + first_row + i * LANES;
         float sum = sum_of(total[i]), largest_score = largest[i] / log2_e;
         if (INT8) largest_score += scale * q_scales[scale_at[i] + 1u]; // what subtracting the mean key took away
-        if (part == 0u && query < place.queries) store_lse(place, query, largest_score, sum);
-        keeps[first_row + i * LANES] = sum > 0.0 ? 1.0 / sum : 0.0;
+        if (lane < soft_rows && query < place.queries) store_lse(place, query, largest_score, sum);
+        if (lane < soft_rows) keeps[first_row + i * LANES] = sum > 0.0 ? 1.0 / sum : 0.0;
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < RM; i++) {

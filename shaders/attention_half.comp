@@ -63,7 +63,7 @@ void main() {
             vec4 most = vec4(0.0);
             [[unroll]] for (uint n = 0u; n < outputs; n++) most += abs(o[n]);
             if ((floatBitsToUint(dot(most, vec4(1.0))) & 0x7fffffffu) > 0x7f61b1e6u)
-                again = 1u; // beyond 3e38, or not a number
+                atomicOr(again, 1u); // beyond 3e38, or not a number
         }
         barrier();
         if (!exact && again != 0u) {
@@ -109,6 +109,7 @@ void main() {
                 [[unroll]] for (uint n = 0u; n < key_loops * FOURS; n++) score[n] += vec4(run[n]);
             }
         }
+        uint most = 0u; // bits of the largest score without a sign
         [[unroll]] for (uint j = 0u; j < key_loops; j++) {
             uint key = across + ACROSS * j;
             if (key >= KEYS) continue;
@@ -118,12 +119,13 @@ void main() {
                     uint query = down * ROWS + f * 4u + i;
                     float s = biased(score[j * FOURS + f][i], place.head, min(place.first + query, place.queries - 1u),
                                      first_key + min(key, count - 1u));
-                    if (!exact && (floatBitsToUint(s) & 0x7fffffffu) >= LARGE_SCORE) again = 1u; // or not a number
+                    most = max(most, floatBitsToUint(s) & 0x7fffffffu); // NaN counts as more than infinity
                     bits[i] = floatBitsToUint(key < count ? s : VERY_LOW);
                 }
                 weights[key * weight_row + down * FOURS + f] = bits;
             }
         }
+        if (!exact && most >= LARGE_SCORE) atomicOr(again, 1u);
         barrier();
         uint padded = (count + UNROLLED - 1u) / UNROLLED * UNROLLED;
         for (uint n = t; n < padded * QUADS; n += THREADS) {
@@ -141,7 +143,7 @@ void main() {
         barrier();
         [[unroll]] for (uint i = 0u; i < team; i++) top = max(top, tops[own_query * team + i]);
         float keep = exp(largest - top);
-        keeps[own_query] = keep;
+        if (own_part == 0u) keeps[own_query] = keep;
         largest = top;
         [[unroll]] for (uint f = 0u; f < FOURS; f++) {
             total[f] *= keep;
@@ -184,7 +186,7 @@ void main() {
     }
 
     [[unroll]] for (uint f = 0u; f < FOURS; f++) tops[own_query * PARTS_OF_KEYS + own_part + f] = total[f];
-    keeps[own_query] = largest;
+    if (own_part == 0u) keeps[own_query] = largest;
     barrier();
     [[unroll]] for (uint n = 0u; n < outputs; n++) {
         uint thread_query = down * ROWS + n % ROWS, query = place.first + thread_query,

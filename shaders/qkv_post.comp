@@ -139,9 +139,9 @@ shared vec2 samples[HAS(PART_MEAN) ? SAMPLES : 1u];
 void find_mean(const uint head) {
     uint count = min(rows, SAMPLES), together = THREADS / LANES;
     for (uint first = 0u; first < count; first += together) {
-        uint i = min(first + gl_LocalInvocationID.x / LANES, count - 1u);
-        measure(x_offset + i * rows / count * x_pitch + head * head_dim);
-        samples[i] = vec2(mean + rest, inverse);
+        uint i = first + gl_LocalInvocationID.x / LANES;
+        measure(x_offset + min(i, count - 1u) * rows / count * x_pitch + head * head_dim);
+        if (i < count && gl_LocalInvocationID.x % LANES == 0u) samples[i] = vec2(mean + rest, inverse);
     }
     barrier();
     for (uint c = 2u * gl_LocalInvocationID.x; c < head_dim; c += 2u * THREADS) {

@@ -6,6 +6,8 @@
 #   families.json     SwiftShader behind tests/drivers/families.c: a device with queue families to compute and to copy
 #   discrete.json     the newest lavapipe, which has cooperative matrices, behind tests/drivers/discrete.h: its device looks
 #                     like an H100; written where tools/newest.sh fetch succeeds
+#   races.json        the newest lavapipe behind tests/drivers/races.c, whose library is also to be preloaded as the loader:
+#                     the layers then see races on shared memory
 #   devices3          a list of three lavapipe devices (the loader takes every file name for another driver)
 # Where SwiftShader cannot be had, swiftshader.skip (not Debian) or swiftshader.fail (Debian) gives the reason.
 set -u
@@ -84,12 +86,15 @@ find_swiftshader() {
     write_manifest "$out/families.json" "$out/libfamilies.so"
 }
 
-make_discrete() {
+make_newest() {
     sh tools/newest.sh fetch >"$out/fetch.log" 2>&1 || return 0 # tests/run.sh tells why its ways are skipped
     library=$(ls "$(sh tools/newest.sh folder)"/lib/*/libvulkan_lvp.so)
     cc -std=gnu99 -shared -fPIC -fvisibility=hidden -DDISCRETE -DFAMILIES=1 -DDRIVER="\"$library\"" tests/drivers/families.c \
         -o "$out/libdiscrete.so" -ldl -lpthread || exit 1
     write_manifest "$out/discrete.json" "$out/libdiscrete.so"
+    cc -std=gnu99 -shared -fPIC -fvisibility=hidden -Wl,-soname,libvulkan.so.1 -DDRIVER="\"$library\"" \
+        -DLOADER="\"${library%/*}/libvulkan.so.1\"" tests/drivers/races.c -o "$out/libraces.so" -ldl || exit 1
+    write_manifest "$out/races.json" "$out/libraces.so"
 }
 
 find_lavapipe || {
@@ -97,4 +102,4 @@ find_lavapipe || {
     exit 1
 }
 find_swiftshader
-make_discrete
+make_newest

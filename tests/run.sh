@@ -16,6 +16,9 @@
 #                          loader and layers: older layers do not follow timeline semaphores from queue to queue
 #   discrete               on the newest lavapipe behind tests/drivers/discrete.h: a device that looks like an H100, with a heap
 #                          that the host does not see and kernels for GPUs
+#   races                  on the newest lavapipe between the two halves of tests/drivers/races.c, under layers that see races
+#                          on shared memory; without LLVM's optimizations, of which one makes a wrong program of what the
+#                          layers make of attention_cpu
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
 #                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver; so do other ways'
 #                          names in it: DIT_TEST_WAYS="lavapipe newest"
@@ -98,6 +101,10 @@ run_program() { # run_program NAME WAY LOG
     gpuav) layers=full ;;
     driver) driver=$DIT_TEST_DRIVER ;;
     newest) starter="sh tools/newest.sh run" ;;
+    races)
+        driver=$PWD/build/drivers/races.json layers=races
+        starter="env LD_PRELOAD=$PWD/build/drivers/libraces.so sh tools/newest.sh with $driver"
+        ;;
     families | discrete) driver=$PWD/build/drivers/$2.json starter="sh tools/newest.sh with $PWD/build/drivers/$2.json" ;;
     esac
     quick=
@@ -148,7 +155,7 @@ run_part() { # run_part NAME WAY
         return
     fi
     rm -f "$stamp"
-    case $2 in newest | families | discrete)
+    case $2 in newest | families | discrete | races)
         if ! sh tools/newest.sh fetch >"$log" 2>&1; then
             echo "$title|skip|$(tail -n 1 "$log")"
             return

@@ -2,7 +2,7 @@
    that do not fit the matrices, odd lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of
    6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can. By hand:
    build/tests/attention PART... runs the parts of those names, which DIT_TEST_ALL=1 tells as they end.
-   test-compiler: quick   test-runs: lavapipe, in test-all swiftshader newest */
+   test-compiler: quick   test-runs: lavapipe, in test-all swiftshader newest races */
 #include "library.h"
 #include "model/pixart.c"
 #include "vulkan_test.h"

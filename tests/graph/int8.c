@@ -1,7 +1,7 @@
 /* W8A8: quantizing rows, their rotation, and the products of int8 rows, against whole numbers and double precision: odd
    sizes, extremes, rows of nothing, every operand of the epilogue; equal bytes from every slicing and, but for what a
    compiler may fuse in the epilogue, from every kernel.
-   test-compiler: quick   test-runs: lavapipe sanitize, in test-all newest discrete swiftshader */
+   test-compiler: quick   test-runs: lavapipe sanitize, in test-all newest discrete swiftshader races */
 #define main kernels_main
 #include "kernels.c"
 #undef main

@@ -1,6 +1,6 @@
 /* The kernels against references computed in double precision: odd sizes, edge values, every operand of every epilogue,
    every stored type, slices and tiny limits. Both forms of a kernel (for processors, for GPUs) run on every driver.
-   test-compiler: quick   test-runs: lavapipe swiftshader sanitize newest */
+   test-compiler: quick   test-runs: lavapipe swiftshader sanitize newest races */
 #include "library.h"
 #include "vk/pipeline.c"
 #include "model/dit.c"
@@ -2851,6 +2851,39 @@ static bool test_unit(const char *rung, const char *module) {
     return true;
 }
 
+/* Way races: the layers tell where threads use shared memory without a barrier between them, which drivers that run
+   one subgroup after the other do not show. The kernels of GPUs, with the portions of each kind of GPU; what they compute
+   is compared with references elsewhere. */
+static void test_races(void) {
+    static const char *const rungs[] = {"coop", "coop2", "half", "base"};
+    static const int lines = 9; /* of diti_portions_table */
+    char overrides[80];
+    diti_device *device;
+    only_bytes = true;
+    test_layers.printed = 0;
+    setenv("WITHOUT_BARRIERS", "1", 1); /* else silence would prove nothing */
+    device = open_rung("cpu=0", DITI_RUNG_BASE);
+    check_group_norm(device, 2, 1000, 32, 8, true, 0, 0, 0);
+    diti_device_close(device);
+    unsetenv("WITHOUT_BARRIERS");
+    CHECK_MESSAGE(test_layer_messages() > 0, "a kernel without barriers has no races");
+    test_layers.printed = 8;
+    for (int i = 0; i < (sweep ? lines * (int)DITI_COUNT(rungs) : 1); i++) { /* LLVM takes a minute for most lines */
+        snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rungs[i % (int)DITI_COUNT(rungs)],
+                 sweep ? i / (int)DITI_COUNT(rungs) : 1);
+        device = open_device(overrides, 0);
+        if (!device) continue;
+        check_linear(device, &(linear_case){.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F16, .bias = true});
+        check_attention(device, &(attention_case){.batch = 1, .heads = 2, .head_dim = 128, .queries = 77, .keys = 300});
+        check_norm(device, &(norm_case){.rows = 200, .columns = 320, .modulate = true, .size = 1});
+        check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
+        if (sweep) run_everything(device), test_attention(device);
+        diti_device_close(device);
+        CHECK_MESSAGE(test_layer_messages() == 0, "%s: races on shared memory", overrides);
+    }
+    only_bytes = false;
+}
+
 int main(void) {
     dit_error err = {0};
     uint64_t hashes[2] = {0, 0};
@@ -2858,6 +2891,11 @@ int main(void) {
     sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
+    if (getenv("DIT_TEST_WAY") && !strcmp(getenv("DIT_TEST_WAY"), "races")) {
+        test_races();
+        test_vulkan_end();
+        return TEST_END("kernels");
+    }
     units = test_unit("coop", "gemm_coop");
     if (units && sweep) test_unit("coop2", "gemm_coop");
     if (units) test_decoded("rung=coop,cpu=0,portions=0", "gemm_coop", false, !sweep);

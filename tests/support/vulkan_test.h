@@ -9,7 +9,8 @@
  *
  * tests/run.sh runs every program that includes this header once per driver; one driver is chosen by hand with
  * VK_ICD_FILENAMES. DIT_TEST_LAYERS=0 leaves the layers out (debuggers, speed), =full adds GPU-assisted validation,
- * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. Layers
+ * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. =races
+ * looks for races on shared memory alone (way races, which prepares the loader and the driver for it). Layers
  * before 1.4 follow memory from one submission to the next only with =submits, or in a program that defines
  * TEST_SUBMITS: it takes them seven times as long, and the newest (way newest) do it anyway. */
 #ifndef VULKAN_TEST_H
@@ -150,7 +151,17 @@ static inline int test_layer_messages(void) {
 static inline void test_layer_settings(const char *wanted) {
     static const char *const vendors[] = {"arm", "amd", "img", "nvidia"}, *const vendors_before[] = {"ARM", "AMD",
                                                                                                      "IMG", "NVIDIA"};
-    int full = !strcmp(wanted, "full"), best = !strcmp(wanted, "best"), submits = !strcmp(wanted, "submits");
+    static const char *const not_races[] = {"validate_core",
+                                            "gpuav_descriptor_checks",
+                                            "gpuav_post_process_descriptor_indexing",
+                                            "gpuav_buffer_address_oob",
+                                            "gpuav_mesh_shading",
+                                            "gpuav_validate_trace_ray",
+                                            "gpuav_vertex_attribute_fetch_oob",
+                                            "gpuav_shader_sanitizer",
+                                            "gpuav_buffers_validation"};
+    int full = !strcmp(wanted, "full"), best = !strcmp(wanted, "best"), submits = !strcmp(wanted, "submits"),
+        races = !strcmp(wanted, "races");
 #if defined(TEST_SUBMITS)
     submits = 1;
 #endif
@@ -163,9 +174,13 @@ static inline void test_layer_settings(const char *wanted) {
     file = fopen(path, "wb");
     if (!CHECK_MESSAGE(file, "cannot write %s", path)) return;
     fprintf(file, "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n");
-    fprintf(file, "khronos_validation.report_flags = error,warn,perf\n");
+    fprintf(file, "khronos_validation.report_flags = %s\n", races ? "error" : "error,warn,perf");
     fprintf(file, "khronos_validation.log_filename = /dev/fd/%d\n", test_layers.pipe[1]);
-    if (test_layer_version() >= VK_MAKE_API_VERSION(0, 1, 4, 0)) { /* they warn of the older names */
+    if (races) { /* its warnings tell which features it enables */
+        fprintf(file, "khronos_validation.gpuav_enable = true\nkhronos_validation.enable_message_limit = false\n");
+        for (i = 0; i < sizeof not_races / sizeof *not_races; i++)
+            fprintf(file, "khronos_validation.%s = false\n", not_races[i]);
+    } else if (test_layer_version() >= VK_MAKE_API_VERSION(0, 1, 4, 0)) { /* they warn of the older names */
         fprintf(file, "khronos_validation.validate_sync = true\n");
         fprintf(file,
                 "khronos_validation.syncval_shader_accesses_heuristic = true\n"); /* else dispatches touch nothing */
