@@ -17,7 +17,7 @@ const uint steps = INT8 ? 0u : depth / TK / SHARE, steps8 = (all_steps8 + SHARE 
 const uint out_count = depth / TN / SHARE, score_count = KEYS / TN, weight_count = KEYS / TK;
 const uint score_stride = KEYS / 4u + 1u;
 shared uvec4 scores[SHARE * rows * score_stride]; // then, in place, a row's weights as halves
-shared float keeps[rows];
+shared uint keeps[rows];                          // bits of floats
 // The memory of scores has room for all queries at once. Matrices that are loaded behind a condition are copied by RADV
 // before each product: 16 instructions.
 const bool AT_ONCE = SHARE * rows * score_stride >= (rows + KEYS - 1u) / KEYS * KEYS * stride;
@@ -182,7 +182,8 @@ void main() {
                 raised = true;
             }
             float keep = exp2(before - largest[i]);
-            if (lane < soft_rows) keeps[row] = keep;
+            atomicStore(keeps[row], floatBitsToUint(keep), gl_ScopeWorkgroup, 0,
+                        gl_SemanticsRelaxed); // by all lanes of a row, without a branch
             total[i] *= keep;
             [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
                 x[g] = exp2(x[g] - largest[i]);
@@ -228,7 +229,8 @@ void main() {
         float sum = sum_of(total[i]), largest_score = largest[i] / log2_e;
         if (INT8) largest_score += scale * q_scales[scale_at[i] + 1u]; // what subtracting the mean key took away
         if (lane < soft_rows && query < place.queries) store_lse(place, query, largest_score, sum);
-        if (lane < soft_rows) keeps[first_row + i * LANES] = sum > 0.0 ? 1.0 / sum : 0.0;
+        atomicStore(keeps[first_row + i * LANES], floatBitsToUint(sum > 0.0 ? 1.0 / sum : 0.0), gl_ScopeWorkgroup, 0,
+                    gl_SemanticsRelaxed);
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < RM; i++) {

@@ -2852,8 +2852,8 @@ static bool test_unit(const char *rung, const char *module) {
 }
 
 /* Way races: the layers tell where threads use shared memory without a barrier between them, which drivers that run
-   one subgroup after the other do not show. The kernels of GPUs, with the portions of each kind of GPU; what they compute
-   is compared with references elsewhere. */
+   one subgroup after the other do not show. The kernels of GPUs, with the portions of each kind of GPU; what they
+   compute is compared with references elsewhere. */
 static void test_races(void) {
     static const char *const rungs[] = {"coop", "coop2", "half", "base"};
     static const int lines = 9; /* of diti_portions_table */
