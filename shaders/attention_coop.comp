@@ -183,7 +183,7 @@ void main() {
             }
             float keep = exp2(before - largest[i]);
             atomicStore(keeps[row], floatBitsToUint(keep), gl_ScopeWorkgroup, 0,
-                        gl_SemanticsRelaxed); // by all lanes of a row, without a branch
+                        gl_SemanticsRelaxed); // all lanes of a row store it: no race, and no branch
             total[i] *= keep;
             [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
                 x[g] = exp2(x[g] - largest[i]);

@@ -1,16 +1,16 @@
-/* What the layers need to see races on shared memory: memory for their marks, one word for each element of every shared
- * array, and no barrier that they do not know. One library plays both neighbours of the layers:
+/* The layers see races on shared memory only where a workgroup has room for their marks, one word for each element of
+ * every shared array, and where they know all barriers. This library stands on both sides of them:
  *
- *     dit.h  >  the loader, as dit.h sees it  >  the real loader  >  layers  >  a driver, as they see it  >  lavapipe
+ *     dit.h  >  this as the loader  >  the real loader  >  the layers  >  this as the driver  >  lavapipe
  *
- * The driver says that a workgroup has RACES_ROOM bytes of shared memory: lavapipe takes any number. The loader says
- * RACES_SHARED, as most GPUs do, so that dit.h chooses the kernels of a GPU. It also widens the barriers of a subgroup
- * to the workgroup, since the layers follow barriers of workgroups alone: a race between subgroups that such a barrier
- * hides stays unseen. Where WITHOUT_BARRIERS is set in the environment, modules lose all of theirs, so that a test can
+ * The driver says that a workgroup has RACES_ROOM bytes of shared memory; lavapipe takes any number. The loader says
+ * RACES_SHARED, as most GPUs do, so that dit.h chooses the kernels of a GPU. It also widens barriers of a subgroup to
+ * the workgroup, since the layers follow barriers of workgroups alone: a race between subgroups that such a barrier
+ * hides stays unseen. Where WITHOUT_BARRIERS is set in the environment, modules lose all their barriers, and a test can
  * see that races are found.
  *
- * DRIVER and LOADER are the paths of both libraries. The soname is the loader's: preloaded, this library is what a
- * program gets that opens libvulkan.so.1. */
+ * DRIVER and LOADER are the paths of the real libraries. The soname is the loader's: a program that opens
+ * libvulkan.so.1 gets this library where it is preloaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
