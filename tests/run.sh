@@ -16,8 +16,8 @@
 #                          loader and layers: older layers do not follow timeline semaphores from queue to queue
 #   discrete               on the newest lavapipe behind tests/drivers/discrete.h: a device that looks like an H100, with a heap
 #                          that the host does not see and kernels for GPUs
-#   races                  on the newest lavapipe, under layers that look for races on shared memory and nothing else;
-#                          tests/drivers/races.c stands on both sides of them
+#   races                  on the newest lavapipe, under layers that look for races on shared memory and accesses beyond a
+#                          binding, and for nothing else; tests/drivers/races.c stands on both sides of them
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
 #                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver; so do other ways'
 #                          names in it: DIT_TEST_WAYS="lavapipe newest"
