@@ -21,6 +21,7 @@ fuzz_frames   fmemopen, a file that lies in memory
 io_damaged    pread through a system call
 job_faults    fork: a device that never answers takes its process with it
 mpi           mpirun
+races         it is a driver and a loader of Linux
 real          fork and getrusage: each model has a process of its own
 server        sockets, fork and signals: it drives build/dit --serve as a process
 split_feigned file descriptors that stand for semaphores
@@ -59,7 +60,7 @@ side_by_side() { # side_by_side COMMAND...: for each source, put in place of {}
 syntax() { # a precompiled header halves the time
     printf '#include "library.h"\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n' >"$folder/first.h"
     $compiler $flags -x c-header "$folder/first.h" -o "$folder/first.h.gch" || return 1
-    side_by_side $compiler $flags -DDRIVER='""' -Winvalid-pch -include "$folder/first.h" -fsyntax-only '{}' || return 1
+    side_by_side $compiler $flags -DDRIVER='""' -DLOADER='""' -Winvalid-pch -include "$folder/first.h" -fsyntax-only '{}' || return 1
     echo "note: $(echo $sources | wc -w) of $(ls tests/*/*.c | wc -l) tests"
 }
 
@@ -80,7 +81,7 @@ library() {
     [ "$folder/library.o" -nt dit.h ] || $compiler -std=gnu99 -O1 -I. -isystem "$folder/include" -fno-ipa-ra -ffunction-sections \
         -c build/library.c -o "$folder/library.o"
 }
-objects() { side_by_side sh -c "$compiler $flags -DDRIVER='\"\"' -O0 -c {} -o $folder/\$(basename {} .c).o"; }
+objects() { side_by_side sh -c "$compiler $flags -DDRIVER='\"\"' -DLOADER='\"\"' -O0 -c {} -o $folder/\$(basename {} .c).o"; }
 programs() { # fuzz targets have no main, and a driver is no program
     all=$sources sources=
     for source in $all; do

@@ -33,6 +33,7 @@ static inline PFN_vkVoidFunction test_vulkan_function(VkInstance instance, const
 
 static inline uint32_t test_layer_version(void) { return 0; }
 static inline int test_layer_messages(void) { return 0; }
+static inline void test_barriers(int kept) { (void)kept; }
 static inline void test_vulkan_begin(void) {}
 static inline void test_vulkan_end(void) {}
 #else
@@ -217,6 +218,14 @@ static inline void test_layer_self_test(void) {
     CHECK_MESSAGE(test_layer_messages() > 0, "the validation layers did not object to a wrong structure type");
     ((PFN_vkDestroyInstance)test_vulkan_function(instance, "vkDestroyInstance"))(instance, NULL);
     test_layers.printed = 8;
+}
+
+/* Way races: modules lose all their barriers from now on, or keep them again (drivers/races.c). */
+static inline void test_barriers(int kept) {
+    if (kept)
+        unsetenv("WITHOUT_BARRIERS");
+    else
+        setenv("WITHOUT_BARRIERS", "1", 1);
 }
 
 static inline void test_layer_clean(void) {
