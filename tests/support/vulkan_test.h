@@ -9,10 +9,9 @@
  *
  * tests/run.sh runs every program that includes this header once per driver; one driver is chosen by hand with
  * VK_ICD_FILENAMES. DIT_TEST_LAYERS=0 leaves the layers out (debuggers, speed), =full adds GPU-assisted validation,
- * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. =races
- * looks for races on shared memory and for accesses beyond a binding alone (way races, which prepares loader and driver
- * for it). Layers
- * before 1.4 follow memory from one submission to the next only with =submits, or in a program that defines
+ * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. =races looks
+ * for races on shared memory and for accesses beyond a binding alone (way races, which prepares loader and driver for
+ * it). Layers before 1.4 follow memory from one submission to the next only with =submits, or in a program that defines
  * TEST_SUBMITS: it takes them seven times as long, and the newest (way newest) do it anyway. */
 #ifndef VULKAN_TEST_H
 #define VULKAN_TEST_H
