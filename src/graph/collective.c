@@ -9,7 +9,12 @@ DIT_INTERNAL uint32_t diti_ranks_first(const diti_ranks *group, uint32_t index, 
     double before = 0, all = 0;
     if (count == 1) return index ? total : 0;
     if (index >= count) return total;
-    if (group->mirrored && 2 * index > count) return total - diti_ranks_first(group, count - index, total);
+    if (group->mirrored) { /* the first half of the members divides the first half of the total */
+        if (2 * index > count) return total - diti_ranks_first(group, count - index, total);
+        count /= 2;
+        total /= 2;
+        if (index == count) return total;
+    }
     for (i = 0; i < count; i++) all += (double)group->weights[i];
     if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
     for (i = 0; i <= index; i++) {

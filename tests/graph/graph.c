@@ -555,10 +555,48 @@ static void test_host_budget(void) {
     diti_device_close(device);
 }
 
+/* --- how members of a group divide rows or blocks --- */
+
+/* The members' parts follow one another from 0 to total, and none is empty where there are enough. Mirrored members
+   have as much as each other, but for what an odd total has in its middle. */
+static bool divides_all(const diti_ranks *group, uint32_t total) {
+    uint32_t i, end = 0;
+    for (i = 0; i < group->count; i++) {
+        uint32_t first = diti_ranks_first(group, i, total), own = end;
+        end = diti_ranks_first(group, i + 1, total);
+        if (first != own || end < first || (end == first && total >= group->count)) return false;
+        if (group->mirrored && 2 * i + 2 < group->count &&
+            diti_ranks_size(group, group->count - 1 - i, total) != end - first)
+            return false;
+    }
+    return end == total;
+}
+
+static void test_division(void) {
+    static const float shares[] = {0.9f, 0.05f, 0.001f, 0.3f, 0.7f, 1.0f};
+    uint32_t count, total, i, draw, wrong = 0;
+    random_state = 7;
+    for (count = 2; count <= 8; count++) {
+        for (total = 1; total <= 60; total++) {
+            for (draw = 0; draw < 40; draw++) {
+                diti_ranks group = {0};
+                group.count = count;
+                group.mirrored = count % 2 == 0 && total >= count && draw % 2;
+                for (i = 0; i < count && draw > 1; i++)
+                    group.weights[i] =
+                        group.mirrored && 2 * i >= count ? group.weights[count - 1 - i] : shares[random_below(6)];
+                wrong += !divides_all(&group, total);
+            }
+        }
+    }
+    CHECK_MESSAGE(wrong == 0, "%u groups leave something out, or have it twice", (unsigned)wrong);
+}
+
 int main(void) {
     diti_device *device;
     dit_error err = {0};
     test_vulkan_begin();
+    test_division();
     CHECK(diti_env_init(&env, NULL, NULL, &err) == DIT_OK);
     device = open_device(NULL, 0);
     if (device) {

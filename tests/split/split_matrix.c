@@ -382,6 +382,8 @@ static const row table[] = {
     UNEQUAL("sd3-8"),
     UNEQUAL("flux8"),
     UNEQUAL("hunyuan8"),
+    {"hunyuan8", PLAN("pipefusion2", "", "0.9, 0.1"), "2", 8, 8, 1, NULL, NULL, STALE},
+    {"hunyuan8", PLAN("pipefusion3", "", "0.9, 0.02, 0.08"), "3", 8, 8, 1, NULL, NULL, STALE},
     {"pixart30", "cfg2,ulysses4", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "tensor4,ulysses2", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "tensor8", "8", 10, 13, 1, NULL, NULL, EXACT},

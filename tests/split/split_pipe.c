@@ -197,9 +197,14 @@ static void check_cancel(const asked *a, const char *split) {
     generated_inputs inputs;
     dit_job_desc desc = request_asked(&at, a, split, &inputs);
     dit_job *job = NULL;
-    uint32_t i;
+    dit_status status = DITI_ZERO;
+    dit_result result = DIT_WORKING;
     if (CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
-        for (i = 0; i < 40; i++) CHECK(dit_job_step(job, 0) >= 0);
+        while (result == DIT_WORKING && status.step < 2) {
+            result = dit_job_step(job, 0);
+            dit_job_status(job, &status, NULL);
+        }
+        CHECK_MESSAGE(result == DIT_WORKING, "step %u of %u", status.step, status.step_count);
         dit_job_cancel(job);
         CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
         CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job, &split_) == DIT_OK, "%s", err.message);
