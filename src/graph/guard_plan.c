@@ -143,12 +143,10 @@ DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
     for (i = 0; plan->guards && i < plan->tensors[plan->guards].rows; i++) plan->guard_records[i].exponent = 0;
 }
 
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-                                         uint32_t steps, dit_error *err) {
+DIT_INTERNAL dit_result diti_guard_check(const diti_verdict *verdict, uint32_t tries, uint32_t steps, dit_error *err) {
     char where[48] = "";
     if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
-    if (steps && plan->segments[verdict->segment].repeated)
-        diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
+    if (steps) diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
     if (verdict->lost)
         return diti_fail(err, DIT_ERROR_NOT_FINITE,
                          "the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
@@ -167,7 +165,7 @@ DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_er
     uint32_t tries = 0;
     DITI_TRY(diti_plan_run(plan, segment, 1, err));
     while (diti_guard_raise(plan, &verdict)) {
-        DITI_TRY(diti_guard_check(plan, &verdict, ++tries, 0, err));
+        DITI_TRY(diti_guard_check(&verdict, ++tries, 0, err));
         DITI_TRY(diti_guard_restore(plan, 0, err));
         DITI_TRY(diti_plan_run(plan, segment, 1, err));
     }

@@ -213,9 +213,8 @@ DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
    reports asks for it. out: of each plan. */
 DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
 DIT_INTERNAL void diti_guard_forget(diti_plan *plan); /* all exponents, and writes nothing */
-/* The error of a run that nothing helps. steps: of the run; 0: has none. */
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-                                         uint32_t steps, dit_error *err);
+/* The error of a run that nothing helps. steps: of the run, where one of them is at fault; 0: something else is. */
+DIT_INTERNAL dit_result diti_guard_check(const diti_verdict *verdict, uint32_t tries, uint32_t steps, dit_error *err);
 /* Nothing of the plan is in flight: what must run again can be submitted after it. */
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
 /* Records that into commands of the application's. */

@@ -355,7 +355,7 @@ static dit_result diti_encode_poll(dit_encoding *e, dit_error *err) {
     while (e->first < e->next && e->values[e->first] <= done) e->first++;
     if (e->first < diti_plan_slice_count(e->plan, 0)) return DIT_WORKING;
     if (!diti_guard_raise(e->plan, &verdict)) return DIT_OK;
-    DITI_TRY(diti_guard_check(e->plan, &verdict, ++e->tries, 0, err));
+    DITI_TRY(diti_guard_check(&verdict, ++e->tries, 0, err));
     DITI_TRY(diti_guard_restore(e->plan, 0, err));
     e->first = e->next = 0;
     return DIT_WORKING;

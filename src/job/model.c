@@ -676,13 +676,13 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
     DITI_TRY(diti_loras_open(model, desc, err));
+    DITI_TRY(diti_model_read_index(model, desc, err));
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
         if (result == DIT_OK) result = diti_model_split(model, desc, err);
         if (result != DIT_OK) return result;
     }
-    result = diti_model_read_index(model, desc, err);
-    if (result == DIT_OK) result = diti_model_load_scheduler(model, desc, err);
+    result = diti_model_load_scheduler(model, desc, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer", diti_model_load_transformer, err);
     if (result == DIT_OK) result = diti_model_load_part(model, desc, "transformer_2", diti_model_load_low, err);
     if (result == DIT_OK) result = diti_model_check_low(model, err);

@@ -164,7 +164,8 @@ static dit_result diti_run_count_retry(diti_share *share, const diti_verdict *ve
     share->run.tries = same ? share->run.tries + 1 : 1;
     share->run.again_segment = verdict->segment;
     share->run.again_step = verdict->step;
-    return diti_guard_check(share->program.plan, verdict, share->run.tries, share->job->request.shape.steps, err);
+    return diti_guard_check(verdict, share->run.tries,
+                            diti_share_is_step(share, verdict->segment) ? share->job->request.shape.steps : 0, err);
 }
 
 /* Tells the log that a share goes back, and the job's status where it is the first one. */

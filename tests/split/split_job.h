@@ -24,6 +24,7 @@ typedef struct maker {
     dit_job *job;
     generated_files files; /* of the model, where it is generated */
     bool generated;
+    bytes decoder; /* of a fixture that has none */
 } maker;
 
 /* limit: of each device's memory; 0: none. */
@@ -78,6 +79,8 @@ static inline void close_model(maker *m) {
     dit_job_destroy(m->job);
     dit_model_destroy(m->model);
     if (m->generated) generated_free(&m->files);
+    bytes_free(&m->decoder);
+    memset(&m->decoder, 0, sizeof m->decoder);
     m->job = NULL;
     m->model = NULL;
     m->generated = false;
