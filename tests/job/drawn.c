@@ -2,10 +2,12 @@
    which limits a device has, and whether a run was cancelled before do not change a byte of the picture. Whatever
    cannot be asked for is refused with a sentence.
 
-   make test runs a few, make test-all more; by hand: build/tests/drawn SEED COUNT [MODEL]. test-runs: lavapipe */
+   make test runs a few, make test-all more; by hand: build/tests/drawn SEED COUNT [MODEL]. test-runs: lavapipe, in
+   test-all sanitize newest */
 #include "library.h"
 #include "split/split_models.h"
 #include "vulkan_test.h"
+#include "engine.h"
 
 /* Of latents and pictures, where sums are in another order. */
 #define TOLERANCE 1e-5
@@ -100,8 +102,11 @@ typedef enum drawn_run {
     STEPS,   /* with small budgets */
     CANCELS, /* after some steps, and begins again */
     REPEATS, /* after another picture */
+    FRAMES,  /* in command buffers of an application, on its device */
     RUNS
 } drawn_run;
+
+static engine app; /* of FRAMES */
 
 static dit_result step_to_end(dit_job *job) {
     dit_result result = DIT_WORKING;
@@ -113,11 +118,24 @@ static dit_result step_to_end(dit_job *job) {
     return result;
 }
 
+static dit_result record_to_end(dit_job *job, uint32_t budget_us) {
+    dit_result result = DIT_WORKING;
+    uint64_t begin = diti_clock_us();
+    while (result == DIT_WORKING && diti_clock_us() - begin < 120000000u) {
+        VkCommandBuffer commands = engine_begin_commands(&app);
+        result = dit_job_record(job, commands, budget_us);
+        engine_run(&app, commands, VK_NULL_HANDLE, 0);
+    }
+    dit_job_status(job, NULL, &err);
+    return result;
+}
+
 static dit_result run_job(dit_job *job, drawn_run how, uint32_t steps, const drawn_request *r) {
     dit_job_desc other = r->desc;
     dit_result result;
     other.seed++;
     if (how == STEPS) return step_to_end(job);
+    if (how == FRAMES) return record_to_end(job, 1 + 50 * steps);
     if (how == CANCELS) {
         for (; steps; steps--) dit_job_step(job, 0);
         dit_job_cancel(job);
@@ -148,12 +166,16 @@ static dit_result make_outcome(const maker *m, drawn_run how, uint32_t steps, co
 
 /* ---- the device, and where weights are ---- */
 
-static dit_context *open_drawn(const char *overrides, uint32_t max_slice_us) {
+static dit_context *open_drawn(const char *overrides, uint32_t max_slice_us, drawn_run run) {
     dit_context_desc desc = DITI_ZERO;
     dit_context *context = NULL;
-    desc.devices = "0,0";
+    desc.devices = run == FRAMES ? NULL : "0,0";
     desc.overrides = overrides;
     desc.max_slice_us = max_slice_us;
+    if (run == FRAMES) {
+        memset(&app, 0, sizeof app);
+        return engine_make_instance(&app) && engine_make_device(&app, true) ? engine_context(&app, &desc) : NULL;
+    }
     CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s: %s", overrides, err.message);
     return context;
 }
@@ -173,8 +195,8 @@ static void draw_overrides(char *out, size_t size, const char *rung) {
         case 5:
             snprintf(out + length, size - length, ",gflop_ns=%u,launch_us=%u", 1000u << draw(16), 1u << draw(8));
             break;
-        case 6: snprintf(out + length, size - length, ",allocation=%u", 8388608u << draw(4)); break;
-        case 7: snprintf(out + length, size - length, ",host_budget=%u", 8388608u << draw(4)); break;
+        case 6: snprintf(out + length, size - length, ",allocation=%u", 16777216u << draw(3)); break;
+        case 7: snprintf(out + length, size - length, ",host_budget=%u", 16777216u << draw(3)); break;
         default: snprintf(out + length, size - length, ",timestamps=0"); break;
         }
     }
@@ -184,7 +206,7 @@ typedef struct drawn_way {
     char overrides[200];
     uint32_t max_slice_us;
     drawn_run run;
-    uint32_t steps; /* calls of dit_job_step before a run is cancelled */
+    uint32_t steps; /* calls of dit_job_step before a run is cancelled, or what a frame's budget follows from */
     dit_model_desc model;
 } drawn_way;
 
@@ -196,7 +218,7 @@ static void draw_way(drawn_way *way, const char *rung, uint64_t weights) {
     way->run = (drawn_run)draw(RUNS);
     way->steps = draw(60);
     if (draw(3) == 0) {
-        way->model.weight_budget = weights / (1 + draw(3)) + 200000;
+        way->model.weight_budget = weights / (1 + draw(3)) + 500000;
         way->model.keep_streamed = draw(2);
     } else if (draw(4) == 0) {
         way->model.weights_by_need = true;
@@ -220,7 +242,7 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
     snprintf(says, sizeof says, "%s, slices of %u us, run %d, %u, %llu bytes of weights%s%s", way.overrides,
              (unsigned)way.max_slice_us, (int)way.run, (unsigned)way.steps, (unsigned long long)way.model.weight_budget,
              way.model.keep_streamed ? ", kept" : "", way.model.weights_by_need ? ", by need" : "");
-    m.context = open_drawn(way.overrides, way.max_slice_us);
+    m.context = open_drawn(way.overrides, way.max_slice_us, way.run);
     if (m.context && CHECK_MESSAGE(load_listed(&m, name, way.model), "%s", says)) {
         own.desc.model = m.model;
         if (own.desc.init_image == &r->begins) own.desc.init_image = &own.begins;
@@ -256,7 +278,7 @@ static void check_model(const char *name, uint32_t requests) {
     uint64_t weights;
     uint32_t tries = 0;
     dit_result result;
-    m.context = open_drawn(rung, 0);
+    m.context = open_drawn(rung, 0, WAITS);
     if (m.context && load_listed(&m, name, how)) {
         weights = m.model->transformer->component.weights.bytes;
         for (; requests && tries < 20 * requests; tries++) {
@@ -278,7 +300,7 @@ static void check_model(const char *name, uint32_t requests) {
 
 int main(int argc, char **argv) {
     const uint32_t all = (uint32_t)(DITI_COUNT(shapes) + DITI_COUNT(fixtures));
-    uint32_t count = argc > 2 ? (uint32_t)atoi(argv[2]) : whole_sweep() ? 100 : 6, model;
+    uint32_t count = argc > 2 ? (uint32_t)atoi(argv[2]) : whole_sweep() ? 100 : 2, model;
     const char *name;
     state = argc > 1 ? (uint64_t)atoi(argv[1]) : 1;
     test_vulkan_begin();
