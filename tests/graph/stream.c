@@ -358,7 +358,11 @@ static void test_kept_halves(void) {
     int i;
     desc.devices = "0,0";
     desc.overrides = "rung=fp16,gflop_ns=100000000";
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    if (dit_context_create(&desc, &context, &err) == DIT_ERROR_UNSUPPORTED_DEVICE) {
+        printf("skipped: %s\n", err.message);
+        return;
+    }
+    if (!CHECK_MESSAGE(context, "%s", err.message)) return;
     use_model(BRAIN);
     model = load_with(0, false);
     job = make_job(model, 0);
@@ -515,9 +519,14 @@ static void test_no_host_memory(void) {
 static void test_cancel(void) {
     dit_model *model = load_with(least, false);
     dit_job *job = make_job(model, 0);
+    dit_status status;
     int i, turns;
     for (turns = 1; job && turns < 60; turns += 29) {
-        for (i = 0; i < turns; i++) CHECK(dit_job_step(job, 0) == DIT_WORKING);
+        memset(&status, 0, sizeof status);
+        for (i = 0; i < turns && status.fraction < 0.7f; i++) {
+            CHECK(dit_job_step(job, 0) == DIT_WORKING);
+            dit_job_status(job, &status, NULL);
+        }
         dit_job_cancel(job);
         CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
         restart(job, model, 1);

@@ -20,9 +20,6 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)(state >> 33) % below;
 }
 
-/* Any of so many texts, or NULL as often. */
-static const char *draw_text(const char *const *texts, uint32_t count) { return draw(2) ? texts[draw(count)] : NULL; }
-
 /* ---- what is asked for ---- */
 
 typedef struct drawn_request {
@@ -56,7 +53,8 @@ static void draw_request(const maker *m, const char *name, drawn_request *r) {
                                          "fbcache:threshold=0.1",
                                          "easycache:threshold=0.2",
                                          "gate:2"},
-                             *const splits[] = {"cfg2", "ulysses2", "ring2", "layers2", "tensor2", "pipefusion2:m3w1"};
+                             *const splits[] = {"cfg2",    "ulysses2",         "ulysses2,int8", "ring2",
+                                                "layers2", "pipefusion2:m3w1", "tensor2",       "tensor2,shard"};
     asked a = ask_listed(m, name, 1 + draw(6), 1 + draw(6), 1 + draw(4) / 3, 1 + draw(4));
     uint32_t kinds = 0;
     memset(r, 0, sizeof *r);
@@ -74,8 +72,8 @@ static void draw_request(const maker *m, const char *name, drawn_request *r) {
     if (draw(4) == 0) r->desc.guidance.rescale = 0.5f;
     if (draw(4) == 0) r->desc.guidance.project = 0.5f;
     if (draw(4) == 0) r->desc.eta = 0.5f;
-    if (draw(3) == 0) r->desc.cache = draw_text(caches, DITI_COUNT(caches));
-    if (draw(3) == 0) r->desc.split = draw_text(splits, DITI_COUNT(splits));
+    if (draw(5) == 0) r->desc.cache = caches[draw(DITI_COUNT(caches))];
+    if (draw(2) == 0) r->desc.split = splits[draw(DITI_COUNT(splits))];
     if (!a.frames && draw(5) == 0) draw_start(r);
     snprintf(
         r->says, sizeof r->says,
@@ -130,8 +128,8 @@ static dit_result record_to_end(dit_job *job, uint32_t budget_us) {
     return result;
 }
 
-static dit_result run_job(dit_job *job, drawn_run how, uint32_t steps, const drawn_request *r) {
-    dit_job_desc other = r->desc;
+static dit_result run_job(dit_job *job, drawn_run how, uint32_t steps, const dit_job_desc *desc) {
+    dit_job_desc other = *desc;
     dit_result result;
     other.seed++;
     if (how == STEPS) return step_to_end(job);
@@ -146,17 +144,17 @@ static dit_result run_job(dit_job *job, drawn_run how, uint32_t steps, const dra
         DITI_TRY(dit_job_restart(job, &other, &err));
         DITI_TRY(wait_for(job, 120));
     }
-    if (how != WAITS) DITI_TRY(dit_job_restart(job, &r->desc, &err));
+    if (how != WAITS) DITI_TRY(dit_job_restart(job, desc, &err));
     return wait_for(job, 120);
 }
 
-static dit_result make_outcome(const maker *m, drawn_run how, uint32_t steps, const drawn_request *r, outcome *out) {
+static dit_result make_outcome(const maker *m, drawn_run how, uint32_t steps, const dit_job_desc *desc, outcome *out) {
     dit_job *job = NULL;
-    dit_result result = dit_job_create(m->context, &r->desc, &job, &err);
+    dit_result result = dit_job_create(m->context, desc, &job, &err);
     uint32_t image;
     memset(out, 0, sizeof *out);
     if (result == DIT_OK && !fits_outcome(job)) result = diti_fail(&err, DIT_ERROR_INVALID_ARGUMENT, "more than fits");
-    if (result == DIT_OK) result = run_job(job, how, steps, r);
+    if (result == DIT_OK) result = run_job(job, how, steps, desc);
     for (image = 0; result == DIT_OK && image < job->request.shape.image_count; image++)
         result = read_latent(job, image, out);
     if (result == DIT_OK) result = read_picture(job, out);
@@ -234,7 +232,7 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
                       const outcome *expected) {
     static outcome made;
     maker m = DITI_ZERO;
-    drawn_request own = *r;
+    dit_job_desc desc = r->desc;
     drawn_way way;
     dit_result result;
     char says[300];
@@ -244,9 +242,8 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
              way.model.keep_streamed ? ", kept" : "", way.model.weights_by_need ? ", by need" : "");
     m.context = open_drawn(way.overrides, way.max_slice_us, way.run);
     if (m.context && CHECK_MESSAGE(load_listed(&m, name, way.model), "%s", says)) {
-        own.desc.model = m.model;
-        if (own.desc.init_image == &r->begins) own.desc.init_image = &own.begins;
-        result = make_outcome(&m, way.run, way.steps, &own, &made);
+        desc.model = m.model;
+        result = make_outcome(&m, way.run, way.steps, &desc, &made);
         if (result == DIT_ERROR_UNSUPPORTED_DEVICE || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ||
             result == DIT_ERROR_INVALID_ARGUMENT) {
             impossible++;
@@ -265,6 +262,7 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
         }
     }
     close_maker(&m);
+    if (way.run == FRAMES) engine_end(&app);
 }
 
 static void check_model(const char *name, uint32_t requests) {
@@ -283,7 +281,7 @@ static void check_model(const char *name, uint32_t requests) {
         weights = m.model->transformer->component.weights.bytes;
         for (; requests && tries < 20 * requests; tries++) {
             draw_request(&m, name, &r);
-            result = make_outcome(&m, WAITS, 0, &r, &expected);
+            result = make_outcome(&m, WAITS, 0, &r.desc, &expected);
             if (result == DIT_ERROR_INVALID_ARGUMENT || result == DIT_ERROR_UNSUPPORTED_MODEL) {
                 CHECK_MESSAGE(err.message[0] && !strchr(err.message, '\n'), "%s: '%s'", r.says, err.message);
                 refused++;
