@@ -2,8 +2,8 @@
    which limits a device has, and whether a run was cancelled before do not change a byte of the picture. Whatever
    cannot be asked for is refused with a sentence.
 
-   make test runs a few, make test-all more; by hand: build/tests/drawn SEED COUNT [MODEL]. test-runs: lavapipe, in
-   test-all sanitize newest */
+   make test runs one of a small model, make test-all a hundred; by hand: build/tests/drawn SEED COUNT [MODEL].
+   test-runs: lavapipe, in test-all sanitize newest */
 #include "library.h"
 #include "split/split_models.h"
 #include "vulkan_test.h"
@@ -298,15 +298,15 @@ static void check_model(const char *name, uint32_t requests) {
 
 int main(int argc, char **argv) {
     const uint32_t all = (uint32_t)(DITI_COUNT(shapes) + DITI_COUNT(fixtures));
-    uint32_t count = argc > 2 ? (uint32_t)atoi(argv[2]) : whole_sweep() ? 100 : 2, model;
-    const char *name;
+    uint32_t count = argc > 2 ? (uint32_t)atoi(argv[2]) : whole_sweep() ? 100 : 1, model;
+    const char *only = argc > 3 ? argv[3] : argc > 2 || whole_sweep() ? NULL : "pixart-sigma", *name;
     state = argc > 1 ? (uint64_t)atoi(argv[1]) : 1;
     test_vulkan_begin();
     for (; count; count -= count < 2 ? count : 2) {
         do {
             model = draw(all);
             name = model < DITI_COUNT(shapes) ? shapes[model].name : fixtures[model - DITI_COUNT(shapes)].name;
-        } while (is_absent(name) || (argc > 3 && strcmp(name, argv[3])));
+        } while (is_absent(name) || (only && strcmp(name, only)));
         check_model(name, count < 2 ? count : 2);
     }
     printf("%u had the same bytes, %u cannot be made so, %u requests were refused\n", (unsigned)same,
