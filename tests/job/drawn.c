@@ -265,12 +265,22 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
     if (way.run == FRAMES) engine_end(&app);
 }
 
+static bool lacks_matrices;
+
+static void find_matrices(void) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    desc.overrides = "rung=coop";
+    lacks_matrices = dit_context_create(&desc, &context, &err) != DIT_OK;
+    dit_context_destroy(context);
+}
+
 static void check_model(const char *name, uint32_t requests) {
-    static const char *const rungs[] = {"rung=base", "rung=base,cpu=0", "rung=fp16", "rung=fp16,cpu=0",
-                                        "rung=half,cpu=0"};
+    static const char *const rungs[] = {"rung=base",       "rung=base,cpu=0", "rung=fp16",
+                                        "rung=fp16,cpu=0", "rung=half,cpu=0", "rung=coop,cpu=0"};
     static drawn_request r;
     static outcome expected;
-    const char *rung = rungs[draw(DITI_COUNT(rungs))];
+    const char *rung = rungs[draw(DITI_COUNT(rungs) - (lacks_matrices ? 1 : 0))];
     dit_model_desc how = DITI_ZERO;
     maker m = DITI_ZERO;
     uint64_t weights;
@@ -302,6 +312,7 @@ int main(int argc, char **argv) {
     const char *only = argc > 3 ? argv[3] : argc > 2 || whole_sweep() ? NULL : "pixart-sigma", *name;
     state = argc > 1 ? (uint64_t)atoi(argv[1]) : 1;
     test_vulkan_begin();
+    find_matrices();
     for (; count; count -= count < 2 ? count : 2) {
         do {
             model = draw(all);
