@@ -441,7 +441,8 @@ static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type
     return loader->device && loader->device->rung >= DITI_RUNG_FP16 ? DIT_TYPE_F16 : DIT_TYPE_F32;
 }
 
-/* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
+/* Notes all rows, as many to a part as the device can bind, in whole tiles of a product where that many fit: results in
+   halves begin at even columns. Of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;
@@ -458,6 +459,7 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
         loader->weights.streamed->stream->slot_bytes < most)
         most = loader->weights.streamed->stream->slot_bytes;
     most /= row_bytes;
+    if (!table && most < rows) most -= most % (most < DITI_PART_ROWS ? 2 : DITI_PART_ROWS);
     if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
         diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "%s: tensor %.200s does not fit %u parts within this device's storage buffer limit",

@@ -22,6 +22,7 @@ typedef struct diti_pieces { /* pieces of a row of from_pitch bytes make a row o
     uint32_t count;
 } diti_pieces;
 #define DITI_MAX_WEIGHT_PARTS 64u
+#define DITI_PART_ROWS 64u /* a part that is not the last has a multiple of these, or where fewer fit of 2 */
 typedef struct diti_weight {
     const char *name; /* for messages; owned by the model */
     dit_type type;    /* vectors and small tables are always F32 on the device */

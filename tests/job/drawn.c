@@ -185,7 +185,7 @@ static void draw_overrides(char *out, size_t size, const char *rung) {
     for (i = 0; i < 2; i++) {
         size_t length = strlen(out);
         switch (draw(9)) {
-        case 0: snprintf(out + length, size - length, ",storage_range=%u", 65536u << draw(6)); break;
+        case 0: snprintf(out + length, size - length, ",storage_range=%u", 131072u << draw(6)); break;
         case 1: snprintf(out + length, size - length, ",staging=%u", 4096u << draw(8)); break;
         case 2: snprintf(out + length, size - length, ",groups=%u", 16u << draw(8)); break;
         case 3: snprintf(out + length, size - length, ",mapped=0"); break;
@@ -317,8 +317,8 @@ int main(int argc, char **argv) {
         do {
             model = draw(all);
             name = model < DITI_COUNT(shapes) ? shapes[model].name : fixtures[model - DITI_COUNT(shapes)].name;
-        } while (is_absent(name) || (only && strcmp(name, only)));
-        check_model(name, count < 2 ? count : 2);
+        } while (is_absent(name));
+        check_model(only ? only : name, count < 2 ? count : 2);
     }
     printf("%u had the same bytes, %u cannot be made so, %u requests were refused\n", (unsigned)same,
            (unsigned)impossible, (unsigned)refused);

@@ -847,6 +847,36 @@ static bool finite_and_alive(const float *values, size_t count) {
     return isfinite(sum) && sum > 1e-3 * (double)count;
 }
 
+/* Whatever a device binds, the parts of a matrix are whole tiles of 64 rows: results in halves must begin at even
+ * columns.
+ */
+static void test_part_rows(void) {
+    diti_env env = test_env(NULL);
+    image file = image_open(&env, part_files[PART_PIXART], NULL, NULL);
+    uint32_t kilobytes, i, divided = 0;
+    for (kilobytes = 50; kilobytes <= 241; kilobytes += 27) {
+        char overrides[64];
+        dit_error err = DITI_ZERO;
+        diti_device *device;
+        component c;
+        snprintf(overrides, sizeof overrides, "rung=base,storage_range=%uK", (unsigned)kilobytes);
+        device = open_device(&env, overrides);
+        if (device &&
+            CHECK_MESSAGE(component_load(PART_PIXART, device, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK,
+                          "%s: %s", overrides, err.message)) {
+            const diti_weight *weight = &((diti_pixart *)(void *)c.transformer)->modulation.weight;
+            for (i = 0; i + 1 < weight->part_count; i++)
+                CHECK_MESSAGE(weight->parts[i].rows % 64 == 0, "%u KB: part %u has %u rows", (unsigned)kilobytes, i,
+                              weight->parts[i].rows);
+            divided += weight->part_count > 1;
+        }
+        component_free(&c);
+        if (device) diti_device_close(device);
+    }
+    image_close(&file);
+    CHECK(divided > 4);
+}
+
 static void test_limits(void) {
     static const char *const others[] = {"rung=base,storage_range=240K,allocation=256K,mapped=0,staging=100K",
                                          "rung=base,storage_range=1M,allocation=16M", "rung=base,mapped=0"};
@@ -1289,6 +1319,7 @@ int main(void) {
         diti_device_close(device);
     }
     if (test_first_driver()) test_limits();
+    if (test_first_driver()) test_part_rows();
     for (i = 0; i < DITI_COUNT(clips) && test_first_driver(); i++) test_clips(&env, &clips[i]);
     test_vulkan_end();
     return TEST_END("model");
