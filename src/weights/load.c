@@ -442,7 +442,7 @@ static dit_type diti_loader_merged_type(const diti_loader *loader, dit_type type
 }
 
 /* Notes all rows, as many to a part as the device can bind, in whole tiles of a product where that many fit: results in
-   halves begin at even columns. Of a table that is streamed, as many as a slot holds. */
+   halves begin at even columns. A table that is streamed has as many to a part as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
     uint64_t row_bytes = 0, most;

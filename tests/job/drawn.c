@@ -9,7 +9,7 @@
 #include "vulkan_test.h"
 #include "engine.h"
 
-/* Of latents and pictures, where sums are in another order. */
+/* How far latents and pictures may be apart where sums are in another order. */
 #define TOLERANCE 1e-5
 #define HALVES_TOLERANCE 1e-2
 
