@@ -210,6 +210,13 @@ typedef struct outcome {
                                                             sends in a step, copies of weights, what its plan keeps */
 } outcome;
 
+/* Whether an outcome can hold all latents and the picture. */
+static inline bool fits_outcome(const dit_job *job) {
+    const diti_job_shape *shape = &job->request.shape;
+    return diti_job_latent_values(job) <= MOST_LATENTS &&
+           3 * (size_t)shape->width * shape->height * shape->frames <= MOST_COLORS;
+}
+
 /* An image's latent, behind those that were read before. */
 static inline dit_result read_latent(dit_job *job, uint32_t image, outcome *out) {
     size_t count = diti_job_latent_values(job) / job->request.shape.image_count;

@@ -583,8 +583,6 @@ static double call_difference(const observed *a, const observed *b) {
     return relative_l2(a->made.latent, b->made.latent, b->start, b->made.count);
 }
 
-static uint64_t drawn; /* state of what draws rows; 0: they are those of the table */
-
 /* ---- what one device makes, kept as long as rows ask for the same ---- */
 
 static struct { /* after one step, after some */
@@ -1006,11 +1004,6 @@ static void check_row(const row *r, const char *name) {
 
 /* ---- drawn rows ---- */
 
-static uint32_t draw(uint32_t below) {
-    drawn = drawn * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(drawn >> 33) % below;
-}
-
 /* Some of cfg, stages, ring, ulysses and tensor, for 2 to 8 devices; returns how many. */
 static uint32_t draw_axes(char *out, size_t size, bool *staged) {
     static const char *const names[] = {"cfg", "pipefusion", "layers", "ring", "ulysses", "tensor"};
@@ -1070,13 +1063,6 @@ static void draw_row(row *r, char *split, size_t size) {
     r->kind = staged ? STALE : int8 ? LOSSY : EXACT;
 }
 
-/* Whether an outcome can hold all latents and the picture. */
-static bool fits_outcome(const dit_job *job) {
-    const diti_job_shape *shape = &job->request.shape;
-    return diti_job_latent_values(job) <= MOST_LATENTS &&
-           3 * (size_t)shape->width * shape->height * shape->frames <= MOST_COLORS;
-}
-
 /* Draws until something is not refused. */
 static void check_drawn_row(const char *model, const char *overrides) {
     static char split[400];
@@ -1110,19 +1096,14 @@ static void check_drawn_row(const char *model, const char *overrides) {
 }
 
 static void check_drawn(uint64_t seed, uint32_t count) {
-    const size_t all = DITI_COUNT(shapes) + DITI_COUNT(fixtures);
     const char *model = NULL, *overrides = NULL;
     uint32_t i;
-    size_t at_model;
     drawn = seed + 1;
     for (i = 0; i < count; i++) {
-        for (at_model = all; i % 8 == 0 && at_model == all;) {
-            at_model = draw((uint32_t)all);
-            model =
-                at_model < DITI_COUNT(shapes) ? shapes[at_model].name : fixtures[at_model - DITI_COUNT(shapes)].name;
-            if (is_absent(model)) at_model = all;
+        if (i % 8 == 0) {
+            model = draw_model();
+            overrides = draw(3) ? NULL : "transport=staged,chunk=4K";
         }
-        if (i % 8 == 0) overrides = draw(3) ? NULL : "transport=staged,chunk=4K";
         check_drawn_row(model, overrides);
         fflush(stdout);
     }

@@ -112,10 +112,30 @@ static inline bool take_flow(maker *m) {
     return CHECK(diti_json_parse(&m->model->env, flow, sizeof flow - 1, "flow", &m->model->scheduler, &err) == DIT_OK);
 }
 
+/* ---- what is drawn ---- */
+
+static uint64_t drawn; /* the state; 0: nothing is drawn, but taken from a table */
+
+static inline uint32_t draw(uint32_t below) {
+    drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(drawn >> 33) % below;
+}
+
 /* Whether it lies below the folder that is named on the command line, and none is. */
 static inline bool is_absent(const char *name) {
     const fixture *f = find_fixture(name);
     return f && f->path && f->path[0] == '/' && !fixture_folder;
+}
+
+/* The name of any model that is there. */
+static inline const char *draw_model(void) {
+    const uint32_t count = (uint32_t)(DITI_COUNT(shapes) + DITI_COUNT(fixtures));
+    const char *name;
+    do {
+        uint32_t model = draw(count);
+        name = model < DITI_COUNT(shapes) ? shapes[model].name : fixtures[model - DITI_COUNT(shapes)].name;
+    } while (is_absent(name));
+    return name;
 }
 
 /* how: what is asked for beside the model itself; zero: nothing. */
