@@ -9,7 +9,7 @@
 #include "vulkan_test.h"
 #include "engine.h"
 
-/* How far latents and pictures may be apart where sums are in another order. */
+/* How far latents and pictures may be apart where sums are in another order, in floats and rounded to halves. */
 #define TOLERANCE 1e-5
 #define HALVES_TOLERANCE 1e-2
 
@@ -224,6 +224,7 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
     dit_result result;
     char says[300];
     draw_way(&way, rung, weights);
+    if (desc.split && way.run == FRAMES) way.run = STEPS; /* an application lends one device */
     snprintf(says, sizeof says, "%s, slices of %u us, run %d, %u, %llu bytes of weights%s%s", way.overrides,
              (unsigned)way.max_slice_us, (int)way.run, (unsigned)way.steps, (unsigned long long)way.model.weight_budget,
              way.model.keep_streamed ? ", kept" : "", way.model.weights_by_need ? ", by need" : "");
@@ -231,8 +232,7 @@ static void check_way(const char *name, const char *rung, const drawn_request *r
     if (m.context && CHECK_MESSAGE(load_listed(&m, name, way.model), "%s", says)) {
         desc.model = m.model;
         result = make_outcome(&m, way.run, way.steps, &desc, &made);
-        if (result == DIT_ERROR_UNSUPPORTED_DEVICE || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY ||
-            result == DIT_ERROR_INVALID_ARGUMENT) {
+        if (result == DIT_ERROR_UNSUPPORTED_DEVICE || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) {
             impossible++;
             printf("%s\n    by %s: %s\n", r->says, says, err.message);
         } else if (CHECK_MESSAGE(result == DIT_OK, "%s\n    by %s: %s", r->says, says, err.message)) {

@@ -847,9 +847,7 @@ static bool finite_and_alive(const float *values, size_t count) {
     return isfinite(sum) && sum > 1e-3 * (double)count;
 }
 
-/* Whatever a device binds, the parts of a matrix are whole tiles of 64 rows: results in halves must begin at even
- * columns.
- */
+/* Parts of a matrix are whole tiles, however few bytes a device binds: results in halves begin at even columns. */
 static void test_part_rows(void) {
     diti_env env = test_env(NULL);
     image file = image_open(&env, part_files[PART_PIXART], NULL, NULL);
@@ -866,8 +864,8 @@ static void test_part_rows(void) {
                           "%s: %s", overrides, err.message)) {
             const diti_weight *weight = &((diti_pixart *)(void *)c.transformer)->modulation.weight;
             for (i = 0; i + 1 < weight->part_count; i++)
-                CHECK_MESSAGE(weight->parts[i].rows % 64 == 0, "%u KB: part %u has %u rows", (unsigned)kilobytes, i,
-                              weight->parts[i].rows);
+                CHECK_MESSAGE(weight->parts[i].rows % DITI_PART_ROWS == 0, "%u KB: part %u has %u rows",
+                              (unsigned)kilobytes, i, weight->parts[i].rows);
             divided += weight->part_count > 1;
         }
         component_free(&c);
