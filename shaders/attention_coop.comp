@@ -9,6 +9,10 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+layout(constant_id = 16) const bool BY_CHANNELS = false; // values in shared memory, see put_values
+#define TURNED BY_CHANNELS
+layout(constant_id = 17) const
+    bool APART = false; // a tile's outputs are summed apart, then added: fewer copies by some drivers
 #include "attention_matrix.glsl"
 
 layout(binding = 0) readonly buffer QScales { float q_scales[]; };
@@ -57,10 +61,8 @@ void main() {
     if (AT_ONCE) {
         for (uint first = 0u; first < rows; first += KEYS) {
             fetch(FROM_QUERIES, place.first + first);
-            [[unroll]] for (uint i = 0u; i < fetches; i++) {
-                uint n = gl_LocalInvocationIndex + i * THREADS;
-                if (n < KEYS * units) scores[(first + n / units) * stride + n % units] = fetched[i];
-            }
+            [[unroll]] for (uint i = 0u; i < fetches; i++) if (FULL || row_at(i) < KEYS)
+                scores[(first + row_at(i)) * stride + unit_at(i)] = fetched[i];
         }
         barrier();
         [[unroll]] for (uint i = 0u; i < RM; i++) {
@@ -112,17 +114,17 @@ void main() {
     barrier();
     if (EARLY && some) {
         put(0u);
-        fetch(FROM_VALUES, 0u);
+        fetch_values(0u);
     }
     for (uint first_key = 0u; first_key < place.keys; first_key += KEYS) {
         if (!EARLY) {
             fetch(FROM_KEYS, first_key);
             barrier(); // the keys before are done with
             put(0u);
-            fetch(FROM_VALUES, first_key);
+            fetch_values(first_key);
         }
         barrier(); // the keys are there, the values before are done with
-        put(KEYS * stride);
+        put_values();
         if (EARLY) fetch(FROM_KEYS, first_key + KEYS);
         bool raised = false; // the maximum of any row of this lane
         MATRIX(float16_t, TM, TK, A) weights[RM * weight_count];
@@ -199,7 +201,7 @@ void main() {
         barrier(); // the values are there, the keys are done with
         if (EARLY) {
             put(0u);
-            fetch(FROM_VALUES, first_key + KEYS);
+            fetch_values(first_key + KEYS);
         }
         bool any_raised = SHARE > 1u || subgroupAny(raised);
         [[unroll]] for (uint i = 0u; i < RM; i++) {
@@ -213,12 +215,29 @@ void main() {
             }
         }
         [[unroll]] for (uint c = 0u; c < out_count; c++) {
+            FLOATS(TN) sum[RM];
+            [[unroll]] for (uint i = 0u; i < RM; i++) {
+                if (APART)
+                    sum[i] = FLOATS(TN)(0.0);
+                else
+                    sum[i] = o[i * out_count + c];
+            }
             [[unroll]] for (uint b = 0u; b < weight_count; b++) {
                 MATRIX(float16_t, TK, TN, B) v_part;
-                coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + (share * out_count + c) * (TN / 8u), stride,
-                            gl_CooperativeMatrixLayoutRowMajor);
-                [[unroll]] for (uint i = 0u; i < RM; i++) o[i * out_count + c] =
-                    coopMatMulAdd(weights[i * weight_count + b], v_part, o[i * out_count + c]);
+                if (TURNED)
+                    coopMatLoad(v_part, tile, key_units + (share * out_count + c) * TN * turned_stride + b * (TK / 8u),
+                                turned_stride, gl_CooperativeMatrixLayoutColumnMajor);
+                else
+                    coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + (share * out_count + c) * (TN / 8u), stride,
+                                gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (uint i = 0u; i < RM; i++) sum[i] =
+                    coopMatMulAdd(weights[i * weight_count + b], v_part, sum[i]);
+            }
+            [[unroll]] for (uint i = 0u; i < RM; i++) {
+                if (APART)
+                    o[i * out_count + c] = o[i * out_count + c] + sum[i];
+                else
+                    o[i * out_count + c] = sum[i];
             }
         }
     }

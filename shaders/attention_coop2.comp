@@ -46,10 +46,8 @@ void main() {
                     coopMatLoad(q_part[r * deep + d], tile, (own + r * TM - first) * stride + d * (TK / 8u), stride,
                                 gl_CooperativeMatrixLayoutRowMajor);
         } else {
-            [[unroll]] for (uint i = 0u; i < fetches; i++) {
-                uint n = gl_LocalInvocationIndex + i * THREADS, row = first + n / units;
-                if (n < KEYS * units && row < rows) queries[row * stride + n % units] = fetched[i];
-            }
+            [[unroll]] for (uint i = 0u; i < fetches; i++) if (row_at(i) < KEYS && first + row_at(i) < rows)
+                queries[(first + row_at(i)) * stride + unit_at(i)] = fetched[i];
         }
     }
     C32 o[RM * wide], largest[RM], total[RM], top[RM];

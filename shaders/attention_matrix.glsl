@@ -22,13 +22,20 @@ layout(constant_id = 14) const uint SHARE = 1; // subgroups that have the same q
 #define INT8 (ROW > 0u)
 
 layout(binding = 0) readonly buffer Q16 { uvec4 q16[]; };
-layout(binding = 1) readonly buffer K16 { uvec4 k16[]; };
-layout(binding = 2) readonly buffer V16 { uvec4 v16[]; };
+#ifndef IN_ORDER
+#define IN_ORDER                                                                                                       \
+    readonly // without it drivers take care to load where it is written here, and not only where it is used
+#endif
+layout(binding = 1) IN_ORDER buffer K16 { uvec4 k16[]; };
+layout(binding = 2) IN_ORDER buffer V16 { uvec4 v16[]; };
 layout(binding = 3) writeonly buffer Out16 { uvec4 out16[]; };
 
 #define MATRIX(TYPE, ROWS, COLUMNS, USE) coopmat<TYPE, gl_ScopeSubgroup, ROWS, COLUMNS, gl_MatrixUse##USE>
 #define FLOATS(COLUMNS) MATRIX(float, TM, COLUMNS, Accumulator)
-const uint own_rows = TM * RM, rows = THREADS / LANES / SHARE * own_rows, depth = 4u * QUADS;
+#ifndef SIDE
+#define SIDE TM // queries of a matrix of scores
+#endif
+const uint own_rows = SIDE * RM, rows = THREADS / LANES / SHARE * own_rows, depth = 4u * QUADS;
 const uint units = QUADS / 2u,
            stride = units + 1u; // of 16 bytes in a row of a tile; the skew spreads rows over the banks
 const uint score_units = INT8 ? ROW / 16u : units;
@@ -40,11 +47,25 @@ const float slack =
 #ifndef TILES
 #define TILES 2u
 #endif
-shared uvec4
-    tile[TILES * KEYS * stride]; // keys, then values; queries before the loop; rows of floats of the output after it
+#ifndef TURNED
+#define TURNED false // values lie in shared memory channel by channel
+#endif
+const uint turned_stride = KEYS / 8u + 1u, turned_units = TURNED ? depth * turned_stride : 0u;
+const uint key_units = KEYS * stride, value_units = turned_units > key_units ? turned_units : key_units;
+shared uvec4 tile[key_units + (TILES - 1u) * value_units]; // keys, then values; queries before the loop; rows of floats
+                                                           // of the output after it
 const uint fetches = (KEYS * units + THREADS - 1u) / THREADS;
 uvec4 fetched[fetches];
 Place place;
+
+// A thread's part i of a tile: its row, and its unit of this row, which is always the same where threads are enough for
+// whole rows.
+const bool WHOLE_ROWS = THREADS % units == 0u;
+uint row_at(const uint i) {
+    return WHOLE_ROWS ? gl_LocalInvocationIndex / units + i * (THREADS / units)
+                      : (gl_LocalInvocationIndex + i * THREADS) / units;
+}
+uint unit_at(const uint i) { return (gl_LocalInvocationIndex + (WHOLE_ROWS ? 0u : i * THREADS)) % units; }
 
 #define FROM_QUERIES 0u
 #define FROM_KEYS 1u
@@ -69,7 +90,7 @@ void fetch(const uint from, const uint first) {
     offset = int8 ? (offset + head * ROW) / 16u : (offset + head * head_dim) / 8u;
     pitch /= int8 ? 16u : 8u;
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
-        uint n = gl_LocalInvocationIndex + i * THREADS, r = first + n / units, c = n % units;
+        uint r = first + row_at(i), c = unit_at(i);
         bool there = r < count && c < used;
         uint at = offset + (row + row_of(min(r, count - 1u))) * pitch + min(c, used - 1u);
         if (from == FROM_VALUES)
@@ -80,10 +101,57 @@ void fetch(const uint from, const uint first) {
             fetched[i] = there ? q16[at] : uvec4(0u);
     }
 }
+// No thread is left over, so that put asks nothing, and no branch stands there. Threads with more than four units keep
+// the branch: RADV would load all of them at once, and spill.
+const bool FULL = KEYS * units % THREADS == 0u && fetches < 5u;
 void put(const uint at) {
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
-        uint n = gl_LocalInvocationIndex + i * THREADS;
-        if (n < KEYS * units) tile[at + n / units * stride + n % units] = fetched[i];
+        if (!FULL && row_at(i) >= KEYS) break;
+        tile[at + row_at(i) * stride + unit_at(i)] = fetched[i];
+    }
+}
+
+// Values as they are have a row for each key. Turned, a row holds a channel of all keys, as operands want it whose sums
+// go over keys: else drivers load halves of such a matrix one by one. A thread takes four channels of two neighbouring
+// keys, whose halves make four words. Eight pairs of keys and four groups of channels are neighbours, so that threads
+// read 32 bytes of a row of values, and hardly meet in one bank.
+layout(binding = 2) IN_ORDER buffer V16Quads { uvec2 v16_quads[]; };
+const bool STEADY = THREADS % (2u * KEYS) == 0u; // a thread's pair of keys is always the same
+uint pair_of(const uint i) {
+    uint n = gl_LocalInvocationIndex + (STEADY ? 0u : i * THREADS);
+    return n % 8u + n / 32u % (KEYS / 16u) * 8u;
+}
+uint quad_of(const uint i) {
+    uint n = gl_LocalInvocationIndex + (STEADY ? 0u : i * THREADS);
+    return n / 8u % 4u + n / (2u * KEYS) * 4u + (STEADY ? i * (THREADS / (2u * KEYS) * 4u) : 0u);
+}
+void fetch_values(const uint first) {
+    if (!TURNED) {
+        fetch(FROM_VALUES, first);
+        return;
+    }
+    uint last = place.keys - 1u, pitch = v_pitch / 4u,
+         offset = (v_offset + place.kv_head * head_dim) / 4u + place.key_row * pitch;
+    [[unroll]] for (uint i = 0u; i < fetches; i++) {
+        uint key = first + 2u * pair_of(i), c = min(quad_of(i), head_dim / 4u - 1u);
+        uvec2 low = v16_quads[offset + row_of(min(key, last)) * pitch + c],
+              high = v16_quads[offset + row_of(min(key + 1u, last)) * pitch + c];
+        fetched[i] = uvec4(low, high);
+    }
+}
+void put_values() {
+    if (!TURNED) {
+        put(key_units);
+        return;
+    }
+    [[unroll]] for (uint i = 0u; i < fetches; i++) {
+        uint pair = pair_of(i), quad = quad_of(i), at = key_units + quad * 4u * turned_stride + pair / 4u;
+        if (!FULL && quad >= QUADS) break;
+        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            uint low = fetched[i][c / 2u], high = fetched[i][c / 2u + 2u];
+            tile[at + c * turned_stride][pair % 4u] =
+                c % 2u == 0u ? (low & 0xffffu) | (high << 16) : (low >> 16) | (high & 0xffff0000u);
+        }
     }
 }
 

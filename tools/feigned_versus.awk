@@ -45,6 +45,7 @@ END {
     if (module[best] == "attention_half") round = c[6] * c[7] * 16 * part[2] * lanes / c[0]
     if (module[best] == "attention_gpu") round = c[6] * c[8] * 2 * part[2] * lanes / c[0]
     if (module[best] == "attention_direct") round = c[7] * c[10] * c[11] * 2 * part[2]
+    if (module[best] == "attention_columns") round = c[8] * c[10] * c[11] * 2 * part[2] / c[14]
     if (module[best] == "attention_broadcast") round = c[10] * c[11] * c[12] * 2 * part[2]
     if (who == "ggml" && part[1] == "attention") round = c[1] * c[2] * (c[3] + c[4]) * lanes / c[0]
     instructions = number[4]

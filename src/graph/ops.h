@@ -154,14 +154,15 @@ DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 /* Whether heads are so wide that several subgroups of attention_coop.comp share one. */
 DIT_INTERNAL bool diti_attention_is_wide(const diti_device *device, uint32_t head_dim);
-/* Asks how a subgroup spreads the elements of a matrix over its threads (shaders/coop_layout.comp): F32, for each
-   thread and each of its elements the number of that element in a matrix of sums and in a first operand, then how many
-   a thread has of either. */
+/* Asks how a subgroup spreads the elements of matrices of halves over its threads (shaders/coop_layout.comp): F32
+   [1, diti_coop_layout_count], for each thread and each of its elements the number of that element, in a matrix of sums
+   and in a first operand, then how many elements a thread has of either. */
 DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph);
-/* The member coop_layout of a diti_device that follows from these, for m rows and n columns. */
-DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n);
-/* Whether such a matrix can have this layout, which is not 0. */
-DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, uint32_t m, uint32_t n);
+DIT_INTERNAL size_t diti_coop_layout_count(const diti_coop_shape *shape);
+/* The member coop_layout of a diti_device that follows from these. */
+DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, const diti_coop_shape *shape);
+/* Whether such matrices can have this layout. */
+DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, const diti_coop_shape *shape);
 
 /* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
    A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of

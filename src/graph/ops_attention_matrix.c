@@ -13,6 +13,8 @@ typedef struct diti_attention_matrix {
     uint32_t share;                                   /* subgroups that have the same queries */
     bool pairs;     /* registers have room for two matrices of queries, so that one of keys or values serves twice */
     bool registers; /* scores stay in them: attention_coop2.comp */
+    bool columns;   /* a thread has whole columns of matrices: attention_columns.comp */
+    bool turned;    /* shared memory has values channel by channel */
     bool single, held, ahead; /* attention_coop2.comp: its constants of these names */
     bool direct; /* scores stay in them, too, since the layout of matrices allows it: attention_direct.comp */
 } diti_attention_matrix;
@@ -55,18 +57,21 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     if (!out->registers && !device->is_cpu)
         while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
     if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
-    out->direct = device->coop_layout && out->lanes && !out->registers && !int8 && s->n == s->k && out->share == 1 &&
+    out->direct = device->coop_layout & DITI_LAYOUT_DIRECT && out->lanes && !out->registers && !int8 && s->n == s->k &&
+                  out->share == 1 &&
                   s->m * s->n % (2 * out->lanes) == 0; /* the elements of a thread are an even number */
     out->padded =
         s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
              : 0;
+    out->turned = !out->registers && !out->direct && !device->is_cpu && out->padded % 16 == 0 &&
+                  out->padded <= out->share * device->portions->turned;
     return s->m && out->lanes && (out->registers || (s->n >= 8 && s->k >= 8));
 }
 
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim) {
     diti_attention_matrix a;
     uint32_t bytes;
-    if (!device->coop_attention && device->dot_attention)
+    if (diti_device_dots_attention(device))
         return head_dim % 8 || head_dim > 512 ? 0 : diti_attention_pad(head_dim, 16) + 16;
     if (!diti_attention_matrix_begin(device, head_dim, true, &a) || !a.shape8.m) return 0;
     bytes = diti_attention_pad(head_dim, a.shape8.k) + 16;
@@ -74,9 +79,12 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 }
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
-    uint32_t rows = a->subgroups / a->share * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+    uint32_t rows = a->subgroups / a->share * a->queries, row = (a->padded / 8 + 1) * 16;
+    uint32_t by_keys = a->keys * row, by_channels = a->padded * (a->keys / 8 + 1) * 16;
+    uint32_t bytes = by_keys + (a->turned ? diti_attention_larger(by_keys, by_channels) : by_keys);
+    if (a->columns) return bytes + rows * (row + (a->keys / 8 + 1) * 16 + a->share * 4);
     if (a->direct) return bytes + (a->keys + rows) * 4;
-    if (a->registers) return (a->single ? bytes / 2 : bytes) + (a->held ? 16 : rows * (a->padded / 8 + 1) * 16);
+    if (a->registers) return (a->single ? bytes / 2 : bytes) + (a->held ? 16 : rows * row);
     return bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
@@ -126,19 +134,58 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
     one.queries = diti_attention_query_limit(device, a);
     while (!a->registers && one.keys >= 2 * fewest && diti_attention_matrix_bytes(&one) > device->limits.shared_bytes)
         a->keys = one.keys /= 2; /* not even one set of queries fits beside so many */
+    if (a->keys % 16) a->turned = false;
     while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
     return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
+}
+
+/* attention_columns.comp, where the layout of matrices, the width of heads and shared memory allow it. A thread has the
+   sums of some channels and of some of a tile's keys. Workgroups are as large as they may be, since a thread of smaller
+   ones keeps a larger part of each tile in its registers: more than four units of 16 bytes would be too much. A
+   candidate has half as many threads, with the same tiles. */
+static bool diti_attention_matrix_columns(const diti_device *device, uint32_t head_dim, uint32_t candidate,
+                                          diti_attention_matrix *out) {
+    const diti_portions *portions = device->portions;
+    const diti_coop_shape *s = &out->shape;
+    uint32_t channels = portions->column_channels, fewest, keys;
+    memset(out, 0, sizeof *out);
+    out->shape = device->coop.subgroup_shape[DITI_COOP_F16];
+    out->lanes = device->coop.subgroup;
+    if (!channels || !device->coop_attention_khr || !(device->coop_layout & DITI_LAYOUT_COLUMNS)) return false;
+    if (head_dim % 8 || s->n != out->lanes || s->m % 8 || s->k % 8) return false;
+    for (out->share = 1; out->share < 8 && head_dim > channels * out->share;) out->share *= 2;
+    if (head_dim > channels * out->share) return false;
+    out->columns = out->turned = true;
+    out->padded = diti_attention_pad(head_dim, diti_attention_larger(out->share * s->m, s->k > 16 ? s->k : 16));
+    out->queries = s->n;
+    out->subgroups = diti_attention_larger(portions->column_threads / out->lanes / out->share, 1) * out->share;
+    while (out->subgroups > out->share && out->subgroups * out->lanes > device->limits.group_invocations)
+        out->subgroups /= 2;
+    fewest = diti_attention_larger(diti_attention_larger(s->m * out->share, s->k), 16);
+    for (keys = 16; keys > 1 && out->padded / out->share + keys > portions->column_sums;) keys /= 2;
+    out->keys = diti_attention_larger(keys * out->share, fewest);
+    while (out->keys > fewest && diti_attention_matrix_bytes(out) > device->limits.shared_bytes) out->keys /= 2;
+    while (out->subgroups > out->share && diti_attention_matrix_bytes(out) > device->limits.shared_bytes)
+        out->subgroups /= 2;
+    if (diti_attention_matrix_bytes(out) > device->limits.shared_bytes ||
+        out->keys * (out->padded / 8) > 4 * out->subgroups * out->lanes)
+        return false;
+    if (candidate == 1 && out->subgroups > out->share) out->subgroups /= 2;
+    return true;
 }
 
 DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
                                               uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out) {
     diti_attention_matrix a;
     uint32_t *c = out->constants;
-    if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
-    diti_attention_matrix_rows(device, queries, candidate, &a);
-    if (!diti_attention_matrix_keys(device, &a)) return false;
+    if (int8 || !diti_attention_matrix_columns(device, head_dim, candidate, &a)) {
+        if (!diti_attention_matrix_begin(device, head_dim, int8, &a)) return false;
+        diti_attention_matrix_rows(device, queries, candidate, &a);
+        if (!diti_attention_matrix_keys(device, &a)) return false;
+    }
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
     out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2
+                  : a.columns ? DITI_KERNEL_ATTENTION_COLUMNS
                   : a.direct  ? DITI_KERNEL_ATTENTION_DIRECT
                               : DITI_KERNEL_ATTENTION_COOP;
     out->group = a.subgroups * a.lanes;
@@ -148,72 +195,102 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[1] = a.shape.m;
     c[2] = a.shape.n;
     c[3] = a.shape.k;
-    c[4] = a.queries / a.shape.m;
+    c[4] = a.queries / (a.columns ? a.shape.n : a.shape.m);
     c[5] = a.keys;
     c[6] = int8 ? a.shape8.k : a.shape.k;
     c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
     c[8] = a.share;
     c[9] = a.keys / a.shape.n;
     if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
-    out->constant_count = 10;
+    c[10] = a.turned;
+    c[11] = a.share > 1 && a.padded <= a.share * device->portions->apart;
+    out->constant_count = a.columns ? 9 : 12;
     if (a.registers) {
         c[9] = a.single;
         c[10] = a.held;
         c[11] = a.ahead;
-        out->constant_count = 12;
     }
     if (a.direct) {
         c[9] = device->coop_layout & 255u;
-        c[10] = device->coop_layout >> 8;
+        c[10] = device->coop_layout >> 8 & 255u;
         c[11] = device->scattered_sums;
-        out->constant_count = 12;
     }
     return true;
 }
 
 /* --- the layout of matrices --- */
 
+DIT_INTERNAL size_t diti_coop_layout_count(const diti_coop_shape *s) {
+    return (size_t)s->m * s->n + (size_t)s->m * s->k + 2;
+}
+
 DIT_INTERNAL diti_tensor diti_coop_layout(diti_graph *graph) {
     const diti_coop *coop = &graph->device->coop;
     const diti_coop_shape *shape = &coop->subgroup_shape[DITI_COOP_F16];
-    diti_tensor found = diti_tensor_state(graph, DITI_F32, 1, 2 * (shape->m * shape->n + 2), "layout");
+    diti_tensor found = diti_tensor_state(graph, DITI_F32, 1, (uint32_t)diti_coop_layout_count(shape), "layout");
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, "layout", DITI_KERNEL_COOP_LAYOUT, coop->subgroup)) return 0;
     dispatch.constants[6] = coop->subgroup;
     dispatch.constants[7] = shape->m;
     dispatch.constants[8] = shape->n;
-    dispatch.stated = DITI_STATED(9);
+    dispatch.constants[9] = shape->k;
+    dispatch.stated = DITI_STATED(10);
     diti_op_bind(graph, &dispatch, 3, found, 1, false, true);
     diti_op_emit(graph, &dispatch, 1, 2);
     return found;
 }
 
-DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, uint32_t m, uint32_t n) {
+/* Whether the lower bits of a layout choose the columns of an m x n matrix. */
+static bool diti_coop_direct_fits(uint32_t direct, uint32_t lanes, uint32_t m, uint32_t n) {
     uint32_t elements = lanes ? m * n / lanes : 0, bit, columns = 1;
     for (bit = 1; bit < 65536; bit *= 2)
-        if (layout & bit) columns *= 2;
-    return (layout & 255u) < lanes && layout >> 8 < elements && columns == n;
+        if (direct & bit) columns *= 2;
+    return (direct & 255u) < lanes && direct >> 8 < elements && columns == n;
 }
 
-DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, uint32_t m, uint32_t n) {
+DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, const diti_coop_shape *s) {
+    uint32_t direct = layout & DITI_LAYOUT_DIRECT;
+    if (layout & ~(DITI_LAYOUT_DIRECT | DITI_LAYOUT_COLUMNS) || (layout & DITI_LAYOUT_COLUMNS && lanes != s->n))
+        return false;
+    return !direct || (s->n == s->k && diti_coop_direct_fits(direct, lanes, s->m, s->n));
+}
+
+/* The bits that choose a column, where sums and operand lie alike; 0: they do not. */
+static uint32_t diti_coop_direct_of(const float *sums, const float *operand, uint32_t lanes, uint32_t m, uint32_t n) {
     uint32_t elements = m * n / lanes, threads = 0, columns = 0, bit, i, place, row;
     uint8_t seen[1024] = DITI_ZERO; /* no side of a matrix is longer than 32, see coop.c */
-    if (!elements || lanes > 256 || elements > 256 || m * n > sizeof seen) return 0;
-    if (found[2 * m * n] != (float)elements || found[2 * m * n + 1] != (float)elements) return 0;
+    if (elements > 256 || m * n > sizeof seen) return 0;
     for (i = 0; i < m * n; i++) {
-        if (!(found[2 * i] >= 0) || found[2 * i] >= (float)(m * n) || found[2 * i] != found[2 * i + 1]) return 0;
-        place = (uint32_t)found[2 * i];
+        if (!(sums[i] >= 0) || sums[i] >= (float)(m * n) || sums[i] != operand[i]) return 0;
+        place = (uint32_t)sums[i];
         if (seen[place]++) return 0;
     }
-    row = (uint32_t)found[0] / n;
+    row = (uint32_t)sums[0] / n;
     for (bit = 1; bit < lanes; bit *= 2)
-        if ((uint32_t)found[2 * bit * elements] / n == row) threads |= bit;
+        if ((uint32_t)sums[bit * elements] / n == row) threads |= bit;
     for (bit = 1; bit < elements; bit *= 2)
-        if ((uint32_t)found[2 * bit] / n == row) columns |= bit;
+        if ((uint32_t)sums[bit] / n == row) columns |= bit;
     for (i = 0; i < m * n; i++) { /* elements that differ in these bits alone make up a row */
-        uint32_t first = (i / elements & ~threads) * elements + (i % elements & ~columns);
-        if ((uint32_t)found[2 * i] / n != (uint32_t)found[2 * first] / n) return 0;
+        uint32_t from = (i / elements & ~threads) * elements + (i % elements & ~columns);
+        if ((uint32_t)sums[i] / n != (uint32_t)sums[from] / n) return 0;
     }
     threads |= columns << 8;
-    return diti_coop_layout_fits(threads, lanes, m, n) ? threads : 0;
+    return diti_coop_direct_fits(threads, lanes, m, n) ? threads : 0;
+}
+
+/* Whether thread t holds column t of an m x n matrix of sums, from above. */
+static bool diti_coop_is_by_columns(const float *sums, uint32_t m, uint32_t n) {
+    uint32_t i;
+    for (i = 0; i < m * n; i++)
+        if (sums[i] != (float)(i % m * n + i / m)) return false;
+    return true;
+}
+
+DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, const diti_coop_shape *s) {
+    const float *operand = found + s->m * s->n, *held = operand + s->m * s->k;
+    uint32_t layout = 0;
+    if (!lanes || lanes > 256 || s->m * s->n < lanes || held[0] != (float)(s->m * s->n / lanes)) return 0;
+    if (s->n == s->k && held[1] == held[0]) layout = diti_coop_direct_of(found, operand, lanes, s->m, s->n);
+    if (s->n == lanes && diti_coop_is_by_columns(found, s->m, s->n)) layout |= DITI_LAYOUT_COLUMNS;
+    return layout;
 }

@@ -171,7 +171,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
 
 DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout, dit_error *err) {
     const diti_coop_shape *shape = &device->coop.subgroup_shape[DITI_COOP_F16];
-    const size_t count = 2 * ((size_t)shape->m * shape->n + 2);
+    const size_t count = diti_coop_layout_count(shape);
     float *found = (float *)diti_alloc_array(&device->env, count, sizeof *found);
     diti_graph graph;
     diti_plan *plan = NULL;
@@ -186,7 +186,7 @@ DIT_INTERNAL dit_result diti_probe_layout(diti_device *device, uint32_t *layout,
     diti_graph_free(&graph);
     if (result >= 0 && plan) result = diti_plan_run(plan, 0, 1, err);
     if (result >= 0 && plan) result = diti_plan_read(plan, tensor, found, count * sizeof *found, err);
-    if (result >= 0 && plan) *layout = diti_coop_layout_of(found, device->coop.subgroup, shape->m, shape->n);
+    if (result >= 0 && plan) *layout = diti_coop_layout_of(found, device->coop.subgroup, shape);
     diti_plan_destroy(plan);
     diti_free(&device->env, found);
     return result;

@@ -180,7 +180,7 @@ static bool diti_selftest_take_layout(diti_device *device) {
     const diti_coop_shape *shape = &device->coop.subgroup_shape[DITI_COOP_F16];
     uint32_t layout = 0;
     if (!diti_tuned_find(device, diti_selftest_layout_key(device), &layout)) return true;
-    if (layout && !diti_coop_layout_fits(layout, device->coop.subgroup, shape->m, shape->n)) return false;
+    if (!diti_coop_layout_fits(layout, device->coop.subgroup, shape)) return false;
     device->coop_layout = layout;
     return true;
 }
@@ -190,8 +190,8 @@ static bool diti_selftest_layout_is_told(const diti_selftest *test) {
     return diti_override_text(test->context->overrides, "layout", told, sizeof told);
 }
 
-/* Attention on the matrices of VK_KHR_cooperative_matrix: with weights in registers where the layout of matrices allows
-   that and the results are right, else through shared memory. The cache blob keeps the layout beside the proof. */
+/* Attention on the matrices of VK_KHR_cooperative_matrix: as the layout of matrices allows it where the results are right,
+   else through shared memory. The cache blob keeps the layout beside the proof. */
 static dit_result diti_selftest_coop_attention(const diti_selftest *test, bool *agrees, dit_error *err) {
     diti_device *device = test->device;
     if (!diti_selftest_layout_is_told(test)) {
@@ -200,7 +200,7 @@ static dit_result diti_selftest_coop_attention(const diti_selftest *test, bool *
     }
     DITI_TRY(diti_selftest_attention_of(device, DITI_CLASS_COOP_ATTENTION, agrees, err));
     if (!*agrees && device->coop_layout) {
-        diti_log(&device->env, DITI_LOG_WARNING, "device %s computes attention wrong with weights in registers",
+        diti_log(&device->env, DITI_LOG_WARNING, "device %s computes attention wrong by the layout of its matrices",
                  device->info.name);
         device->coop_layout = 0;
         DITI_TRY(diti_selftest_attention_of(device, DITI_CLASS_COOP_ATTENTION, agrees, err));

@@ -246,7 +246,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
 /* attention_coop2 is SPIR-V 1.6, which Vulkan 1.3 has. */
 static uint32_t diti_device_coop_attention(const diti_device *device) {
     const diti_coop *coop = &device->coop;
-    if (!device->portions->channels) return 0;
+    if (!device->portions->channels && !device->portions->column_channels) return 0;
     if (device->rung >= DITI_RUNG_COOP2 && coop->flexible[DITI_COOP_F16].m && coop->reductions && coop->conversions &&
         coop->per_element && device->features.has[DITI_FEATURE_MAINTENANCE4] &&
         device->api_version >= VK_API_VERSION_1_3)
@@ -275,9 +275,8 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
         !coop->subgroup_shape[device->coop_float8 == 1 ? DITI_COOP_E4M3 : DITI_COOP_F16].m)
         device->coop_float8 = 0;
     device->coop_attention = diti_device_coop_attention(device);
-    device->coop_attention_khr =
-        device->rung >= DITI_RUNG_COOP && device->portions->channels && coop->subgroup_shape[DITI_COOP_F16].m;
-    device->coop_attention_i8 = device->coop_attention > 0;
+    device->coop_attention_khr = device->coop_attention && coop->subgroup_shape[DITI_COOP_F16].m;
+    device->coop_attention_i8 = device->coop_attention && device->portions->channels;
     device->coop_layout = (uint32_t)diti_override_number(overrides, "layout", 0);
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;

@@ -27,6 +27,10 @@ DIT_INTERNAL bool diti_device_packs(const diti_device *device) {
            (device->packed_dot_forced || device->rung == DITI_RUNG_HALF || device->rung == DITI_RUNG_FP16);
 }
 
+DIT_INTERNAL bool diti_device_dots_attention(const diti_device *device) {
+    return device->dot_attention && !(device->coop_attention && device->portions->channels);
+}
+
 DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which) {
     const bool matrices = device->rung >= DITI_RUNG_COOP;
     switch (which) {
@@ -47,7 +51,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
     case DITI_CLASS_BROADCAST_ATTENTION: return device->attention_team && device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_ATTENTION_I8: return matrices && device->coop_attention && device->coop_attention_i8;
-    case DITI_CLASS_DOT_ATTENTION: return !device->coop_attention && device->dot_attention;
+    case DITI_CLASS_DOT_ATTENTION: return diti_device_dots_attention(device);
     case DITI_CLASSES: break;
     }
     return false;

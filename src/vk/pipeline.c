@@ -158,7 +158,8 @@ static bool diti_pipeline_folds(const diti_device *device, diti_kernel kernel) {
                                            DITI_KERNEL_ATTENTION_HALF,
                                            DITI_KERNEL_ATTENTION_BROADCAST,
                                            DITI_KERNEL_ATTENTION_COOP,
-                                           DITI_KERNEL_ATTENTION_DIRECT};
+                                           DITI_KERNEL_ATTENTION_DIRECT,
+                                           DITI_KERNEL_ATTENTION_COLUMNS};
     size_t i;
     for (i = 0; i < DITI_COUNT(products) && device->folding == DITI_FOLDING_WITHOUT_PRODUCTS; i++)
         if (kernel == products[i]) return false;

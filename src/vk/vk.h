@@ -165,9 +165,25 @@ typedef struct diti_portions {
                            0: there is no attention with matrices */
     uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
-    uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
-    uint32_t registers; /* registers that a thread of attention wants; 0: does not matter to the workgroup's size */
+    uint32_t column_channels; /* as channels, where a thread has whole columns of matrices (attention_columns.comp); 0:
+                                 such attention is not used */
+    uint32_t column_sums, column_threads; /* channels and keys of a tile that such a thread has the sums of, and threads
+                                             of a workgroup: at most */
+    uint32_t turned, apart; /* channels of a subgroup up to which attention_coop.comp keeps values in shared memory
+                               channel by channel, and up to which, where subgroups share queries, it sums a tile's
+                               outputs apart from those before; 0: it never does */
+    uint32_t unrolled;      /* queries times channels up to which all scores of a tile are written out */
+    uint32_t registers;     /* registers that a thread of attention wants; 0: does not matter to the workgroup's size */
 } diti_portions;
+
+/* How a subgroup's threads hold matrices of halves, as far as kernels of attention can use it
+ * (shaders/coop_layout.comp). */
+enum {
+    DITI_LAYOUT_DIRECT = 0xffff,  /* not 0: a thread holds the same elements of a matrix of sums and of a first operand,
+                                     for  attention_direct.comp: the bits of a thread's number that choose a column and,
+                                     from  bit 8 on, those of an element's number */
+    DITI_LAYOUT_COLUMNS = 0x10000 /* a thread has a column of a matrix of sums, for attention_columns.comp */
+};
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
    not known to be broken. A shape with m 0: there is none. */
@@ -365,7 +381,7 @@ typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
 } diti_tuned;
 #define DITI_TUNE_CANDIDATES 3u
 #define DITI_TUNED_MAX 4096u
-#define DITI_TUNED_MOST 65535u /* largest choice: a coop_layout, of 16 bits */
+#define DITI_TUNED_MOST 0x1ffffu /* largest choice: a coop_layout, of 17 bits */
 
 /* Modules that fold.c specializes; the override `fold` is one of these numbers. */
 typedef enum diti_folding {
@@ -439,9 +455,7 @@ typedef struct diti_device {
     bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
     bool khr_is_faster[2]; /* attention_coop.comp took less time than attention_coop2.comp: with narrow heads, with wide
                               ones (diti_attention_is_wide) */
-    uint32_t coop_layout;  /* where a thread holds the same elements of a matrix of sums and of a first operand, so that
-                              attention_direct.comp may be used: the bits of a thread's number that choose a column and,
-                              from bit 8 on, those of an element's number; 0: it holds others, or nobody has looked */
+    uint32_t coop_layout;  /* how matrices lie in threads: DITI_LAYOUT_…; 0: otherwise, or nobody has looked */
     bool coop_attention_i8; /* attention_coop.comp may have queries and keys of int8 */
     bool half_attention;    /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;     /* int8 queries and keys by the integer dot product, after the self-test */
@@ -647,6 +661,8 @@ DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
 DIT_INTERNAL const char *diti_class_name(diti_class which); /* "coop_attention" */
 /* Packed weights are multiplied as blocks of int8: where products have no matrices, and activations are F16 anyway. */
 DIT_INTERNAL bool diti_device_packs(const diti_device *device);
+/* int8 queries and keys go by the integer dot product: where attention_coop.comp is not used. */
+DIT_INTERNAL bool diti_device_dots_attention(const diti_device *device);
 DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which);
 /* From now on the device does without it. Plans that exist keep what they have. */
 DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which);

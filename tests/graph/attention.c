@@ -702,44 +702,69 @@ static diti_device *open_rung(const char *overrides) {
     return device;
 }
 
-static float found[2 * (8 * 8 + 2)];
-/* A layout of 8 x 8 over 8 threads: thread and element are row and column; swapped: the other way round. */
-static void spread(bool swapped) {
-    for (uint32_t i = 0; i < 64; i++) found[2 * i] = found[2 * i + 1] = (float)(swapped ? i % 8 * 8 + i / 8 : i);
+static const diti_coop_shape small_shape = {8, 8, 8}, nvidia_shape = {16, 16, 16}, xe2_shape = {8, 16, 16},
+                             arc_shape = {8, 8, 16};
+static float found[2 * 16 * 16 + 2]; /* sums, operand, elements of a thread */
+
+/* Matrices of 8 x 8 over 8 threads: thread and element are row and column; columns: the other way round. */
+static void spread(bool columns) {
+    for (uint32_t i = 0; i < 2 * 64; i++) found[i] = (float)(columns ? i % 8 * 8 + i / 8 % 8 : i % 64);
     found[128] = found[129] = 8;
 }
 
-/* A layout is told by the bits of a thread's number and of an element's number that choose a column. */
+/* As Intel's matrices lie: a thread has a column of sums, and parts of rows of an operand. */
+static void spread_columns(const diti_coop_shape *s) {
+    float *operand = found + s->m * s->n, *held = operand + s->m * s->k;
+    for (uint32_t i = 0; i < s->m * s->n; i++) found[i] = (float)(i % s->m * s->n + i / s->m);
+    for (uint32_t i = 0; i < s->m * s->k; i++) operand[i] = (float)i;
+    held[0] = (float)s->m, held[1] = (float)(s->m * s->k / s->n);
+}
+
+static uint32_t small_layout(void) { return diti_coop_layout_of(found, 8, &small_shape); }
+
+/* A layout is told by the bits of a thread's number and of an element's number that choose a column, and by whether
+   threads have columns. */
 static void test_layouts(void) {
-    float nvidia[2 * (16 * 16 + 2)];
+    const uint32_t columns = DITI_LAYOUT_COLUMNS;
     spread(false);
-    CHECK(diti_coop_layout_of(found, 8, 8, 8) == 7 << 8);
+    CHECK(small_layout() == 7 << 8);
     spread(true);
-    CHECK(diti_coop_layout_of(found, 8, 8, 8) == 7);
-    found[1] = 8, found[3] = 0; /* the operand's elements lie elsewhere */
-    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    CHECK(small_layout() == (7 | columns));
+    found[64] = 8, found[65] = 0; /* the operand's elements lie elsewhere */
+    CHECK(small_layout() == columns);
     spread(true);
-    found[2] = found[3] = 0; /* one twice, another one nowhere */
-    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    found[1] = found[65] = 0; /* one twice, another one nowhere */
+    CHECK(!small_layout());
     spread(true);
-    found[4] = found[5] = NAN;
-    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    found[2] = found[66] = NAN;
+    CHECK(!small_layout());
     spread(true);
     found[129] = 16; /* the operand is there twice, as on RDNA3 */
-    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
+    CHECK(small_layout() == columns);
     spread(true);
-    found[0] = found[1] = 9, found[18] = found[19] = 0; /* no pattern of bits: two places have changed */
-    CHECK(!diti_coop_layout_of(found, 8, 8, 8));
-    for (uint32_t i = 0; i < 256; i++) { /* as NVIDIA's matrices lie */
-        uint32_t thread = i / 8, e = i % 8, row = thread / 4 + (e & 2) * 4,
+    found[0] = found[64] = 9, found[9] = found[73] = 0; /* no pattern of bits: two places have changed */
+    CHECK(!small_layout());
+    for (uint32_t i = 0; i < 2 * 256; i++) { /* as NVIDIA's matrices lie */
+        uint32_t thread = i / 8 % 32, e = i % 8, row = thread / 4 + (e & 2) * 4,
                  column = thread % 4 * 2 + (e & 1) + (e & 4) * 2;
-        nvidia[2 * i] = nvidia[2 * i + 1] = (float)(row * 16 + column);
+        found[i] = (float)(row * 16 + column);
     }
-    nvidia[512] = nvidia[513] = 8;
-    CHECK(diti_coop_layout_of(nvidia, 32, 16, 16) == (3 | 5 << 8));
-    CHECK(diti_coop_layout_fits(3 | 5 << 8, 32, 16, 16) && diti_coop_layout_fits(7, 8, 8, 8));
-    CHECK(!diti_coop_layout_fits(3 | 5 << 8, 8, 8, 8) && !diti_coop_layout_fits(8 | 3 << 8, 8, 8, 8));
-    CHECK(!diti_coop_layout_fits(3, 8, 8, 8) && !diti_coop_layout_fits(7 | 8 << 8, 8, 8, 8));
+    found[512] = found[513] = 8;
+    CHECK(diti_coop_layout_of(found, 32, &nvidia_shape) == (3 | 5 << 8));
+    spread_columns(&xe2_shape);
+    CHECK(diti_coop_layout_of(found, 16, &xe2_shape) == columns);
+    CHECK(!diti_coop_layout_of(found, 8, &xe2_shape)); /* eight threads cannot have sixteen columns */
+    found[8 * 16 - 1]--;
+    CHECK(!diti_coop_layout_of(found, 16, &xe2_shape));
+    spread_columns(&arc_shape);
+    CHECK(diti_coop_layout_of(found, 8, &arc_shape) == columns);
+    CHECK(diti_coop_layout_fits(3 | 5 << 8, 32, &nvidia_shape) && diti_coop_layout_fits(7, 8, &small_shape));
+    CHECK(diti_coop_layout_fits(7 | columns, 8, &small_shape) && diti_coop_layout_fits(0, 8, &small_shape));
+    CHECK(diti_coop_layout_fits(columns, 16, &xe2_shape) && diti_coop_layout_fits(columns, 8, &arc_shape));
+    CHECK(!diti_coop_layout_fits(columns, 8, &xe2_shape) && !diti_coop_layout_fits(7, 8, &arc_shape));
+    CHECK(!diti_coop_layout_fits(3 | 5 << 8, 8, &small_shape) && !diti_coop_layout_fits(8 | 3 << 8, 8, &small_shape));
+    CHECK(!diti_coop_layout_fits(3, 8, &small_shape) && !diti_coop_layout_fits(7 | 8 << 8, 8, &small_shape));
+    CHECK(!diti_coop_layout_fits(1u << 17, 8, &small_shape));
 }
 
 static uint32_t ignored; /* times that a cache blob was */
@@ -754,7 +779,8 @@ static void test_direct(void) {
         const char *overrides;
         uint32_t layout;
         const char *module;
-    } cases[] = {{"rung=coop", 7, "attention_direct"},
+    } cases[] = {{"rung=coop", 7 | DITI_LAYOUT_COLUMNS, "attention_direct"},
+                 {"rung=coop,cpu=0,portions=1", 7 | DITI_LAYOUT_COLUMNS, "attention_columns"},
                  {"rung=coop,layout=0", 0, "attention_coop"},
                  {"rung=coop,layout=1792", 0, "attention_coop"}}; /* elements are columns: Mesa's are rows */
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
@@ -958,7 +984,7 @@ static bool has_mesa_layout(void) {
     bool same = false;
     desc.overrides = "rung=coop";
     if (CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) {
-        same = context->device->coop_layout == 7;
+        same = context->device->coop_layout == (7 | DITI_LAYOUT_COLUMNS);
         if (!same)
             printf("skipped: matrices as Mesa's software driver has them (%s has others)\n",
                    context->device->info.name);
@@ -978,6 +1004,21 @@ static void test_mesa(void) { /* the layout of Mesa's software driver */
         device->scattered_sums = false;
         test_slices(device, "attention_direct");
         test_direct();
+    }
+    diti_device_close(device);
+}
+
+static void
+test_columns(void) { /* a thread has a query, as on Intel's GPUs, of which Mesa's driver has the layout, too */
+    diti_device *device = open_rung("rung=coop,cpu=0,portions=1,layout=65543");
+    if (device && has_mesa_layout()) {
+        problem p = {.head_dim = 128, .heads = 2, .batch = 1, .queries = 37, .keys = 77, .size = 2, .values = 1};
+        test_shapes(device, "attention_columns");
+        test_merge(device, 5, 5e-4, "attention_columns");
+        test_slices(device, "attention_columns");
+        check(device, p, "attention_columns");
+        p.head_dim = 136; /* the tiles of eight subgroups with the same queries have no room in shared memory */
+        check(device, p, "attention_coop");
     }
     diti_device_close(device);
 }
@@ -1082,6 +1123,7 @@ static const struct {
              {"coop2", test_coop2, false},
              {"int8", test_coop_int8, false},
              {"choice", test_choice, true},
+             {"columns", test_columns, false},
              {"queries", test_shared_queries, false},
              {"heads", test_shared_heads, false},
              {"halves", test_halves_alone, false},

