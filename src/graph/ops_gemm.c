@@ -297,6 +297,7 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
     if (candidate == 2 && !tall) count = count == 4 ? 2 : 4;
     if (device->portions->part_rows < 64 && !device->is_cpu) {
         uint32_t edge = (tiles >= 64 && !device->small_tiles) != (candidate == 1) ? 128 : 64;
+        if (gemm->image && edge > device->portions->conv_edge) edge = device->portions->conv_edge;
         fragments[0] = diti_gemm_ceil(device->portions->part_rows, coop->shape.m);
         fragments[1] = diti_gemm_ceil(device->portions->part_columns, coop->shape.n);
         across[0] = edge / device->portions->part_rows;

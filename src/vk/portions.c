@@ -16,10 +16,11 @@ typedef struct diti_portions_line {
    products those take 337 instructions, halves that are broadcast within subgroups of 16 take 99, of which most take
    half as long as those of 16 floats (92). Attention in subgroups of 16 spills: 109 values with heads of 128, in
    subgroups of 8 none. On Arc A's matrix units parts of 16 x 16 take 24 instructions, and 3720 cycles for what
-   broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions
-   spill 18 to 22, so that they stay without matrices, as attention of more than 128 channels does. Up to there it is
-   turned (attention_columns.comp): sums of 32 channels and 16 keys need 122 registers in 256 threads and spill 1 to 24
-   values in 128, sums of 64 and 16 spill 133.
+   broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions with
+   tiles of 128 x 128 spill 7 to 22, of 64 x 64 none: 50 instructions and 6540 cycles for what broadcasts take 125 and
+   10120. Attention of more than 128 channels stays without matrices. Up to there it is turned (attention_columns.comp):
+   sums of 32 channels and 16 keys need 122 registers in 256 threads and spill 1 to 24 values in 128, sums of 64 and 16
+   spill 133.
    Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4 results without broadcasts 58
    and 4595, two blocks of K in a slice 27 spills.
 
@@ -99,39 +100,40 @@ typedef struct diti_portions_line {
                   |   part_columns
                   |   |   step
                   |   |   |  conv_step
-                  |   |   |  |  tall_step
-                  |   |   |  |  |  ahead
-                  |   |   |  |  |  |      late
-                  |   |   |  |  |  |      |      queries
-                  |   |   |  |  |  |      |      |   channels
-                  |   |   |  |  |  |      |      |   |    pair_channels
-                  |   |   |  |  |  |      |      |   |    |   pair_heads
-                  |   |   |  |  |  |      |      |   |    |   |    column_channels
-                  |   |   |  |  |  |      |      |   |    |   |    |   column_sums
-                  |   |   |  |  |  |      |      |   |    |   |    |   |   column_threads
-                  |   |   |  |  |  |      |      |   |    |   |    |   |   |    turned
-                  |   |   |  |  |  |      |      |   |    |   |    |   |   |    |   apart
-                  |   |   |  |  |  |      |      |   |    |   |    |   |   |    |   |   unrolled
-                  |   |   |  |  |  |      |      |   |    |   |    |   |   |    |   |   |           registers */
+                  |   |   |  |  conv_edge
+                  |   |   |  |  |    tall_step
+                  |   |   |  |  |    |  ahead
+                  |   |   |  |  |    |  |      late
+                  |   |   |  |  |    |  |      |      queries
+                  |   |   |  |  |    |  |      |      |   channels
+                  |   |   |  |  |    |  |      |      |   |    pair_channels
+                  |   |   |  |  |    |  |      |      |   |    |   pair_heads
+                  |   |   |  |  |    |  |      |      |   |    |   |    column_channels
+                  |   |   |  |  |    |  |      |      |   |    |   |    |   column_sums
+                  |   |   |  |  |    |  |      |      |   |    |   |    |   |   column_threads
+                  |   |   |  |  |    |  |      |      |   |    |   |    |   |   |    turned
+                  |   |   |  |  |    |  |      |      |   |    |   |    |   |   |    |   apart
+                  |   |   |  |  |    |  |      |      |   |    |   |    |   |   |    |   |   unrolled
+                  |   |   |  |  |    |  |      |      |   |    |   |    |   |   |    |   |   |           registers */
 static const diti_portions_line diti_portions_table[] = {
     {0x8086,  8, {16, 8, 4, 4, 4, 1, 8, 4, 4, true,  8, 8, 4, 2, 1, 2, 0, 512,  /* Intel up to Xe-HPG */
-                  16, 16, 4, 0, 0, true,  false, 16, 0,   0,  0,    32, 48, 256, 0,  0,  UINT32_MAX, 0}},
+                  16, 16, 4, 4, 64,  0, true,  false, 16, 0,   0,  0,    32, 48, 256, 0,  0,  UINT32_MAX, 0}},
     {0x8086, 16, {0,  0, 4, 4, 4, 1, 8, 4, 4, true,  0, 8, 4, 1, 1, 2, 0, 512,  /* Intel from Xe2 on */
-                  16, 32, 8, 4, 0, false, false, 8,  48,  16, 64,   40, 48, 256, 32, 0,  UINT32_MAX, 0}},
+                  16, 32, 8, 4, 128, 0, false, false, 8,  48,  16, 64,   40, 48, 256, 32, 0,  UINT32_MAX, 0}},
     {0x1002,  0, {0,  0, 8, 4, 8, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD */
-                  64, 64, 4, 4, 0, false, true,  16, 160, 80, 128,  0,  0,  0,   0,  80, 1024,       192}},
+                  64, 64, 4, 4, 128, 0, false, true,  16, 160, 80, 128,  0,  0,  0,   0,  80, 1024,       192}},
     {0x10de,  0, {0,  0, 8, 8, 8, 8, 8, 8, 8, true,  0, 8, 8, 1, 0, 8, 2, 512,  /* NVIDIA */
-                  64, 64, 4, 4, 6, true,  false, 16, 192, 80, 384,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 6, true,  false, 16, 192, 80, 384,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {0x1002, 32, {0,  0, 8, 4, 8, 8, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
-                  32, 64, 4, 4, 0, false, true,  16, 160, 80, 128,  0,  0,  0,   0,  0,  1024,       192}},
+                  32, 64, 4, 4, 128, 0, false, true,  16, 160, 80, 128,  0,  0,  0,   0,  0,  1024,       192}},
     {0x5143,  0, {0,  0, 8, 4, 4, 4, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
-                  64, 64, 4, 4, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {0x106b,  0, {0,  0, 8, 4, 8, 8, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 0, 256,  /* Apple */
-                  64, 64, 4, 4, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {0x13b5,  0, {0,  0, 4, 4, 2, 1, 4, 4, 4, false, 0, 4, 4, 1, 1, 1, 0, 512,  /* Arm */
-                  64, 64, 4, 4, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
     {     0,  0, {0,  0, 8, 4, 8, 8, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
-                  64, 64, 4, 4, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}}
+                  64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}}
 };
 /* clang-format on */
 

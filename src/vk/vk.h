@@ -156,6 +156,7 @@ typedef struct diti_portions {
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
     uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
                                  without matrices where that is 0 */
+    uint32_t conv_edge; /* most rows and columns of a tile in convolutions, where a subgroup has parts below 64 */
     uint32_t tall_step; /* as step, in products whose tiles are twice as high, since these fill the device even then; 0:
                            there are none */
     bool ahead;         /* products load the first slice before the loop over slices, which then has no conditions */

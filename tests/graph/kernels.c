@@ -2342,12 +2342,21 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     device->portions = &late;
     device->scattered_sums = true; /* as with NVK */
     check_unit(device, module, &c, 1);
-    CHECK(strcmp(module, "gemm_coop") != 0 || last_constants[22] == 6);
+    CHECK(strcmp(module, "gemm_coop") != 0 || last_constants[22] == (portions->ahead ? 7u : 6u));
     device->scattered_sums = false;
     device->portions = portions;
     check_unit(device, module, &c, 6e4f);
-    if (device->rung != DITI_RUNG_HALF) return;
     conv_module = module;
+    if (device->rung != DITI_RUNG_HALF && device->portions->conv_edge == 64) { /* two tiles of pixels, one cut off */
+        check_conv(device, &(conv_case){1,    13,    11, 16, 24, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
+                                        true, false, 0,  0,  1,  1, false, 0, 0, false});
+        check_conv(device, &(conv_case){1,     13,    11, 40, 72, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+                                        false, false, 1,  1,  1,  1, false, 0, 0, false});
+    }
+    if (device->rung != DITI_RUNG_HALF) {
+        conv_module = NULL;
+        return;
+    }
     check_conv(device, &(conv_case){2,    5,     4, 12, 16, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
                                     true, false, 0, 0,  1,  1, false, 0, 0, false});
     if (all) {
@@ -2838,8 +2847,9 @@ static bool test_unit(const char *rung, const char *module) {
         test_unit_portions(rung, module, 0);            /* Intel's */
         if (sweep) test_unit_portions(rung, module, 5); /* Qualcomm's */
         if (sweep) test_wide_results(module, "rung=half,cpu=0,portions=3");
-    } else if (sweep) {
-        test_unit_portions(rung, module, 1); /* Intel's with matrices; one pipeline takes newer LLVM 18 s */
+    } else {
+        test_unit_portions(rung, module, 0);            /* Arc A's */
+        if (sweep) test_unit_portions(rung, module, 1); /* Xe2's; one pipeline takes newer LLVM 18 s */
     }
     if (sweep) {
         test_unit_slices(rung);
