@@ -6,6 +6,7 @@
 // barriers: up to the first one scores are made of the keys that lie there, behind it values, the next keys and weights
 // are put.
 #extension GL_GOOGLE_include_directive : require
+layout(constant_id = 15) const bool PAIRED = false; // tiles lie as threads hold first operands, see part_word
 #define TURNED true
 #define SIDE TN
 #define IN_ORDER
@@ -16,6 +17,60 @@ const uint weight_count = KEYS / TK, weight_stride = KEYS / 8u + 1u;
 shared uvec4 queries[rows * stride];
 shared uvec4 weights[rows * weight_stride]; // halves: a row has the weights of a query
 shared float tops[SHARE * rows];            // the largest score of a query among a subgroup's keys
+
+// A thread may hold pairs of neighbours in a first operand: pair i stands in row i * apart + lane / row_pairs, since
+// row_pairs threads have a row. Then tiles of keys and of values are cut into such operands, one after the other, with
+// what a thread holds in one piece, so that it loads 16 bytes at a time.
+const uint row_pairs = TK / 2u, apart = LANES / row_pairs;
+const uint part_units = TM * row_pairs / 4u, lane_units = part_units / LANES; // of 16 bytes: of an operand, of a thread
+// The unit that has a pair, in its operand, and the word of this unit.
+uint unit_of(const uint row, const uint pair) {
+    return (row % apart * row_pairs + pair) * lane_units + row / apart / 4u;
+}
+uint word_of(const uint row) { return row / apart % 4u; }
+const bool EVEN_ROWS = WHOLE_ROWS && THREADS / units % TM == 0u; // a thread's rows are the same row of several operands
+void put_key_parts() {
+    [[unroll]] for (uint i = 0u; i < fetches; i++) {
+        uint row = row_at(EVEN_ROWS ? 0u : i), channel = unit_at(i) * 8u;
+        if (!FULL && row_at(i) >= KEYS) break;
+        uint at = (row / TM * steps + channel / TK) * part_units + unit_of(row % TM, channel % TK / 2u);
+        if (EVEN_ROWS) at += i * (THREADS / units / TM * steps * part_units);
+        [[unroll]] for (uint w = 0u; w < 4u; w++) tile[at + w * lane_units][word_of(row % TM)] = fetched[i][w];
+    }
+}
+void put_value_parts() {
+    [[unroll]] for (uint i = 0u; i < fetches; i++) {
+        uint pair = pair_of(i), channel = quad_of(STEADY ? 0u : i) * 4u;
+        if (!FULL && quad_of(i) >= QUADS) break;
+        uint at = key_units + (channel / TM * weight_count + pair / row_pairs) * part_units +
+                  unit_of(channel % TM, pair % row_pairs);
+        if (STEADY) at += i * (quad_step * 4u / TM * weight_count * part_units);
+        [[unroll]] for (uint c = 0u; c < 4u; c++)
+            tile[at + c % apart * row_pairs * lane_units][word_of(channel % TM) + c / apart] = turned_word(i, c);
+    }
+}
+#ifdef EMULATED // for tests/graph/attention.c: the driver at hand holds operands otherwise
+shared uint emulated[THREADS / LANES * part_units * 4u];
+#define LOAD_PART(OPERAND, AT, PART)                                                                                   \
+    {                                                                                                                  \
+        uint from = gl_SubgroupID * part_units * 4u + lane / row_pairs * row_pairs + lane % row_pairs;                 \
+        [[unroll]] for (uint i = 0u; i < lane_units * 4u; i++) emulated[from + i * apart * row_pairs] =                \
+            tile[AT + (PART)*part_units + lane * lane_units + i / 4u][i % 4u];                                         \
+        subgroupBarrier();                                                                                             \
+        coopMatLoad(OPERAND, emulated, gl_SubgroupID *part_units * 4u, row_pairs, gl_CooperativeMatrixLayoutRowMajor); \
+        subgroupBarrier();                                                                                             \
+    }
+#else
+#define LOAD_PART(OPERAND, AT, PART)                                                                                   \
+    [[unroll]] for (uint h = 0u; h < lane_units; h++) {                                                                \
+        uvec4 words = tile[AT + (PART)*part_units + lane * lane_units + h];                                            \
+        [[unroll]] for (uint w = 0u; w < 4u; w++) {                                                                    \
+            f16vec2 pair = unpackFloat2x16(words[w]);                                                                  \
+            OPERAND[8u * h + 2u * w] = pair.x;                                                                         \
+            OPERAND[8u * h + 2u * w + 1u] = pair.y;                                                                    \
+        }                                                                                                              \
+    }
+#endif
 
 // A weight rounded to the 11 bits of F16, ties away from zero. Weights are no larger than 2^slack, and what is below
 // 2^-14 may be rounded in any way.
@@ -44,7 +99,10 @@ void main() {
 
     if (place.keys > 0u) {
         fetch(FROM_KEYS, 0u);
-        put(0u);
+        if (PAIRED)
+            put_key_parts();
+        else
+            put(0u);
     }
     barrier();
     for (uint first_key = 0u; first_key < place.keys; first_key += KEYS) {
@@ -61,8 +119,11 @@ void main() {
                             gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint b = 0u; b < score_count; b++) {
                 MATRIX(float16_t, TM, TK, A) k_part;
-                coopMatLoad(k_part, tile, (share * own_keys + b * TM) * stride + c * (TK / 8u), stride,
-                            gl_CooperativeMatrixLayoutRowMajor);
+                if (PAIRED)
+                    LOAD_PART(k_part, 0u, (share * score_count + b) * steps + c)
+                else
+                    coopMatLoad(k_part, tile, (share * own_keys + b * TM) * stride + c * (TK / 8u), stride,
+                                gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint i = 0u; i < RM; i++) s[i * score_count + b] =
                     coopMatMulAdd(k_part, q_part[i], s[i * score_count + b]);
             }
@@ -79,9 +140,15 @@ void main() {
             tops[share * rows + own + i * TN + lane] = top * factor;
         }
         barrier(); // the tops are there, the keys and the weights and values before are done with
-        put_values();
+        if (PAIRED)
+            put_value_parts();
+        else
+            put_values();
         [[unroll]] for (uint i = 0u; i < fetches; i++) fetched[i] = keys[i];
-        put(0u);
+        if (PAIRED)
+            put_key_parts();
+        else
+            put(0u);
         [[unroll]] for (uint i = 0u; i < RM; i++) {
             uint row = own + i * TN + lane;
             float top = tops[row], before = largest[i];
@@ -119,8 +186,11 @@ void main() {
             [[unroll]] for (uint i = 0u; i < RM; i++) sum[i] = FLOATS(TN)(0.0);
             [[unroll]] for (uint b = 0u; b < weight_count; b++) {
                 MATRIX(float16_t, TM, TK, A) v_part;
-                coopMatLoad(v_part, tile, key_units + (share * out_count + c) * TM * turned_stride + b * (TK / 8u),
-                            turned_stride, gl_CooperativeMatrixLayoutRowMajor);
+                if (PAIRED)
+                    LOAD_PART(v_part, key_units, (share * out_count + c) * weight_count + b)
+                else
+                    coopMatLoad(v_part, tile, key_units + (share * out_count + c) * TM * turned_stride + b * (TK / 8u),
+                                turned_stride, gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint i = 0u; i < RM; i++) sum[i] =
                     coopMatMulAdd(v_part, weight[i * weight_count + b], sum[i]);
             }

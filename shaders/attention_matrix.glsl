@@ -121,9 +121,10 @@ uint pair_of(const uint i) {
     uint n = gl_LocalInvocationIndex + (STEADY ? 0u : i * THREADS);
     return n % 8u + n / 32u % (KEYS / 16u) * 8u;
 }
+const uint quad_step = THREADS / (2u * KEYS) * 4u;
 uint quad_of(const uint i) {
     uint n = gl_LocalInvocationIndex + (STEADY ? 0u : i * THREADS);
-    return n / 8u % 4u + n / (2u * KEYS) * 4u + (STEADY ? i * (THREADS / (2u * KEYS) * 4u) : 0u);
+    return n / 8u % 4u + n / (2u * KEYS) * 4u + (STEADY ? i * quad_step : 0u);
 }
 void fetch_values(const uint first) {
     if (!TURNED) {
@@ -139,6 +140,10 @@ void fetch_values(const uint first) {
         fetched[i] = uvec4(low, high);
     }
 }
+uint turned_word(const uint i, const uint c) { // channel c of both keys
+    uint low = fetched[i][c / 2u], high = fetched[i][c / 2u + 2u];
+    return c % 2u == 0u ? (low & 0xffffu) | (high << 16) : (low >> 16) | (high & 0xffff0000u);
+}
 void put_values() {
     if (!TURNED) {
         put(key_units);
@@ -147,11 +152,7 @@ void put_values() {
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
         uint pair = pair_of(i), quad = quad_of(i), at = key_units + quad * 4u * turned_stride + pair / 4u;
         if (!FULL && quad >= QUADS) break;
-        [[unroll]] for (uint c = 0u; c < 4u; c++) {
-            uint low = fetched[i][c / 2u], high = fetched[i][c / 2u + 2u];
-            tile[at + c * turned_stride][pair % 4u] =
-                c % 2u == 0u ? (low & 0xffffu) | (high << 16) : (low >> 16) | (high & 0xffff0000u);
-        }
+        [[unroll]] for (uint c = 0u; c < 4u; c++) tile[at + c * turned_stride][pair % 4u] = turned_word(i, c);
     }
 }
 

@@ -79,11 +79,11 @@ describe() {
     navi21-mixed) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi21 overrides=unverified=1 ;;
     navi31-wave32) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=subgroup=32 ;;
     navi31-f16) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=navi31 overrides=rung=coop,int8_matrices=0 ;;
-    arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 overrides=layout=65536 ;;
+    arl-h) driver=intel shim=intel model=INTEL_STUB_GPU_DEVICE_ID=7d51 overrides=layout=196608 ;;
     dg2-half) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=dg2 overrides=rung=half ;;
     a630 | a660 | a740) driver=freedreno shim=freedreno model=FD_GPU_ID=${1#a} ;;
     x1-85) driver=freedreno shim=freedreno model=FD_GPU_ID=741 ;;
-    dg2 | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 overrides=layout=65536 ;;
+    dg2 | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 overrides=layout=196608 ;;
     cfl | icl | tgl | adl | mtl) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
     m1) driver=asahi shim=asahi model=FEIGNED_ASAHI=8103 ;;
     m2-max) driver=asahi shim=asahi model=FEIGNED_ASAHI=6021 ;;

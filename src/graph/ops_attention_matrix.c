@@ -202,9 +202,10 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[8] = a.share;
     c[9] = a.keys / a.shape.n;
     if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
+    if (a.columns) c[9] = (device->coop_layout & DITI_LAYOUT_PAIRS) != 0;
     c[10] = a.turned;
     c[11] = a.share > 1 && a.padded <= a.share * device->portions->apart;
-    out->constant_count = a.columns ? 9 : 12;
+    out->constant_count = a.columns ? 10 : 12;
     if (a.registers) {
         c[9] = a.single;
         c[10] = a.held;
@@ -248,10 +249,17 @@ static bool diti_coop_direct_fits(uint32_t direct, uint32_t lanes, uint32_t m, u
     return (direct & 255u) < lanes && direct >> 8 < elements && columns == n;
 }
 
+/* Whether each thread can have whole units of 16 bytes of an m x k operand, in pairs of neighbours. */
+static bool diti_coop_parts_fit(uint32_t lanes, const diti_coop_shape *s) {
+    uint32_t pairs = s->k / 2;
+    return s->k % 8 == 0 && lanes % pairs == 0 && s->m % (lanes / pairs) == 0 && s->m * pairs % (4 * lanes) == 0;
+}
+
 DIT_INTERNAL bool diti_coop_layout_fits(uint32_t layout, uint32_t lanes, const diti_coop_shape *s) {
     uint32_t direct = layout & DITI_LAYOUT_DIRECT;
-    if (layout & ~(DITI_LAYOUT_DIRECT | DITI_LAYOUT_COLUMNS) || (layout & DITI_LAYOUT_COLUMNS && lanes != s->n))
-        return false;
+    if (layout & ~(DITI_LAYOUT_DIRECT | DITI_LAYOUT_COLUMNS | DITI_LAYOUT_PAIRS)) return false;
+    if (layout & DITI_LAYOUT_COLUMNS && lanes != s->n) return false;
+    if (layout & DITI_LAYOUT_PAIRS && !diti_coop_parts_fit(lanes, s)) return false;
     return !direct || (s->n == s->k && diti_coop_direct_fits(direct, lanes, s->m, s->n));
 }
 
@@ -286,11 +294,27 @@ static bool diti_coop_is_by_columns(const float *sums, uint32_t m, uint32_t n) {
     return true;
 }
 
+/* Whether pair i of thread t is pair t mod k/2 of row i * lanes / (k/2) + t / (k/2), as attention_columns.comp has it.
+ */
+static bool diti_coop_is_by_parts(const float *operand, uint32_t lanes, const diti_coop_shape *s) {
+    uint32_t pairs = s->k / 2, each = s->m * pairs / lanes, t, i;
+    for (t = 0; t < lanes; t++)
+        for (i = 0; i < each; i++) {
+            uint32_t place = (i * (lanes / pairs) + t / pairs) * s->k + t % pairs * 2;
+            const float *pair = operand + 2 * (t * each + i);
+            if (pair[0] != (float)place || pair[1] != (float)(place + 1)) return false;
+        }
+    return true;
+}
+
 DIT_INTERNAL uint32_t diti_coop_layout_of(const float *found, uint32_t lanes, const diti_coop_shape *s) {
     const float *operand = found + s->m * s->n, *held = operand + s->m * s->k;
     uint32_t layout = 0;
     if (!lanes || lanes > 256 || s->m * s->n < lanes || held[0] != (float)(s->m * s->n / lanes)) return 0;
     if (s->n == s->k && held[1] == held[0]) layout = diti_coop_direct_of(found, operand, lanes, s->m, s->n);
     if (s->n == lanes && diti_coop_is_by_columns(found, s->m, s->n)) layout |= DITI_LAYOUT_COLUMNS;
+    if (diti_coop_parts_fit(lanes, s) && held[1] == (float)(s->m * s->k / lanes) &&
+        diti_coop_is_by_parts(operand, lanes, s))
+        layout |= DITI_LAYOUT_PAIRS;
     return layout;
 }

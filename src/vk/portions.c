@@ -19,14 +19,14 @@ typedef struct diti_portions_line {
    broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions with
    tiles of 128 x 128 spill 7 to 22, of 64 x 64 none: 50 instructions and 6540 cycles for what broadcasts take 125 and
    10120. Attention of more than 128 channels stays without matrices. Up to there it is turned (attention_columns.comp):
-   sums of 32 channels and 16 keys need 122 registers in 256 threads and spill 1 to 24 values in 128, sums of 64 and 16
+   sums of 32 channels and 16 keys need 114 registers in 256 threads and spill 1 to 24 values in 128, sums of 64 and 16
    spill 133.
    Blocks of int8, broadcast within subgroups of 8: 48 instructions, 2757 cycles; 8 x 4 results without broadcasts 58
    and 4595, two blocks of K in a slice 27 spills.
 
    Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
    none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with 16 channels do not, and take
-   5570 cycles for what 8 with 32 take 6658 (heads of 64). Turned attention takes 2360 (attention_columns.comp), with
+   5570 cycles for what 8 with 32 take 6658 (heads of 64). Turned attention takes 1770 (attention_columns.comp), with
    sums of 40 channels and 16 keys up to 2 spills, of 40 and 8 or 32 and 16 none, of 64 and 16 59. In attention_coop.comp
    values by channels take 4570 cycles where values by keys take 5680 (heads of 128, 8 queries), with 48 channels up to 3
    spills.

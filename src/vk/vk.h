@@ -156,7 +156,7 @@ typedef struct diti_portions {
     uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
     uint32_t step, conv_step; /* columns of K in a slice, in units of 16 bytes: in products, in convolutions, which do
                                  without matrices where that is 0 */
-    uint32_t conv_edge; /* most rows and columns of a tile in convolutions, where a subgroup has parts below 64 */
+    uint32_t conv_edge;       /* most rows and columns of a tile in convolutions, where a subgroup has parts below 64 */
     uint32_t tall_step; /* as step, in products whose tiles are twice as high, since these fill the device even then; 0:
                            there are none */
     bool ahead;         /* products load the first slice before the loop over slices, which then has no conditions */
@@ -178,13 +178,15 @@ typedef struct diti_portions {
 } diti_portions;
 
 /* How a subgroup's threads hold matrices of halves, as far as kernels of attention can use it
- * (shaders/coop_layout.comp). */
-enum {
-    DITI_LAYOUT_DIRECT = 0xffff,  /* not 0: a thread holds the same elements of a matrix of sums and of a first operand,
-                                     for  attention_direct.comp: the bits of a thread's number that choose a column and,
-                                     from  bit 8 on, those of an element's number */
-    DITI_LAYOUT_COLUMNS = 0x10000 /* a thread has a column of a matrix of sums, for attention_columns.comp */
-};
+   (shaders/coop_layout.comp). Not 0: a thread holds the same elements of a matrix of sums and of a first operand, for
+   attention_direct.comp: the bits of a thread's number that choose a column and, from bit 8 on, those of an element's.
+ */
+#define DITI_LAYOUT_DIRECT 0xffffu
+/* A bit: a thread has a column of a matrix of sums, for attention_columns.comp. */
+#define DITI_LAYOUT_COLUMNS 0x10000u
+/* A bit: a thread has pairs of neighbours in rows of a first operand, one below the other, so that
+   attention_columns.comp loads 16 bytes of it at a time. */
+#define DITI_LAYOUT_PAIRS 0x20000u
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
    not known to be broken. A shape with m 0: there is none. */
@@ -382,7 +384,7 @@ typedef struct diti_tuned { /* an entry of the cache blob, in its layout */
 } diti_tuned;
 #define DITI_TUNE_CANDIDATES 3u
 #define DITI_TUNED_MAX 4096u
-#define DITI_TUNED_MOST 0x1ffffu /* largest choice: a coop_layout, of 17 bits */
+#define DITI_TUNED_MOST 0x3ffffu /* largest choice: a coop_layout, of 18 bits */
 
 /* Modules that fold.c specializes; the override `fold` is one of these numbers. */
 typedef enum diti_folding {

@@ -5,7 +5,9 @@
    test-compiler: quick   test-runs: lavapipe, in test-all swiftshader newest races */
 #include "library.h"
 #include "model/pixart.c"
+#include "vk/pipeline.c"
 #include "vulkan_test.h"
+#include "plain.h"
 
 static diti_env env;
 static bool sweep; /* DIT_TEST_ALL=1 */
@@ -66,6 +68,8 @@ static void describe(const problem *p, char *text, size_t size) {
                            : "");
 }
 
+static const char *plain_modules; /* a folder, or NULL: the embedded modules */
+
 /* module: what must have been chosen. */
 static answer solve(diti_device *device, const problem *p, const float *q, const float *k, const float *v,
                     const char *module) {
@@ -105,6 +109,7 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     a.out = calloc(a.count + 1, sizeof(float));
     a.lse = calloc(a.rows + 1, sizeof(float));
     device->max_slice_us = p->max_us ? p->max_us : 50000;
+    if (plain_modules) plain_insert(device, plain_modules, &graph);
     if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) >= 0, "%s", err.message)) {
         CHECK(!p->max_us || plan->dispatch_count > graph.dispatch_count);
         write_halves(plan, inputs[0], q, a.count);
@@ -712,11 +717,15 @@ static void spread(bool columns) {
     found[128] = found[129] = 8;
 }
 
-/* As Intel's matrices lie: a thread has a column of sums, and parts of rows of an operand. */
+/* As Intel's matrices lie: a thread has a column of sums, and pairs of an operand's neighbours below each other. */
 static void spread_columns(const diti_coop_shape *s) {
     float *operand = found + s->m * s->n, *held = operand + s->m * s->k;
+    uint32_t each = s->m * s->k / s->n, apart = s->n / (s->k / 2); /* elements of a thread, rows between its pairs */
     for (uint32_t i = 0; i < s->m * s->n; i++) found[i] = (float)(i % s->m * s->n + i / s->m);
-    for (uint32_t i = 0; i < s->m * s->k; i++) operand[i] = (float)i;
+    for (uint32_t i = 0; i < s->m * s->k; i++) {
+        uint32_t thread = i / each, e = i % each, row = e / 2 * apart + thread / (s->k / 2);
+        operand[i] = (float)(row * s->k + thread % (s->k / 2) * 2 + e % 2);
+    }
     held[0] = (float)s->m, held[1] = (float)(s->m * s->k / s->n);
 }
 
@@ -725,7 +734,7 @@ static uint32_t small_layout(void) { return diti_coop_layout_of(found, 8, &small
 /* A layout is told by the bits of a thread's number and of an element's number that choose a column, and by whether
    threads have columns. */
 static void test_layouts(void) {
-    const uint32_t columns = DITI_LAYOUT_COLUMNS;
+    const uint32_t columns = DITI_LAYOUT_COLUMNS, pairs = DITI_LAYOUT_PAIRS;
     spread(false);
     CHECK(small_layout() == 7 << 8);
     spread(true);
@@ -752,11 +761,13 @@ static void test_layouts(void) {
     found[512] = found[513] = 8;
     CHECK(diti_coop_layout_of(found, 32, &nvidia_shape) == (3 | 5 << 8));
     spread_columns(&xe2_shape);
-    CHECK(diti_coop_layout_of(found, 16, &xe2_shape) == columns);
+    CHECK(diti_coop_layout_of(found, 16, &xe2_shape) == (columns | pairs));
     CHECK(!diti_coop_layout_of(found, 8, &xe2_shape)); /* eight threads cannot have sixteen columns */
     found[8 * 16 - 1]--;
-    CHECK(!diti_coop_layout_of(found, 16, &xe2_shape));
+    CHECK(diti_coop_layout_of(found, 16, &xe2_shape) == pairs);
     spread_columns(&arc_shape);
+    CHECK(diti_coop_layout_of(found, 8, &arc_shape) == (columns | pairs));
+    found[8 * 8 + 2] = 3, found[8 * 8 + 3] = 2; /* two neighbours changed their places */
     CHECK(diti_coop_layout_of(found, 8, &arc_shape) == columns);
     CHECK(diti_coop_layout_fits(3 | 5 << 8, 32, &nvidia_shape) && diti_coop_layout_fits(7, 8, &small_shape));
     CHECK(diti_coop_layout_fits(7 | columns, 8, &small_shape) && diti_coop_layout_fits(0, 8, &small_shape));
@@ -764,7 +775,8 @@ static void test_layouts(void) {
     CHECK(!diti_coop_layout_fits(columns, 8, &xe2_shape) && !diti_coop_layout_fits(7, 8, &arc_shape));
     CHECK(!diti_coop_layout_fits(3 | 5 << 8, 8, &small_shape) && !diti_coop_layout_fits(8 | 3 << 8, 8, &small_shape));
     CHECK(!diti_coop_layout_fits(3, 8, &small_shape) && !diti_coop_layout_fits(7 | 8 << 8, 8, &small_shape));
-    CHECK(!diti_coop_layout_fits(1u << 17, 8, &small_shape));
+    CHECK(diti_coop_layout_fits(columns | pairs, 16, &xe2_shape) && diti_coop_layout_fits(pairs, 8, &arc_shape));
+    CHECK(!diti_coop_layout_fits(pairs, 32, &small_shape) && !diti_coop_layout_fits(1u << 18, 8, &small_shape));
 }
 
 static uint32_t ignored; /* times that a cache blob was */
@@ -1023,6 +1035,33 @@ test_columns(void) { /* a thread has a query, as on Intel's GPUs, of which Mesa'
     diti_device_close(device);
 }
 
+/* Tiles as threads of Intel's GPUs hold operands: a module of the tests, which takes some more shared memory, puts what
+   they would load together again. */
+static void test_pairs(void) {
+    static const char *const command =
+        "rm -rf build/pairs && mkdir -p build/pairs && cp shaders/*.comp shaders/*.glsl build/pairs && echo "
+        "'attention_columns attention_columns.comp 16 -DEMULATED' >build/pairs/MODULES && build/spirv raw build/pairs "
+        "build/pairs >build/pairs/log 2>&1 && [ -f build/pairs/attention_columns.spv ]";
+    static const uint32_t dims[] = {64, 72, 128};
+    diti_device *device = open_rung("rung=coop,cpu=0,portions=1,layout=196615,shared=30K");
+    if (device && has_mesa_layout()) {
+        if (system(command) != 0) {
+            printf("skipped: pairs of operands (needs glslang-tools, and build/spirv from make)\n");
+        } else {
+            plain_modules = "build/pairs";
+            for (size_t i = 0; i < DITI_COUNT(dims); i++)
+                check(
+                    device,
+                    (problem){
+                        .head_dim = dims[i], .heads = 2, .batch = 1, .queries = 37, .keys = 77, .size = 2, .values = 1},
+                    "attention_columns");
+            test_merge(device, 5, 5e-4, "attention_columns");
+            plain_modules = NULL;
+        }
+    }
+    diti_device_close(device);
+}
+
 static void test_coop2(void) {
     diti_device *device = open_rung("rung=coop2");
     if (device) {
@@ -1124,6 +1163,7 @@ static const struct {
              {"int8", test_coop_int8, false},
              {"choice", test_choice, true},
              {"columns", test_columns, false},
+             {"pairs", test_pairs, false},
              {"queries", test_shared_queries, false},
              {"heads", test_shared_heads, false},
              {"halves", test_halves_alone, false},

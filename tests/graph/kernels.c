@@ -4,6 +4,7 @@
 #include "library.h"
 #include "vk/pipeline.c"
 #include "model/dit.c"
+#include "plain.h"
 #include "truncating.h"
 #include "model_files.h"
 
@@ -136,12 +137,11 @@ static uint32_t last_constants[DITI_MAX_CONSTANTS];
 static int last_expansions;       /* how many weights the last plan expanded */
 static float large_inputs = 1;    /* a factor of activations */
 static const char *plain_modules; /* a folder, or NULL: the embedded modules */
-static void insert_plain_pipelines(diti_graph *graph);
 
 static bool run_plan(void) {
     dit_error err = {0};
     if (!CHECK_MESSAGE(!diti_graph_failed(&bench.graph), "%s", bench.graph.error.message)) return false;
-    if (plain_modules) insert_plain_pipelines(&bench.graph);
+    if (plain_modules) plain_insert(bench.device, plain_modules, &bench.graph);
     if (!CHECK_MESSAGE(diti_plan_create(&bench.graph, NULL, &bench.plan, &err) >= 0, "%s", err.message)) return false;
     snprintf(last_module, sizeof last_module, "%s",
              diti_kernel_name(bench.plan->sources[bench.plan->source_count - 1].kernel));
@@ -2030,45 +2030,6 @@ static void test_split_k(diti_rung rung) {
     CHECK_MESSAGE(run_split(device) != split, "nothing is split");
     only_bytes = false;
     diti_device_close(device);
-}
-
-/* Modules as glslang writes them, compiled by `build/spirv raw`, in place of the embedded ones. */
-static void *read_module(const char *folder, const char *name, size_t *size) {
-    char path[256];
-    FILE *file;
-    void *data = NULL;
-    snprintf(path, sizeof path, "%s/%s.spv", folder, name);
-    file = fopen(path, "rb");
-    if (!file) return NULL;
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    data = malloc(*size);
-    if (fread(data, 1, *size, file) != *size) *size = 0;
-    fclose(file);
-    return data;
-}
-
-/* Puts the pipelines of all dispatches of the graph, made from those modules, where the plan will look for them. */
-static void insert_plain_pipelines(diti_graph *graph) {
-    for (size_t i = 0; i < graph->dispatch_count; i++) {
-        const diti_dispatch *dispatch = &graph->dispatches[i];
-        diti_pipeline *made = diti_alloc_zero(&env, sizeof *made);
-        size_t size = 0;
-        void *words = read_module(plain_modules, diti_kernel_name(dispatch->kernel), &size);
-        diti_pipeline_constants constants;
-        *made = diti_pipeline_key(dispatch->kernel, dispatch->constants, dispatch->stated);
-        diti_pipeline_specialize(bench.device, made, &constants);
-        if (diti_pipeline_find(bench.device, made) ||
-            !CHECK_MESSAGE(words && size, "no module %s", diti_kernel_name(dispatch->kernel)) ||
-            !CHECK(diti_pipeline_from_words(bench.device, words, size / 4, made, &constants.info, &made->pipeline) ==
-                   VK_SUCCESS)) {
-            diti_free(&env, made);
-        } else {
-            CHECK(diti_pipeline_insert(bench.device, made) == made);
-        }
-        free(words);
-    }
 }
 
 /* --- dit specializes modules as drivers do: the same bytes --- */
