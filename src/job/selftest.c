@@ -190,8 +190,8 @@ static bool diti_selftest_layout_is_told(const diti_selftest *test) {
     return diti_override_text(test->context->overrides, "layout", told, sizeof told);
 }
 
-/* Attention on the matrices of VK_KHR_cooperative_matrix: as the layout of matrices allows it where the results are right,
-   else through shared memory. The cache blob keeps the layout beside the proof. */
+/* Attention on the matrices of VK_KHR_cooperative_matrix: as the layout of matrices allows it where the results are
+   right, else through shared memory. The cache blob keeps the layout beside the proof. */
 static dit_result diti_selftest_coop_attention(const diti_selftest *test, bool *agrees, dit_error *err) {
     diti_device *device = test->device;
     if (!diti_selftest_layout_is_told(test)) {

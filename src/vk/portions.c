@@ -27,9 +27,9 @@ typedef struct diti_portions_line {
    Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
    none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with 16 channels do not, and take
    5570 cycles for what 8 with 32 take 6658 (heads of 64). Turned attention takes 1770 (attention_columns.comp), with
-   sums of 40 channels and 16 keys up to 2 spills, of 40 and 8 or 32 and 16 none, of 64 and 16 59. In attention_coop.comp
-   values by channels take 4570 cycles where values by keys take 5680 (heads of 128, 8 queries), with 48 channels up to 3
-   spills.
+   sums of 40 channels and 16 keys up to 2 spills, of 40 and 8 or 32 and 16 none, of 64 and 16 59. In
+   attention_coop.comp values by channels take 4570 cycles where values by keys take 5680 (heads of 128, 8 queries),
+   with 48 channels up to 3 spills.
 
    AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
    Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of matrices
