@@ -6,7 +6,7 @@
 // barriers: up to the first one scores are made of the keys that lie there, behind it values, the next keys and weights
 // are put.
 #extension GL_GOOGLE_include_directive : require
-layout(constant_id = 15) const bool PAIRED = false; // tiles lie as threads hold first operands, see part_word
+layout(constant_id = 15) const bool PAIRED = false; // tiles lie as threads hold first operands, see unit_of
 #define TURNED true
 #define SIDE TN
 #define IN_ORDER

@@ -163,7 +163,7 @@ typedef struct diti_portions {
     bool late;          /* the loop over slices asks at its end whether it goes on, not at its beginning */
     uint32_t queries;   /* least of a subgroup in attention */
     uint32_t channels;  /* channels of a head, most of a subgroup: more are shared by 2, 4 or 8 of them;
-                           0: there is no attention with matrices */
+                           0: attention_coop.comp is not used */
     uint32_t pair_channels, pair_heads; /* channels of a subgroup with twice the queries, so that every matrix of keys
                                            and values serves two products; of heads up to that width */
     uint32_t column_channels; /* as channels, where a thread has whole columns of matrices (attention_columns.comp); 0:
@@ -179,8 +179,7 @@ typedef struct diti_portions {
 
 /* How a subgroup's threads hold matrices of halves, as far as kernels of attention can use it
    (shaders/coop_layout.comp). Not 0: a thread holds the same elements of a matrix of sums and of a first operand, for
-   attention_direct.comp: the bits of a thread's number that choose a column and, from bit 8 on, those of an element's.
- */
+   attention_direct.comp: bits of a thread's number that choose a column and, from bit 8 on, those of an element's. */
 #define DITI_LAYOUT_DIRECT 0xffffu
 /* A bit: a thread has a column of a matrix of sums, for attention_columns.comp. */
 #define DITI_LAYOUT_COLUMNS 0x10000u

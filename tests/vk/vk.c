@@ -517,7 +517,7 @@ static void spirv_modules(void) {
         total += count * 4;
         diti_free(&env, words);
     }
-    CHECK(total <= 640 * 1000);
+    CHECK(total <= 634 * 1000);
     CHECK(diti_spirv_decode(&env, DITI_KERNELS, &words, &count, &err) == DIT_ERROR_INVALID_ARGUMENT);
     CHECK(!strcmp(diti_kernel_name(DITI_KERNEL_GEMM_COOP), "gemm_coop") &&
           !strcmp(diti_kernel_name(DITI_KERNELS), "?"));
