@@ -9,7 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define VECTOR true
-#define HALVES
+#define HALVES true
 #include "attention.glsl"
 layout(constant_id = 6) const uint KEYS = 16; // or 32
 layout(constant_id = 7) const uint ROWS = 4;  // queries of a thread: or 8

@@ -7,7 +7,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #define MATRICES
-#define HALVES
+#define HALVES true
 #include "attention.glsl"
 layout(constant_id = 6) const uint LANES = 32; // of a subgroup
 layout(constant_id = 7) const uint TM = 16;    // one matrix product: TM x TK times TK x TN

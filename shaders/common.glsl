@@ -30,12 +30,12 @@ vec2 nearest_half(const vec2 v) {
     precise vec2 nearest = far_up * 1.925929944387236e-34;
     return nearest;
 }
-#ifdef HALVES // modules that compute with F16: their conversions round to nearest where the device can be told so
+#ifdef HALVES // modules that compute with F16, and in what case: conversions round to nearest where devices can be told
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462,
                      16); // RoundingModeRTE; see diti_spirv_no_rounding
 layout(constant_id = 25) const bool CONVERSIONS_ROUND = false;
 f16vec2 to_half(const vec2 v) { return f16vec2(CONVERSIONS_ROUND ? v : nearest_half(v)); }
-uint pack2(const vec2 v) { return packFloat2x16(to_half(v)); }
+uint pack2(const vec2 v) { return HALVES ? packFloat2x16(to_half(v)) : packHalf2x16(nearest_half(v)); }
 #else
 uint pack2(const vec2 v) { return packHalf2x16(nearest_half(v)); }
 #endif

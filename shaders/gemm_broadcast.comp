@@ -13,7 +13,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#define HALVES
+#define HALVES true
 #define INT8 false
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;                // a divisor of TEAM

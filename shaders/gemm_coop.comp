@@ -12,7 +12,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #extension GL_EXT_spirv_intrinsics : require
-#define HALVES
+#define HALVES true
 #define VECTOR true
 #define DECODES
 layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind

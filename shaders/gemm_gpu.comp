@@ -1,32 +1,25 @@
 #version 450
-// GEMM for GPUs without matrix units, see main().
-//   as it is: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a
-//   product's parts. HALF: F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice;
-//   a thread whose sums overflow computes them again with F32 arithmetic.   N and all offsets and pitches are multiples
+// GEMM for GPUs without matrix units, see main(): two kernels in one module, which dit takes apart
+// (diti_spirv_variant).
+//   gemm_gpu: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a
+//   product's parts. Devices need not have float16: nothing of it is left.
+//   gemm_half (HALF): F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice; a
+//   thread whose sums overflow computes them again with F32 arithmetic. N and all offsets and pitches are multiples
 //   of 4.
 // a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
 // from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is
 // computed. Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows
 // hit all banks.
 #extension GL_GOOGLE_include_directive : require
-#ifdef HALF
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_spirv_intrinsics : require
-#define HALVES
-#define INT8 false
-#define VECTOR true
-#define FORM 0u
-#define CELL f16vec4
-#else
-#define CELL vec4
-#endif
+layout(constant_id = 16) const bool HALF = false;
+#define HALVES HALF
 #define DECODES
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;
 layout(constant_id = 11) const uint COLUMNS = 4; // a multiple of 4
-#ifndef FORM
 layout(constant_id = 12) const uint FORM = 0u;
-#endif
 layout(constant_id = 14) const uint STEP_QUADS = 4; // of K in a slice
 layout(constant_id = 13) const uint UNROLLED =
     4;              // quads of a slice that are written out: fewer where registers are few
@@ -39,9 +32,13 @@ const uint down = THREADS / 16u, tile_rows = down * ROWS, tile_columns = 16u * C
 const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / THREADS,
            w_loads = tile_columns * STEP_QUADS / THREADS;
 const uint out_rows = FORM == 0u ? ROWS : 1u; // and COLUMNS is 4 in the other forms
-const uint a_cells = FORM == FORM_FEW ? THREADS * ROWS : tile_rows * SKEWED;
-shared CELL a_tile[a_cells];
-shared CELL w_tile[tile_columns * SKEWED];
+const uint a_cells = FORM == FORM_FEW ? THREADS * ROWS : tile_rows * SKEWED, w_cells = tile_columns * SKEWED;
+const uint a_float_cells = HALF ? 1u : a_cells, w_float_cells = HALF ? 1u : w_cells;
+const uint a_half_cells = HALF ? a_cells : 1u, w_half_cells = HALF ? w_cells : 1u;
+shared vec4 a_tile[a_float_cells];
+shared vec4 w_tile[w_float_cells];
+shared f16vec4 a_halves[a_half_cells];
+shared f16vec4 w_halves[w_half_cells];
 
 // Four elements as they are in memory, so that they wait in few registers.
 #define WORDS_OF(NAME, FORMAT, AT)                                                                                     \
@@ -54,20 +51,18 @@ uvec4 w_words(const uint column, const uint row_at, const uint k) {
                     : WORDS_OF(w, W_FORMAT, row_at + k);
 }
 
-#ifdef HALF
 // Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
 layout(constant_id = 15) const bool MIXED = false;
 spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912],
                   id = 6916) float mixed_dot(f16vec2 x, f16vec2 y,
                                              float sum); // OpFDot2MixAcc32VALVE; see diti_spirv_no_mixed
 // Values that were F16 in memory need no rounding.
-CELL cell_of(const uint format, const uvec4 words) {
+f16vec4 halves_of(const uint format, const uvec4 words) {
     vec4 v = uintBitsToFloat(words);
     return format == FORMAT_F16 ? f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y))
                                 : f16vec4(to_half(v.xy), to_half(v.zw));
 }
-#else
-CELL cell_of(const uint format, const uvec4 words) {
+vec4 floats_of(const uint format, const uvec4 words) {
     return INT8 ? unpack_bytes(words.x) : format == FORMAT_F16 ? unpack4(words.xy) : uintBitsToFloat(words);
 }
 
@@ -100,7 +95,6 @@ vec4 reduce(const uint row, const uint n) {
     for (uint part = 0u; part < K; part++) v += a_load4(FORMAT_F32, a_offset + (part * part_rows + row) * a_pitch + n);
     return v;
 }
-#endif
 
 void main() {
     uint t = gl_LocalInvocationID.x, across = t % 16u, row_thread = t / 16u;
@@ -138,12 +132,20 @@ void main() {
         if (s > 0u) { // the slice that waits in registers
             barrier();
             uint quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + loaded_quad;
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) a_tile[(loaded_row + i * apart) * SKEWED + loaded_quad] =
-                CELL(mask_tail(vec4(cell_of(A_FORMAT, next_a[i])), 4u * quad));
+            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+                uint cell = (loaded_row + i * apart) * SKEWED + loaded_quad;
+                if (HALF)
+                    a_halves[cell] = f16vec4(mask_tail(vec4(halves_of(A_FORMAT, next_a[i])), 4u * quad));
+                else
+                    a_tile[cell] = mask_tail(floats_of(A_FORMAT, next_a[i]), 4u * quad);
+            }
             [[unroll]] for (uint i = 0u; i < w_loads;
                             i++) { // so that threads that read side by side find their columns side by side
                 uint place = loaded_row % COLUMNS * 16u + loaded_row / COLUMNS + i * (apart / COLUMNS);
-                w_tile[place * SKEWED + loaded_quad] = cell_of(W_FORMAT, next_w[i]);
+                if (HALF)
+                    w_halves[place * SKEWED + loaded_quad] = halves_of(W_FORMAT, next_w[i]);
+                else
+                    w_tile[place * SKEWED + loaded_quad] = floats_of(W_FORMAT, next_w[i]);
             }
             barrier();
         }
@@ -165,14 +167,26 @@ void main() {
                 sum[i][j] = 0.0;
             }
         }
-#ifdef HALF
+        if (!HALF) {
+            for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                    vec4 y[COLUMNS];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                        w_tile[(j * 16u + across) * SKEWED + first + k];
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                        vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
+                            fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
+                    }
+                }
+            continue;
+        }
         if (MIXED) {
             for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
                     f16vec4 y[COLUMNS];
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                        w_tile[(j * 16u + across) * SKEWED + first + k];
+                        w_halves[(j * 16u + across) * SKEWED + first + k];
                     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                        f16vec4 x = a_halves[(row_thread * ROWS + i) * SKEWED + first + k];
                         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
                             mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
                     }
@@ -184,9 +198,9 @@ void main() {
             f16vec2(0.0);
         for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
                 f16vec4 y[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + first + k];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_halves[(j * 16u + across) * SKEWED + first + k];
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                    f16vec4 x = a_halves[(row_thread * ROWS + i) * SKEWED + first + k];
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
                         fma(x.zw, y[j].zw,
                             UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
@@ -200,52 +214,39 @@ void main() {
             }
         [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
             float(run[i][j].x) + float(run[i][j].y);
-#else
-        for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+    }
+    if (HALF && !MIXED) {
+        uint largest = 0u; // magnitude of a sum, by its bits
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) largest =
+            max(largest, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
+        // Few threads come here, which read memory themselves: short code, not fast code.
+        if (largest >= 0x7f800000u) {
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
+            for (uint q = 0u; q < quads * tap_count(); q++) {
+                uint tap = CONV ? q / quads : 0u, quad = CONV ? q % quads : q;
                 vec4 y[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                    vec4(w_tile[(j * 16u + across) * SKEWED + first + k]);
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                    uint n = min(first_column + across * COLUMNS + j, N - 1u);
+                    y[j] = vec4(halves_of(W_FORMAT, w_words(n, w_offset + n * w_pitch, 4u * q)));
+                }
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + first + k]);
+                    uint row = min(first_row + row_thread * ROWS + i, M - 1u);
+                    bool valid = true;
+                    if (CONV) row = tap_row(pixel_of(row), tap, valid);
+                    vec4 x = vec4(halves_of(A_FORMAT, WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad)));
+                    x = valid ? mask_tail(x, 4u * quad) : vec4(0.0);
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
                         fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
                 }
             }
-#endif
-    }
-#ifdef HALF
-    uint largest = 0u; // magnitude of a sum, by its bits
-    [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) largest =
-        max(largest, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
-    // Few threads come here, which read memory themselves: short code, not fast code.
-    if (!MIXED && largest >= 0x7f800000u) {
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
-        for (uint q = 0u; q < quads * tap_count(); q++) {
-            uint tap = CONV ? q / quads : 0u, quad = CONV ? q % quads : q;
-            vec4 y[COLUMNS];
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-                uint n = min(first_column + across * COLUMNS + j, N - 1u);
-                y[j] = vec4(cell_of(W_FORMAT, w_words(n, w_offset + n * w_pitch, 4u * q)));
-            }
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                uint row = min(first_row + row_thread * ROWS + i, M - 1u);
-                bool valid = true;
-                if (CONV) row = tap_row(pixel_of(row), tap, valid);
-                vec4 x = vec4(cell_of(A_FORMAT, WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad)));
-                x = valid ? mask_tail(x, 4u * quad) : vec4(0.0);
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
-                    fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
-            }
         }
     }
-#endif
 
     guard_begin();
     [[unroll]] for (uint i = 0u; i < out_rows; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
         uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
         vec4 v = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
         if (INT8) v = vec4(ivec4(whole[i][j], whole[i][j + 1u], whole[i][j + 2u], whole[i][j + 3u]) + ivec4(v));
-#ifndef HALF
         if (FORM == FORM_FEW) {
             row = t;
             column = (gl_WorkGroupID.x + first_group) * 4u;
@@ -256,7 +257,6 @@ void main() {
             column = 4u * (tile.y * THREADS + t);
             if (column < N) v = reduce(row, column);
         }
-#endif
         if (row < M && column < N) finish(v, row, column);
     }
     guard_note();

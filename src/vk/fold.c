@@ -65,6 +65,7 @@ typedef struct diti_fold_id {
 
 typedef struct diti_fold {
     const VkSpecializationInfo *given;
+    bool whole; /* constants that are not given have their own values; else they stay specialization constants */
     const uint32_t *words;
     size_t count, functions; /* functions: where the first one begins */
     uint32_t bound;
@@ -279,18 +280,21 @@ static bool diti_fold_value(diti_fold *f, uint32_t op, uint32_t type, const uint
     return has_x && has_y && diti_fold_binary(op, x, y, out);
 }
 
-/* The application gives a specialization constant its value; without that it keeps its own. */
-static void diti_fold_given(diti_fold *f, diti_fold_id *id) {
+/* Whether the application gives a specialization constant its value. */
+static bool diti_fold_given(diti_fold *f, diti_fold_id *id) {
     const VkSpecializationInfo *given = f->given;
+    bool found = false;
     uint32_t i;
     for (i = 0; id->spec_id && i < given->mapEntryCount; i++) {
         const VkSpecializationMapEntry *entry = &given->pMapEntries[i];
         if (entry->constantID != id->spec_id - 1u) continue;
+        found = true;
         if (entry->size != 4 || given->dataSize < 4 || entry->offset > given->dataSize - 4)
             f->failed = true;
         else
             memcpy(&id->value, (const unsigned char *)given->pData + entry->offset, 4);
     }
+    return found;
 }
 
 static void diti_fold_constants(diti_fold *f) {
@@ -304,10 +308,11 @@ static void diti_fold_constants(diti_fold *f) {
         if (op == DITI_SPV_CONSTANT_TRUE || op == DITI_SPV_SPEC_TRUE) id->value = 1;
         if (op == DITI_SPV_CONSTANT || op == DITI_SPV_SPEC_CONSTANT) id->value = word[3];
         if (op == DITI_SPV_CONSTANT_COMPOSITE || op == DITI_SPV_SPEC_COMPOSITE) id->known = false;
-        if (op >= DITI_SPV_SPEC_TRUE && op <= DITI_SPV_SPEC_CONSTANT) diti_fold_given(f, id);
+        if (op >= DITI_SPV_SPEC_TRUE && op <= DITI_SPV_SPEC_CONSTANT && !diti_fold_given(f, id) && !f->whole)
+            id->known = false;
         if (op == DITI_SPV_SPEC_TRUE || op == DITI_SPV_SPEC_FALSE) id->value = id->value != 0;
         if (op == DITI_SPV_SPEC_OP) id->known = diti_fold_value(f, word[3], word[1], word + 4, length - 4, &id->value);
-        if (op >= DITI_SPV_SPEC_TRUE && op != DITI_SPV_SPEC_COMPOSITE && !id->known) f->failed = true;
+        if (f->whole && op >= DITI_SPV_SPEC_TRUE && op != DITI_SPV_SPEC_COMPOSITE && !id->known) f->failed = true;
     }
 }
 
@@ -466,13 +471,14 @@ static void diti_fold_put_global(diti_fold *f, size_t at) {
     const uint32_t op = diti_fold_op(f, at), length = diti_fold_length(f, at), *word = f->words + at;
     uint32_t *put;
     if (op == DITI_SPV_NAME || op == DITI_SPV_MEMBER_NAME) return;
-    if (op == DITI_SPV_DECORATE && (word[2] == DITI_SPV_SPEC_ID || !diti_fold_stays(f, word[1]))) return;
-    if (op >= DITI_SPV_SPEC_TRUE && op <= DITI_SPV_SPEC_OP && op != DITI_SPV_SPEC_COMPOSITE) {
+    if (op == DITI_SPV_DECORATE && !diti_fold_stays(f, word[1])) return;
+    if (op == DITI_SPV_DECORATE && word[2] == DITI_SPV_SPEC_ID && f->ids[word[1]].known) return;
+    if (op >= DITI_SPV_SPEC_TRUE && op <= DITI_SPV_SPEC_OP && f->ids[word[2]].known) {
         diti_fold_put_constant(f, word[1], word[2]);
         return;
     }
     put = diti_fold_put(f, word, length);
-    if (op == DITI_SPV_SPEC_COMPOSITE) put[0] = length << 16 | DITI_SPV_CONSTANT_COMPOSITE;
+    if (op == DITI_SPV_SPEC_COMPOSITE && f->whole) put[0] = length << 16 | DITI_SPV_CONSTANT_COMPOSITE;
 }
 
 /* From where control comes, alone. The way from a continue target that is not reached carries the value itself. */
@@ -552,13 +558,14 @@ static void diti_fold_write(diti_fold *f) {
     }
 }
 
-DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
-                                        size_t *count, bool *folded, dit_error *err) {
+DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, bool whole,
+                                        uint32_t **words, size_t *count, bool *folded, dit_error *err) {
     diti_fold f;
     memset(&f, 0, sizeof f);
     *folded = false;
     if (*count < 5 || (*words)[0] != 0x07230203u || !(*words)[3] || (*words)[3] > DITI_FOLD_MOST_IDS) return DIT_OK;
     f.given = given;
+    f.whole = whole;
     f.words = *words;
     f.count = *count;
     f.bound = (*words)[3];

@@ -184,7 +184,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
         diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count, err);
     diti_pipeline_specialize(device, key, &constants);
     if (result >= 0 && diti_pipeline_folds(device, key->kernel))
-        result = diti_spirv_fold(&device->env, &constants.info, &words, &count, &folded, err);
+        result = diti_spirv_fold(&device->env, &constants.info, true, &words, &count, &folded, err);
     if (result >= 0 && !diti_pipeline_must_fail(device, key))
         vr = diti_pipeline_from_words(device, words, count, key, folded ? NULL : &constants.info, &key->pipeline);
     diti_free(&device->env, words);

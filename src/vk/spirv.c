@@ -187,12 +187,12 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kerne
     out = (uint32_t *)diti_alloc_array(env, entry->word_count, sizeof *out);
     bytes = (unsigned char *)diti_alloc(env, entry->byte_count);
     good = out && bytes && diti_spirv_words(entry, bytes, out);
+    diti_free(env, bytes);
     if (good) {
         *words = out;
         *count = entry->word_count;
+        return diti_spirv_variant(env, kernel, words, count, err);
     }
-    diti_free(env, bytes);
-    if (good) return DIT_OK;
     diti_free(env, out);
     if (!out || !bytes) return diti_fail_memory(err, "SPIR-V module %s", entry->name);
     return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", entry->name);
@@ -335,6 +335,93 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
     static const diti_spirv_option rounding = {
         {0x5f565053, 0x5f52484b, 0x616f6c66, 0x6f635f74}, {4467, 4467}, 4462}; /* SPV_KHR_float_co */
     diti_spirv_leave_out(&rounding, words, count);
+}
+
+/* --- a module of two kernels --- */
+
+static bool diti_spirv_marked(const bool *marks, uint32_t bound, const uint32_t *ids, uint32_t count) {
+    uint32_t i;
+    for (i = 0; i < count; i++)
+        if (ids[i] < bound && marks[ids[i]]) return true;
+    return false;
+}
+
+/* Whether an instruction declares a type of float16, or a constant or variable of such a type; its id is at *result. */
+static bool diti_spirv_declares_half(const uint32_t *at, const bool *marks, uint32_t bound, uint32_t *result) {
+    const uint32_t length = at[0] >> 16;
+    *result = length > 1 ? at[1] : 0;
+    if (length < 3) return false;
+    switch (at[0] & 0xffffu) {
+    case 22: return at[2] == 16; /* OpTypeFloat */
+    case 23:                     /* OpTypeVector, OpTypeArray, OpTypeRuntimeArray */
+    case 28:
+    case 29: return diti_spirv_marked(marks, bound, at + 2, 1);
+    case 32: return diti_spirv_marked(marks, bound, at + 3, length > 3); /* OpTypePointer */
+    case 30:                                                             /* OpTypeStruct, OpTypeFunction */
+    case 33: return diti_spirv_marked(marks, bound, at + 2, length - 2);
+    default: break;
+    }
+    *result = at[2];
+    return ((at[0] & 0xffffu) == 59 ||
+            ((at[0] & 0xffffu) >= 41 && (at[0] & 0xffffu) <= 52)) && /* OpVariable, OpConstant… */
+           diti_spirv_marked(marks, bound, at + 1, 1);
+}
+
+/* float16 in a module whose functions do not use it: types, what is declared with them, and the capability. */
+static dit_result diti_spirv_no_halves(const diti_env *env, uint32_t *words, size_t *count, dit_error *err) {
+    const uint32_t bound = words[3];
+    bool *marks = (bool *)diti_alloc_zero(env, bound);
+    size_t i, used = 5, length;
+    uint32_t result, k;
+    if (!marks) return diti_fail_memory(err, "a SPIR-V module");
+    for (i = 5; i < *count && words[i] >> 16 && (words[i] & 0xffffu) != 54; i += words[i] >> 16) /* OpFunction */
+        if (diti_spirv_declares_half(words + i, marks, bound, &result) && result < bound) marks[result] = true;
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        uint32_t *at = words + used;
+        const uint32_t op = words[i] & 0xffffu;
+        length = words[i] >> 16;
+        memmove(at, words + i, length * sizeof *words);
+        if (op == 17 && at[1] == 9) continue;                                               /* Float16 */
+        if ((op == 71 || op == 72) && diti_spirv_marked(marks, bound, at + 1, 1)) continue; /* OpDecorate… */
+        if (diti_spirv_declares_half(at, marks, bound, &result)) continue;
+        used += length;
+        if (op != 15) continue; /* OpEntryPoint: behind the words of its name stand variables */
+        for (k = 3; k < length && at[k] >> 24; k++) continue;
+        for (used -= length - ++k; k < length; k++) {
+            if (diti_spirv_marked(marks, bound, at + k, 1))
+                at[0] -= 1u << 16;
+            else
+                words[used++] = at[k];
+        }
+    }
+    *count = used;
+    diti_free(env, marks);
+    return DIT_OK;
+}
+
+/* gemm_gpu needs no float16 on the device, which gemm_half computes with. Both are in one module, which is smaller than
+   two: all but the arithmetic is the same. */
+DIT_INTERNAL dit_result diti_spirv_variant(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
+                                           dit_error *err) {
+    const uint32_t half = kernel == DITI_KERNEL_GEMM_HALF;
+    const VkSpecializationMapEntry entry = {DITI_CONSTANT_HALF, 0, sizeof half};
+    const VkSpecializationInfo given = {1, &entry, sizeof half, &half};
+    dit_result result;
+    bool folded = false;
+    if (kernel != DITI_KERNEL_GEMM_GPU && kernel != DITI_KERNEL_GEMM_HALF) return DIT_OK;
+    result = diti_spirv_fold(env, &given, false, words, count, &folded, err);
+    if (result >= 0 && !folded)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", diti_kernel_name(kernel));
+    if (result >= 0 && !half) {
+        diti_spirv_no_mixed(*words, count);
+        diti_spirv_no_rounding(*words, count);
+        result = diti_spirv_no_halves(env, *words, count, err);
+    }
+    if (result >= 0) return DIT_OK;
+    diti_free(env, *words);
+    *words = NULL;
+    *count = 0;
+    return result;
 }
 
 /* --- pipelines that multiply no bytes --- */

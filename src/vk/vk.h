@@ -232,6 +232,7 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
+#define DITI_CONSTANT_HALF 16u  /* of gemm_gpu's module: whether it is gemm_half, see diti_spirv_variant */
 #define DITI_CONSTANT_KIND 21u  /* a diti_matrix_kind: what float16 of matrices becomes */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
@@ -884,10 +885,14 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
 DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Makes constants of a decoded module's specialization constants, and leaves out the code that no other value could
-   reach (fold.c). *folded stays false where there is something unexpected in the module: its words are as they were. */
-DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, uint32_t **words,
-                                        size_t *count, bool *folded, dit_error *err);
-/* Decodes a module; words is freed with diti_free. */
+   reach (fold.c). Constants that are not given have their own values if whole is true, and stay what they are if it is
+   false. *folded stays false where there is something unexpected in the module: its words are as they were. */
+DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, bool whole,
+                                        uint32_t **words, size_t *count, bool *folded, dit_error *err);
+/* Leaves out what other kernels have in the module of this one. */
+DIT_INTERNAL dit_result diti_spirv_variant(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
+                                           dit_error *err);
+/* Decodes a kernel's module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err);
 #endif
