@@ -17,14 +17,15 @@
 #define DECODES
 layout(constant_id = 21) const uint KIND = 0; // diti_matrix_kind
 // Bit 0: the loop over slices has no conditions; bit 1: DITI_QUIRK_SCATTERED_SUMS; bit 2: the loop asks at its end
-// whether it goes on.
+// whether it goes on; bit 3: rows of A lie as threads hold first operands, of halves alone, see put_a.
 layout(constant_id = 22) const uint LOOP = 0;
 #define BRAIN (KIND == 1u)
 #define FLOAT8 (KIND >= 2u)
 #define INT8 (A_FORMAT == FORMAT_I8 && KIND == 0u)
 #define AS_HALVES (KIND >= 4u) // bytes become halves when they are loaded
 #include "gemm.glsl"
-const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u, LATE = (LOOP & 4u) != 0u;
+const bool AHEAD = (LOOP & 1u) != 0u, SCATTERED = (LOOP & 2u) != 0u, LATE = (LOOP & 4u) != 0u,
+           PAIRED = (LOOP & 8u) != 0u;
 layout(constant_id = 10) const uint LANES = 32; // of a subgroup
 layout(constant_id = 11) const uint M_FLOAT = 16;
 layout(constant_id = 12) const uint N_FLOAT = 16;
@@ -68,6 +69,52 @@ void put(const uint at, const uvec4 v) {
         tiles[at] = v;
     }
 }
+
+// Between a subgroup's writes to its part of shared memory and its reads.
+void own_barrier() {
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+}
+
+// A thread may hold pairs of neighbours in a first operand (DITI_LAYOUT_PAIRS): pair i stands in row i * apart +
+// lane / row_pairs, since row_pairs threads have a row. Then a slice of A is cut into such operands, one after the
+// other, with what a thread holds in one piece, so that it loads 16 bytes at a time.
+const uint row_pairs = K_FLOAT / 2u,
+           apart = LANES > row_pairs ? LANES / row_pairs : 1u; // no thread has two pairs of a row
+const uint part_units = M_FLOAT * row_pairs / 4u,              // of 16 bytes: of an operand, of a thread
+    lane_units = part_units > LANES ? part_units / LANES : 1u;
+const uint row_step = THREADS / step_units; // rows between those of a thread, where threads are enough for whole rows
+const bool EVEN_ROWS = THREADS % step_units == 0u && row_step % M_FLOAT == 0u;
+void put_a(const uint i, const uvec4 v) {
+    uint n = gl_LocalInvocationID.x + (EVEN_ROWS ? 0u : i * THREADS);
+    uint row = n / step_units, k = n % step_units * 8u, inner = row % M_FLOAT;
+    uint at = (row / M_FLOAT * (STEP / K_FLOAT) + k / K_FLOAT) * part_units +
+              (inner % apart * row_pairs + k % K_FLOAT / 2u) * lane_units + inner / apart / 4u;
+    if (EVEN_ROWS) at += i * (row_step / M_FLOAT * (STEP / K_FLOAT) * part_units);
+    [[unroll]] for (uint w = 0u; w < 4u; w++) tiles[at + w * lane_units][inner / apart % 4u] = v[w];
+}
+#ifdef EMULATED // for tests/graph/kernels.c: the driver at hand holds operands otherwise
+shared uint emulated[THREADS / LANES * part_units * 4u];
+#define LOAD_PART(OPERAND, PART)                                                                                       \
+    {                                                                                                                  \
+        uint own = gl_SubgroupID * part_units * 4u, lane = gl_SubgroupInvocationID;                                    \
+        [[unroll]] for (uint i = 0u; i < lane_units * 4u; i++)                                                         \
+            emulated[own + lane / row_pairs * row_pairs + lane % row_pairs + i * apart * row_pairs] =                  \
+                tiles[(PART)*part_units + lane * lane_units + i / 4u][i % 4u];                                         \
+        own_barrier();                                                                                                 \
+        coopMatLoad(OPERAND, emulated, own, row_pairs, gl_CooperativeMatrixLayoutRowMajor);                            \
+        own_barrier();                                                                                                 \
+    }
+#else
+#define LOAD_PART(OPERAND, PART)                                                                                       \
+    [[unroll]] for (uint h = 0u; h < lane_units; h++) {                                                                \
+        uvec4 words = tiles[(PART)*part_units + gl_SubgroupInvocationID * lane_units + h];                             \
+        [[unroll]] for (uint w = 0u; w < 4u; w++) {                                                                    \
+            f16vec2 pair = unpackFloat2x16(words[w]);                                                                  \
+            OPERAND[8u * h + 2u * w] = pair.x;                                                                         \
+            OPERAND[8u * h + 2u * w + 1u] = pair.y;                                                                    \
+        }                                                                                                              \
+    }
+#endif
 
 // The one place where values lose bits.
 uvec2 round_quad(const vec4 v) {
@@ -117,12 +164,18 @@ uvec4 i4_unit(const uint row_at, const uint k) {
 
 // One slice of K. PER: elements in an element of TILES. Places are counted in elements of TILES from the start, so that
 // only one sum depends on the thread, and all else is a constant that loads take for nothing.
-#define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                       \
+#define LOAD_A(OPERAND, TILES, I, K_AT, PER, M_SIZE)                                                                   \
+    coopMatLoad(OPERAND, TILES, (down * ROWS + I) * M_SIZE * (skewed * unit / PER) + K_AT / PER, skewed * unit / PER,  \
+                gl_CooperativeMatrixLayoutRowMajor)
+#define LOAD_PAIRED(OPERAND, TILES, I, K_AT, PER, M_SIZE)                                                              \
+    if (PAIRED)                                                                                                        \
+        LOAD_PART(OPERAND, (down * ROWS + I) * (STEP / K_FLOAT) + K_AT / K_FLOAT)                                      \
+    else                                                                                                               \
+        LOAD_A(OPERAND, TILES, I, K_AT, PER, M_SIZE)
+#define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE, LOAD)                                                 \
     [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                              \
         A(TYPE, M_SIZE, K_SIZE) x[ROWS];                                                                               \
-        [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                    \
-            coopMatLoad(x[i], TILES, (down * ROWS + i) * M_SIZE * (skewed * unit / PER) + k / PER,                     \
-                        skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor);                                      \
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) LOAD(x[i], TILES, i, k, PER, M_SIZE);                              \
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                               \
             B(TYPE, K_SIZE, N_SIZE) y;                                                                                 \
             uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * (skewed * unit / PER) + k / PER;                 \
@@ -155,11 +208,6 @@ void fetch(const uint slice, const uint slices, const uint first_row, const uint
         else
             next[a_loads + i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
     }
-}
-
-// Between a subgroup's writes to its part of shared memory and its reads.
-void own_barrier() {
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }
 
 void main() {
@@ -202,16 +250,19 @@ void main() {
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads + w_loads; i++) {
                 uint n = t + i * THREADS;
-                put(n / step_units * skewed + n % step_units, next[i]);
+                if (PAIRED && i < a_loads)
+                    put_a(i, next[i]);
+                else
+                    put(n / step_units * skewed + n % step_units, next[i]);
             }
             barrier();
         }
         fetch(min(s, total - 1u), slices, first_row, first_column);
         if (AHEAD || s > 0u) {
             if (INT8) {
-                MULTIPLY(int8_t, byte_sums, byte_tiles, 8u, M_BYTE, N_BYTE, K_BYTE)
+                MULTIPLY(int8_t, byte_sums, byte_tiles, 8u, M_BYTE, N_BYTE, K_BYTE, LOAD_A)
             } else {
-                MULTIPLY(float16_t, sums, tiles, float_unit, M_FLOAT, N_FLOAT, K_FLOAT)
+                MULTIPLY(float16_t, sums, tiles, float_unit, M_FLOAT, N_FLOAT, K_FLOAT, LOAD_PAIRED)
             }
         }
         if (LATE && s == total) break;

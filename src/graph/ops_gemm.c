@@ -368,7 +368,10 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     out->constants[7] = step;
     memcpy(out->constants + 8, &coop.bytes, sizeof coop.bytes);
     out->constants[11] = coop.kind;
-    out->constants[12] = (portions->ahead ? 1u : 0u) | (device->scattered_sums ? 2u : 0u) | (portions->late ? 4u : 0u);
+    out->constants[12] = (portions->ahead ? DITI_LOOP_AHEAD : 0u) |
+                         (device->scattered_sums ? DITI_LOOP_SCATTERED : 0u) | (portions->late ? DITI_LOOP_LATE : 0u);
+    if (!i8 && coop.kind == DITI_MATRIX_HALF && diti_class_is_used(device, DITI_CLASS_COOP_PAIRS))
+        out->constants[12] |= DITI_LOOP_PAIRED;
     out->constant_count = 13;
     return i < 8 && out->group <= device->limits.group_invocations &&
            diti_gemm_coop_shared(device, &coop, out, step, fragments[1]) <= device->limits.shared_bytes &&

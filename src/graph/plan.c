@@ -41,6 +41,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_pipeline
     case DITI_KERNEL_GEMM_COOP:
         if (pipeline->constants[DITI_CONSTANT_KIND] >= DITI_MATRIX_E4M3) return DITI_CLASS_COOP_FLOAT8;
         if (i8) return DITI_CLASS_COOP_I8;
+        if (pipeline->constants[DITI_CONSTANT_LOOP] & DITI_LOOP_PAIRED) return DITI_CLASS_COOP_PAIRS;
         if (pipeline->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
     case DITI_KERNEL_GEMM_HALF: return DITI_CLASS_HALF;

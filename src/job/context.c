@@ -10,6 +10,7 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->rung = same->rung;
         device->half_products = same->half_products;
         device->coop_convolutions = same->coop_convolutions;
+        device->coop_pairs = same->coop_pairs;
         device->coop_i8 = same->coop_i8;
         device->coop_float8 = same->coop_float8;
         device->dot = same->dot;

@@ -218,6 +218,7 @@ static dit_result diti_selftest_run(const diti_selftest *test, diti_class which,
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
     case DITI_CLASS_FP16: return diti_selftest_fp16(device, agrees, err);
     case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
+    case DITI_CLASS_COOP_PAIRS: return diti_selftest_products(device, false, device->coop_convolutions, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_PACKED_DOT: return diti_selftest_packed_dot(device, agrees, err);
@@ -358,7 +359,8 @@ static dit_result diti_selftest_first(diti_selftest *test, dit_error *err) {
 }
 
 static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
-    static const diti_class classes[] = {/* an attention before what takes its place */
+    static const diti_class classes[] = {/* an attention before what takes its place, and before what wants the layout
+                                            of matrices, which the one on them finds */
                                          DITI_CLASS_HALF,
                                          DITI_CLASS_FP16,
                                          DITI_CLASS_COOP_CONV,
@@ -369,6 +371,7 @@ static dit_result diti_selftest_second(diti_selftest *test, dit_error *err) {
                                          DITI_CLASS_BROADCAST,
                                          DITI_CLASS_COOP2_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION,
+                                         DITI_CLASS_COOP_PAIRS,
                                          DITI_CLASS_HALF_ATTENTION,
                                          DITI_CLASS_BROADCAST_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION_I8,

@@ -268,6 +268,7 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     uint32_t i;
     device->half_products = device->rung >= DITI_RUNG_HALF;
     device->coop_convolutions = device->rung >= DITI_RUNG_COOP && device->portions->conv_step;
+    device->coop_pairs = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_float8 = (uint32_t)diti_override_number(overrides, "float8", 0);

@@ -7,6 +7,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "half",
                                         "fp16",
                                         "coop_conv",
+                                        "coop_pairs",
                                         "coop_i8",
                                         "coop_float8",
                                         "dot",
@@ -41,6 +42,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
                (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
     case DITI_CLASS_FP16: return device->rung >= DITI_RUNG_FP16;
     case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
+    case DITI_CLASS_COOP_PAIRS: return matrices && device->coop_pairs && (device->coop_layout & DITI_LAYOUT_PAIRS);
     case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
     case DITI_CLASS_COOP_FLOAT8: return matrices && device->coop_float8;
     case DITI_CLASS_DOT: return device->dot;
@@ -88,6 +90,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
         device->half_attention = false;
         break;
     case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
+    case DITI_CLASS_COOP_PAIRS: device->coop_pairs = false; break;
     case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
     case DITI_CLASS_COOP_FLOAT8: device->coop_float8 = 0; break;
     case DITI_CLASS_DOT: device->dot = device->dot_attention = device->packed_dot = false; break;

@@ -180,8 +180,12 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     if ((key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 || key->constants[DITI_CONSTANT_KIND]) &&
         diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    result =
-        diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count, err);
+    if (key->constants[DITI_CONSTANT_KIND]) /* code for halves alone cannot stay beside other elements */
+        result = diti_spirv_settle(&device->env, DITI_CONSTANT_LOOP, key->constants[DITI_CONSTANT_LOOP], &words, &count,
+                                   err);
+    if (result >= 0)
+        result = diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count,
+                                     err);
     diti_pipeline_specialize(device, key, &constants);
     if (result >= 0 && diti_pipeline_folds(device, key->kernel))
         result = diti_spirv_fold(&device->env, &constants.info, true, &words, &count, &folded, err);

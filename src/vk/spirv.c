@@ -399,19 +399,23 @@ static dit_result diti_spirv_no_halves(const diti_env *env, uint32_t *words, siz
     return DIT_OK;
 }
 
+DIT_INTERNAL dit_result diti_spirv_settle(const diti_env *env, uint32_t id, uint32_t value, uint32_t **words,
+                                          size_t *count, dit_error *err) {
+    const VkSpecializationMapEntry entry = {id, 0, sizeof value};
+    const VkSpecializationInfo given = {1, &entry, sizeof value, &value};
+    bool folded = false;
+    DITI_TRY(diti_spirv_fold(env, &given, false, words, count, &folded, err));
+    return folded ? DIT_OK : diti_fail(err, DIT_ERROR_BAD_FILE, "an embedded SPIR-V module is damaged");
+}
+
 /* gemm_gpu needs no float16 on the device, which gemm_half computes with. Both are in one module, which is smaller than
    two: all but the arithmetic is the same. */
 DIT_INTERNAL dit_result diti_spirv_variant(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                            dit_error *err) {
-    const uint32_t half = kernel == DITI_KERNEL_GEMM_HALF;
-    const VkSpecializationMapEntry entry = {DITI_CONSTANT_HALF, 0, sizeof half};
-    const VkSpecializationInfo given = {1, &entry, sizeof half, &half};
+    const bool half = kernel == DITI_KERNEL_GEMM_HALF;
     dit_result result;
-    bool folded = false;
     if (kernel != DITI_KERNEL_GEMM_GPU && kernel != DITI_KERNEL_GEMM_HALF) return DIT_OK;
-    result = diti_spirv_fold(env, &given, false, words, count, &folded, err);
-    if (result >= 0 && !folded)
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", diti_kernel_name(kernel));
+    result = diti_spirv_settle(env, DITI_CONSTANT_HALF, half, words, count, err);
     if (result >= 0 && !half) {
         diti_spirv_no_mixed(*words, count);
         diti_spirv_no_rounding(*words, count);

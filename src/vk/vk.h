@@ -66,6 +66,7 @@ typedef enum diti_class {
     DITI_CLASS_HALF,                /* gemm_half: rung half, and what fits no matrix above it */
     DITI_CLASS_FP16,                /* all other kernels, with halves in memory */
     DITI_CLASS_COOP_CONV,           /* convolutions on matrices */
+    DITI_CLASS_COOP_PAIRS,          /* both, of halves that lie in shared memory as threads hold them */
     DITI_CLASS_COOP_I8,             /* products of int8 rows on matrices */
     DITI_CLASS_COOP_FLOAT8,         /* products of F8 weights and rows of E4M3 on matrices */
     DITI_CLASS_DOT,                 /* products of int8 rows by the integer dot product */
@@ -177,14 +178,14 @@ typedef struct diti_portions {
     uint32_t registers;     /* registers that a thread of attention wants; 0: does not matter to the workgroup's size */
 } diti_portions;
 
-/* How a subgroup's threads hold matrices of halves, as far as kernels of attention can use it
+/* How a subgroup's threads hold matrices of halves, as far as kernels can use it
    (shaders/coop_layout.comp). Not 0: a thread holds the same elements of a matrix of sums and of a first operand, for
    attention_direct.comp: bits of a thread's number that choose a column and, from bit 8 on, those of an element's. */
 #define DITI_LAYOUT_DIRECT 0xffffu
 /* A bit: a thread has a column of a matrix of sums, for attention_columns.comp. */
 #define DITI_LAYOUT_COLUMNS 0x10000u
 /* A bit: a thread has pairs of neighbours in rows of a first operand, one below the other, so that
-   attention_columns.comp loads 16 bytes of it at a time. */
+   attention_columns.comp and gemm_coop.comp load 16 bytes of it at a time. */
 #define DITI_LAYOUT_PAIRS 0x20000u
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
@@ -234,6 +235,11 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
 #define DITI_CONSTANT_HALF 16u  /* of gemm_gpu's module: whether it is gemm_half, see diti_spirv_variant */
 #define DITI_CONSTANT_KIND 21u  /* a diti_matrix_kind: what float16 of matrices becomes */
+#define DITI_CONSTANT_LOOP 22u  /* of gemm_coop: bits for its loop over slices */
+#define DITI_LOOP_AHEAD 1u      /* has no conditions */
+#define DITI_LOOP_SCATTERED 2u  /* DITI_QUIRK_SCATTERED_SUMS */
+#define DITI_LOOP_LATE 4u       /* asks at its end whether it goes on */
+#define DITI_LOOP_PAIRED 8u     /* DITI_LAYOUT_PAIRS */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
@@ -447,6 +453,7 @@ typedef struct diti_device {
     bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;     /* convolutions use matrices, after the self-test */
+    bool coop_pairs;            /* products and convolutions may use DITI_LAYOUT_PAIRS, after the self-test */
     bool small_tiles;           /* products on matrices have small tiles: a quirk */
     bool scattered_sums;        /* sums of products on matrices begin as products of zeros: a quirk */
     bool doubts_matrices;       /* matrices are left unless products on them take less time: a quirk */
@@ -889,6 +896,9 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* de
    false. *folded stays false where there is something unexpected in the module: its words are as they were. */
 DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, bool whole,
                                         uint32_t **words, size_t *count, bool *folded, dit_error *err);
+/* Gives one specialization constant its value, and leaves out the code that it does not reach. */
+DIT_INTERNAL dit_result diti_spirv_settle(const diti_env *env, uint32_t id, uint32_t value, uint32_t **words,
+                                          size_t *count, dit_error *err);
 /* Leaves out what other kernels have in the module of this one. */
 DIT_INTERNAL dit_result diti_spirv_variant(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                            dit_error *err);
