@@ -61,6 +61,14 @@ shared uvec2 byte_tiles[byte_units]; // their fragments may begin in the middle 
 #define INTS coopmat<int, gl_ScopeSubgroup, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>
 #define FLOATS coopmat<float, gl_ScopeSubgroup, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>
 
+// Where unit i of a thread goes. The place is computed once where threads are enough for whole rows, but not on Intel's
+// GPUs, which have no register to keep it in.
+const bool STEADY = THREADS % step_units == 0u && LANES > 16u;
+uint place_of(const uint i) {
+    uint n = gl_LocalInvocationID.x + (STEADY ? 0u : i * THREADS);
+    return n / step_units * skewed + n % step_units + (STEADY ? i * (THREADS / step_units * skewed) : 0u);
+}
+
 void put(const uint at, const uvec4 v) {
     if (INT8) {
         byte_tiles[2u * at] = v.xy;
@@ -82,14 +90,11 @@ const uint row_pairs = K_FLOAT / 2u,
            apart = LANES > row_pairs ? LANES / row_pairs : 1u; // no thread has two pairs of a row
 const uint part_units = M_FLOAT * row_pairs / 4u,              // of 16 bytes: of an operand, of a thread
     lane_units = part_units > LANES ? part_units / LANES : 1u;
-const uint row_step = THREADS / step_units; // rows between those of a thread, where threads are enough for whole rows
-const bool EVEN_ROWS = THREADS % step_units == 0u && row_step % M_FLOAT == 0u;
 void put_a(const uint i, const uvec4 v) {
-    uint n = gl_LocalInvocationID.x + (EVEN_ROWS ? 0u : i * THREADS);
+    uint n = gl_LocalInvocationID.x + i * THREADS;
     uint row = n / step_units, k = n % step_units * 8u, inner = row % M_FLOAT;
     uint at = (row / M_FLOAT * (STEP / K_FLOAT) + k / K_FLOAT) * part_units +
               (inner % apart * row_pairs + k % K_FLOAT / 2u) * lane_units + inner / apart / 4u;
-    if (EVEN_ROWS) at += i * (row_step / M_FLOAT * (STEP / K_FLOAT) * part_units);
     [[unroll]] for (uint w = 0u; w < 4u; w++) tiles[at + w * lane_units][inner / apart % 4u] = v[w];
 }
 #ifdef EMULATED // for tests/graph/kernels.c: the driver at hand holds operands otherwise
@@ -97,9 +102,9 @@ shared uint emulated[THREADS / LANES * part_units * 4u];
 #define LOAD_PART(OPERAND, PART)                                                                                       \
     {                                                                                                                  \
         uint own = gl_SubgroupID * part_units * 4u, lane = gl_SubgroupInvocationID;                                    \
-        [[unroll]] for (uint i = 0u; i < lane_units * 4u; i++)                                                         \
-            emulated[own + lane / row_pairs * row_pairs + lane % row_pairs + i * apart * row_pairs] =                  \
-                tiles[(PART)*part_units + lane * lane_units + i / 4u][i % 4u];                                         \
+        [[unroll]] for (uint e = 0u; e < lane_units * 4u; e++)                                                         \
+            emulated[own + lane / row_pairs * row_pairs + lane % row_pairs + e * apart * row_pairs] =                  \
+                tiles[(PART)*part_units + lane * lane_units + e / 4u][e % 4u];                                         \
         own_barrier();                                                                                                 \
         coopMatLoad(OPERAND, emulated, own, row_pairs, gl_CooperativeMatrixLayoutRowMajor);                            \
         own_barrier();                                                                                                 \
@@ -224,20 +229,22 @@ void main() {
     [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = FLOATS(0.0);
     INTS byte_sums[byte_fragments];
     [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = INTS(0);
-    // Sums begin as products of zeros, those of bytes as ones of zeros in memory: a constant matrix of bytes would be
-    // in the way where bytes are replaced (diti_spirv_no_bytes).
+    // Sums begin as products of zeros in memory: constant matrices would be in the way where their elements are
+    // replaced (diti_spirv_no_bytes, diti_spirv_elements).
     if (SCATTERED) {
+        for (uint n = t; n < (INT8 ? 2u * K_BYTE : 4u * K_FLOAT); n += THREADS) put(n, uvec4(0u));
+        barrier();
         if (INT8) {
             A(int8_t, M_BYTE, K_BYTE) x;
             B(int8_t, K_BYTE, N_BYTE) y;
-            for (uint n = t; n < 2u * K_BYTE; n += THREADS) put(n, uvec4(0u));
-            barrier();
             coopMatLoad(x, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutRowMajor);
             coopMatLoad(y, byte_tiles, 0u, K_BYTE / 8u, gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopMatMulAdd(x, y, byte_sums[i]);
         } else {
-            A(float16_t, M_FLOAT, K_FLOAT) x = A(float16_t, M_FLOAT, K_FLOAT)(0.0);
-            B(float16_t, K_FLOAT, N_FLOAT) y = B(float16_t, K_FLOAT, N_FLOAT)(0.0);
+            A(float16_t, M_FLOAT, K_FLOAT) x;
+            B(float16_t, K_FLOAT, N_FLOAT) y;
+            coopMatLoad(x, tiles, 0u, K_FLOAT / float_unit, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(y, tiles, 0u, K_FLOAT / float_unit, gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = coopMatMulAdd(x, y, sums[i]);
         }
     }
@@ -249,11 +256,10 @@ void main() {
         if (AHEAD || s > 0u) {
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads + w_loads; i++) {
-                uint n = t + i * THREADS;
                 if (PAIRED && i < a_loads)
                     put_a(i, next[i]);
                 else
-                    put(n / step_units * skewed + n % step_units, next[i]);
+                    put(place_of(i), next[i]);
             }
             barrier();
         }

@@ -333,8 +333,10 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     const diti_portions *portions = device->portions;
     uint32_t across[2], fragments[2], units, step, i;
     diti_gemm_coop coop = DITI_ZERO;
-    bool tall;
+    bool tall, paired;
     diti_gemm_coop_choose(device, gemm, i8, &coop);
+    paired = !i8 && coop.kind == DITI_MATRIX_HALF && diti_gemm_format(graph, gemm->x) == DITI_F16 &&
+             diti_class_is_used(device, DITI_CLASS_COOP_PAIRS);
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || (!i8 && gemm->depth % coop.unit) ||
         (gemm->image && (i8 || gemm->float8)))
         return false;
@@ -369,9 +371,8 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     memcpy(out->constants + 8, &coop.bytes, sizeof coop.bytes);
     out->constants[11] = coop.kind;
     out->constants[12] = (portions->ahead ? DITI_LOOP_AHEAD : 0u) |
-                         (device->scattered_sums ? DITI_LOOP_SCATTERED : 0u) | (portions->late ? DITI_LOOP_LATE : 0u);
-    if (!i8 && coop.kind == DITI_MATRIX_HALF && diti_class_is_used(device, DITI_CLASS_COOP_PAIRS))
-        out->constants[12] |= DITI_LOOP_PAIRED;
+                         (device->scattered_sums ? DITI_LOOP_SCATTERED : 0u) | (portions->late ? DITI_LOOP_LATE : 0u) |
+                         (paired ? DITI_LOOP_PAIRED : 0u);
     out->constant_count = 13;
     return i < 8 && out->group <= device->limits.group_invocations &&
            diti_gemm_coop_shared(device, &coop, out, step, fragments[1]) <= device->limits.shared_bytes &&

@@ -210,7 +210,7 @@ static dit_result diti_selftest_coop_attention(const diti_selftest *test, bool *
     return DIT_OK;
 }
 
-static dit_result diti_selftest_run(const diti_selftest *test, diti_class which, bool *agrees, dit_error *err) {
+static dit_result diti_selftest_compute(const diti_selftest *test, diti_class which, bool *agrees, dit_error *err) {
     diti_device *device = test->device;
     switch (which) {
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
@@ -235,6 +235,18 @@ static dit_result diti_selftest_run(const diti_selftest *test, diti_class which,
     case DITI_CLASSES: break;
     }
     return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
+}
+
+/* Pairs of halves are a class of their own, although other classes may have been told the layout of matrices. */
+static dit_result diti_selftest_run(const diti_selftest *test, diti_class which, bool *agrees, dit_error *err) {
+    diti_device *device = test->device;
+    const bool pairs = device->coop_pairs;
+    dit_result result;
+    if (which == DITI_CLASS_COOP_PAIRS) return diti_selftest_compute(test, which, agrees, err);
+    device->coop_pairs = false;
+    result = diti_selftest_compute(test, which, agrees, err);
+    device->coop_pairs = pairs;
+    return result;
 }
 
 /* --- one class --- */

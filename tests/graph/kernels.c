@@ -2394,6 +2394,41 @@ static void test_unit_portions(const char *rung, const char *module, int line) {
     diti_device_close(device);
 }
 
+/* Rows of A as threads of Intel's GPUs hold them: a module of the tests puts together again what they would load. */
+static void test_pairs(void) {
+    static const char command[] =
+        "rm -rf build/paired && mkdir -p build/paired && cp shaders/*.comp shaders/*.glsl build/paired && printf "
+        "'gemm_coop gemm_coop.comp 16 -DEMULATED\nexpand expand.comp 12\n' >build/paired/MODULES && build/spirv raw "
+        "build/paired build/paired >build/paired/log 2>&1 && [ -f build/paired/gemm_coop.spv ]";
+    char overrides[80];
+    if (system(command) != 0) {
+        printf("skipped: pairs of operands (needs glslang-tools, and build/spirv from make)\n");
+        return;
+    }
+    for (int line = 0; line < (sweep ? 2 : 1); line++) { /* Arc A's, Xe2's */
+        diti_device *device;
+        snprintf(overrides, sizeof overrides, "rung=coop,cpu=0,portions=%d,layout=%u,shared=30K", line,
+                 DITI_LAYOUT_PAIRS);
+        device = open_device(overrides, 0);
+        if (!device) return;
+        plain_modules = "build/paired";
+        if (sweep) test_unit_few(device, "gemm_coop", false);
+        check_unit(device, "gemm_coop", &(linear_case){.m = 77, .n = 96, .k = 72, .type = DIT_TYPE_F16, .bias = true},
+                   1);
+        CHECK(last_constants[DITI_CONSTANT_LOOP] & DITI_LOOP_PAIRED);
+        conv_module = "gemm_coop";
+        check_conv(device, &(conv_case){1,    13,    11, 16, 24, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
+                                        true, false, 0,  0,  1,  1, false, 0, 0, false});
+        CHECK(last_constants[DITI_CONSTANT_LOOP] & DITI_LOOP_PAIRED);
+        conv_module = NULL;
+        plain_modules = NULL;
+        check_unit(device, "gemm_coop", &(linear_case){.m = 77, .n = 64, .k = 72, .type = DIT_TYPE_F16, .x_f32 = true},
+                   1);
+        CHECK(!(last_constants[DITI_CONSTANT_LOOP] & DITI_LOOP_PAIRED));
+        diti_device_close(device);
+    }
+}
+
 /* --- BF16 weights: F16 on devices that compute with it, once for all steps --- */
 
 enum { NARROW_ROWS = 20, NARROW_COLUMNS = 64 };
@@ -2872,6 +2907,7 @@ int main(void) {
     if (units) test_decoded("rung=coop,cpu=0,portions=0", "gemm_coop", false, !sweep);
     if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false, false);
     if (units) test_decoded_parts("rung=coop,cpu=0,portions=0");
+    if (units) test_pairs();
     if (units) test_halves_alone();
     if (units) test_tall();
     if (!units || sweep) halves = test_unit("half", "gemm_half"); /* SwiftShader has none */

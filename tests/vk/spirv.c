@@ -386,6 +386,7 @@ static void test_brain(const diti_env *env) {
     size_t count = 0, i;
     dit_error err = {0};
     CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_COOP, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_settle(env, DITI_CONSTANT_LOOP, DITI_LOOP_LATE, &words, &count, &err) == DIT_OK);
     bound = words[3];
     CHECK(diti_spirv_elements(env, DITI_MATRIX_BRAIN, &words, &count, &err) == DIT_OK && words[3] == bound + 1);
     for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
@@ -411,6 +412,7 @@ static void test_float8(const diti_env *env, diti_matrix_kind kind, uint32_t sec
     CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_COOP, &words, &count, &err) == DIT_OK);
     diti_spirv_no_dot(words, &count);
     diti_spirv_no_bytes(words, &count);
+    CHECK(diti_spirv_settle(env, DITI_CONSTANT_LOOP, DITI_LOOP_AHEAD, &words, &count, &err) == DIT_OK);
     bound = words[3];
     CHECK(diti_spirv_elements(env, kind, &words, &count, &err) == DIT_OK && words[3] > bound);
     for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
