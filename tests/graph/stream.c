@@ -686,11 +686,51 @@ static bool loads_beside_work(void) {
     return false;
 }
 
-/* GPU-assisted validation was seen to end each submission before it returns: every load begins behind the slice before.
- */
+/* Submits the commands, waits for their end, and returns whether they ended before their submission returned. */
+static bool ends_in_submission(engine *app, VkCommandBuffer commands) {
+    VkFenceCreateInfo info = {VK_STRUCTURE_TYPE_FENCE_CREATE_INFO, NULL, 0};
+    VkSubmitInfo submit = {VK_STRUCTURE_TYPE_SUBMIT_INFO, NULL, 0, NULL, NULL, 1, &commands, 0, NULL};
+    VkFence fence = VK_NULL_HANDLE;
+    VkResult end = VK_ERROR_UNKNOWN;
+    app->EndCommandBuffer(commands);
+    app->CreateFence(app->device, &info, NULL, &fence);
+    engine_lock(app);
+    if (CHECK(app->QueueSubmit(app->queue, 1, &submit, fence) == VK_SUCCESS))
+        end = app->WaitForFences(app->device, 1, &fence, VK_TRUE, 0);
+    CHECK(app->QueueWaitIdle(app->queue) == VK_SUCCESS);
+    engine_unlock(app);
+    app->DestroyFence(app->device, fence, NULL);
+    app->FreeCommandBuffers(app->device, app->pool, 1, &commands);
+    return end == VK_SUCCESS;
+}
+
+/* Whether all work ends before its submission returns, whatever the library does: GPU-assisted validation was seen to
+   wait for the end. The application itself submits a picture in frames of about 10 ms, until a frame goes on. */
 static bool submissions_wait(void) {
-    const char *layers = getenv("DIT_TEST_LAYERS");
-    return layers && !strcmp(layers, "full");
+    engine app = {0};
+    dit_context_desc desc = {0};
+    bool wait = true;
+    desc.overrides = "rung=base";
+    if (engine_make_instance(&app) && engine_make_device(&app, true)) {
+        VkCommandBuffer commands;
+        dit_model *model;
+        dit_job *job;
+        dit_result result = DIT_WORKING;
+        context = engine_context(&app, &desc);
+        model = load_with(0, false);
+        job = make_job(model, 0);
+        while (job && wait && result == DIT_WORKING) {
+            commands = engine_begin_commands(&app);
+            result = dit_job_record(job, commands, 10000);
+            wait = ends_in_submission(&app, commands);
+        }
+        CHECK(!wait || (result == DIT_OK && is_expected(job, 0))); /* frames without work would end at once */
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+        dit_context_destroy(context);
+    }
+    engine_end(&app);
+    return wait;
 }
 
 /* ---- Devices ---- */
@@ -752,6 +792,7 @@ static void test_early(void) {
 
 /* On a device whose memory the host sees, the host writes the slots itself. */
 static void test_mapped(void) {
+    bool beside;
     if (!begin("rung=base,gflop_ns=100000000", true)) return;
     use_model(SMALL);
     test_budget(least);
@@ -768,9 +809,13 @@ static void test_mapped(void) {
     test_kept_refused();
     use_model(EMOJI);
     test_budget(least);
-    CHECK(loads_beside_work() || submissions_wait());
+    beside = loads_beside_work();
     CHECK(memory_used() == 0);
     dit_context_destroy(context);
+    if (!beside && submissions_wait())
+        printf("skipped: loads beside work (submissions end before they return here)\n");
+    else
+        CHECK_MESSAGE(beside, "no weights are loaded beside work");
 }
 
 /* On a device whose memory the host does not see, a tiny staging ring makes every matrix take several turns. The copies
