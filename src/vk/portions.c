@@ -15,9 +15,9 @@ typedef struct diti_portions_line {
    take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For 1000
    products those take 337 instructions, halves that are broadcast within subgroups of 16 take 99, of which most take
    half as long as those of 16 floats (92). Attention in subgroups of 16 spills: 109 values with heads of 128, in
-   subgroups of 8 none. On Arc A's matrix units parts of 16 x 16 take 24 instructions, and 3720 cycles for what
+   subgroups of 8 none. On Arc A's matrix units parts of 16 x 16 take 18 instructions, and 2990 cycles for what
    broadcasts take 6930; with slices twice as deep they spill 20 values, parts of 32 x 8 with such 37. Convolutions with
-   tiles of 128 x 128 spill 7 to 22, of 64 x 64 none: 50 instructions and 6540 cycles for what broadcasts take 125 and
+   tiles of 128 x 128 spill 7 to 22, of 64 x 64 none: 44 instructions and 6040 cycles for what broadcasts take 125 and
    10120. Attention of more than 128 channels stays without matrices. Up to there it is turned (attention_columns.comp):
    sums of 32 channels and 16 keys need 114 registers in 256 threads and spill 1 to 24 values in 128, sums of 64 and 16
    spill 133.
@@ -37,7 +37,7 @@ typedef struct diti_portions_line {
    and halves heads of 1024 spill 134 values where a thread has 16 groups of channels, none with 8 or 4. On RDNA2 8 x
    4 results of blocks of int8 take 98 cycles with 8 subgroups to a SIMD unit, 8 x 8 take 95 with 4; products of
    halves 134. Products on matrices take 41.9 cycles for 1000 where the loop asks at its end whether it goes on, 46.2
-   where it asks at its beginning; on BMG 1640 and 1622, and on DG2 58 values spill. Attention of halves takes 16.2
+   where it asks at its beginning; on BMG 1459 and 1458, and on DG2 58 values spill. Attention of halves takes 16.2
    instructions for 1000 products with 8 queries of a thread and heads of 128, 18.8 with 4. Polaris takes 305 cycles for
    1000 products of floats with 8 x 8 results, 317 with 8 x 4.
 
