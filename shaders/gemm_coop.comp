@@ -90,11 +90,13 @@ const uint row_pairs = K_FLOAT / 2u,
            apart = LANES > row_pairs ? LANES / row_pairs : 1u; // no thread has two pairs of a row
 const uint part_units = M_FLOAT * row_pairs / 4u,              // of 16 bytes: of an operand, of a thread
     lane_units = part_units > LANES ? part_units / LANES : 1u;
+const bool EVEN_ROWS = THREADS % (step_units * M_FLOAT) == 0u; // a thread's rows are the same row of several operands
 void put_a(const uint i, const uvec4 v) {
-    uint n = gl_LocalInvocationID.x + i * THREADS;
+    uint n = gl_LocalInvocationID.x + (EVEN_ROWS ? 0u : i * THREADS);
     uint row = n / step_units, k = n % step_units * 8u, inner = row % M_FLOAT;
     uint at = (row / M_FLOAT * (STEP / K_FLOAT) + k / K_FLOAT) * part_units +
               (inner % apart * row_pairs + k % K_FLOAT / 2u) * lane_units + inner / apart / 4u;
+    if (EVEN_ROWS) at += i * (THREADS / step_units / M_FLOAT * (STEP / K_FLOAT) * part_units);
     [[unroll]] for (uint w = 0u; w < 4u; w++) tiles[at + w * lane_units][inner / apart % 4u] = v[w];
 }
 #ifdef EMULATED // for tests/graph/kernels.c: the driver at hand holds operands otherwise
