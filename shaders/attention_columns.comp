@@ -4,7 +4,8 @@
 // sums and weights need no other thread of the subgroup. SHARE subgroups have the same queries: each scores its part of
 // a tile's keys, and has its part of the output's channels. Weights pass through shared memory. A round has two
 // barriers: up to the first one scores are made of the keys that lie there, behind it values, the next keys and weights
-// are put.
+// are put. A subgroup has one matrix of queries (RM is 1), and TM is 8, so that what a thread has of a matrix of sums
+// is 16 bytes of halves.
 #extension GL_GOOGLE_include_directive : require
 layout(constant_id = 15) const bool PAIRED = false; // tiles lie as threads hold first operands, see unit_of
 #define TURNED true
@@ -23,207 +24,180 @@ shared float tops[SHARE * rows];            // the largest score of a query amon
 // what a thread holds in one piece, so that it loads 16 bytes at a time.
 const uint row_pairs = TK / 2u, apart = LANES / row_pairs;
 const uint part_units = TM * row_pairs / 4u, lane_units = part_units / LANES; // of 16 bytes: of an operand, of a thread
-// The unit that has a pair, in its operand, and the word of this unit.
-uint unit_of(const uint row, const uint pair) {
-    return (row % apart * row_pairs + pair) * lane_units + row / apart / 4u;
+// The unit that has a pair of a row, where `count` operands stand side by side, and the word of this unit.
+uint unit_of(const uint row, const uint pair, const uint count) {
+    return (row / TM * count + pair / row_pairs) * part_units +
+           (row % apart * row_pairs + pair % row_pairs) * lane_units + row / apart / 4u % lane_units;
 }
 uint word_of(const uint row) { return row / apart % 4u; }
 const bool EVEN_ROWS = WHOLE_ROWS && THREADS / units % TM == 0u; // a thread's rows are the same row of several operands
-void put_key_parts() {
+
+uvec4 next_keys[fetches]; // beside the values, which are `fetched`
+void fetch_keys(const uint first) {
+    uint offset = (k_offset + place.kv_head * head_dim) / 8u;
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
-        uint row = row_at(EVEN_ROWS ? 0u : i), channel = unit_at(i) * 8u;
-        if (!FULL && row_at(i) >= KEYS) break;
-        uint at = (row / TM * steps + channel / TK) * part_units + unit_of(row % TM, channel % TK / 2u);
-        if (EVEN_ROWS) at += i * (THREADS / units / TM * steps * part_units);
-        [[unroll]] for (uint w = 0u; w < 4u; w++) tile[at + w * lane_units][word_of(row % TM)] = fetched[i][w];
+        uint key = place.key_row + row_of(min(first + row_at(i), place.keys - 1u));
+        next_keys[i] = k16[offset + key * (k_pitch / 8u) + min(unit_at(i), head_dim / 8u - 1u)];
     }
 }
-void put_value_parts() {
+void put_keys() {
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
-        uint pair = pair_of(i), channel = quad_of(STEADY ? 0u : i) * 4u;
+        if (!FULL && row_at(i) >= KEYS) break;
+        if (PAIRED) {
+            uint row = row_at(EVEN_ROWS ? 0u : i), at = unit_of(row, unit_at(i) * 4u, steps);
+            if (EVEN_ROWS) at += i * (THREADS / units / TM * steps * part_units);
+            [[unroll]] for (uint w = 0u; w < 4u; w++) tile[at + w * lane_units][word_of(row)] = next_keys[i][w];
+        } else {
+            tile[row_at(i) * stride + unit_at(i)] = next_keys[i];
+        }
+    }
+}
+void put_turned() {
+    [[unroll]] for (uint i = 0u; i < fetches; i++) {
+        uint pair = pair_of(i), channel = quad_of(PAIRED && STEADY ? 0u : i) * 4u;
         if (!FULL && quad_of(i) >= QUADS) break;
-        uint at = key_units + (channel / TM * weight_count + pair / row_pairs) * part_units +
-                  unit_of(channel % TM, pair % row_pairs);
-        if (STEADY) at += i * (quad_step * 4u / TM * weight_count * part_units);
+        uint at = key_units + (PAIRED ? unit_of(channel, pair, weight_count) : channel * turned_stride + pair / 4u);
+        if (PAIRED && STEADY) at += i * (quad_step * 4u / TM * weight_count * part_units);
         [[unroll]] for (uint c = 0u; c < 4u; c++)
-            tile[at + c % apart * row_pairs * lane_units][word_of(channel % TM) + c / apart] = turned_word(i, c);
+            tile[at + (PAIRED ? c % apart * row_pairs * lane_units : c * turned_stride)]
+                [PAIRED ? word_of(channel) + c / apart : pair % 4u] = turned_word(i, c);
     }
 }
 #ifdef EMULATED // for tests/graph/attention.c: the driver at hand holds operands otherwise
 shared uint emulated[THREADS / LANES * part_units * 4u];
-#define LOAD_PART(OPERAND, AT, PART)                                                                                   \
-    {                                                                                                                  \
-        uint from = gl_SubgroupID * part_units * 4u + lane / row_pairs * row_pairs + lane % row_pairs;                 \
-        [[unroll]] for (uint i = 0u; i < lane_units * 4u; i++) emulated[from + i * apart * row_pairs] =                \
-            tile[AT + (PART)*part_units + lane * lane_units + i / 4u][i % 4u];                                         \
-        subgroupBarrier();                                                                                             \
-        coopMatLoad(OPERAND, emulated, gl_SubgroupID *part_units * 4u, row_pairs, gl_CooperativeMatrixLayoutRowMajor); \
-        subgroupBarrier();                                                                                             \
+#endif
+// Operand `column` of the `count` side by side that hold TM rows of a tile, keys or channels of values.
+MATRIX(float16_t, TM, TK, A)
+operand(const uint tile_at, const uint row_units, const uint count, const uint row, const uint column) {
+    MATRIX(float16_t, TM, TK, A) part;
+    uint lane = gl_SubgroupInvocationID, at = tile_at + (row * count + column) * part_units + lane * lane_units;
+    if (!PAIRED) {
+        coopMatLoad(part, tile, tile_at + row * TM * row_units + column * (TK / 8u), row_units,
+                    gl_CooperativeMatrixLayoutRowMajor);
+        return part;
     }
+#ifdef EMULATED
+    uint from = gl_SubgroupID * part_units * 4u + lane;
+    [[unroll]] for (uint i = 0u; i < lane_units * 4u; i++) emulated[from + i * apart * row_pairs] =
+        tile[at + i / 4u][i % 4u];
+    subgroupBarrier();
+    coopMatLoad(part, emulated, gl_SubgroupID * part_units * 4u, row_pairs, gl_CooperativeMatrixLayoutRowMajor);
+    subgroupBarrier();
 #else
-#define LOAD_PART(OPERAND, AT, PART)                                                                                   \
-    [[unroll]] for (uint h = 0u; h < lane_units; h++) {                                                                \
-        uvec4 words = tile[AT + (PART)*part_units + lane * lane_units + h];                                            \
-        [[unroll]] for (uint w = 0u; w < 4u; w++) {                                                                    \
-            f16vec2 pair = unpackFloat2x16(words[w]);                                                                  \
-            OPERAND[8u * h + 2u * w] = pair.x;                                                                         \
-            OPERAND[8u * h + 2u * w + 1u] = pair.y;                                                                    \
-        }                                                                                                              \
+    [[unroll]] for (uint h = 0u; h < lane_units; h++) {
+        uvec4 words = tile[at + h];
+        [[unroll]] for (uint w = 0u; w < 4u; w++) {
+            part[8u * h + 2u * w] = unpackFloat2x16(words[w]).x;
+            part[8u * h + 2u * w + 1u] = unpackFloat2x16(words[w]).y;
+        }
     }
 #endif
+    return part;
+}
 
-// A weight rounded to the 11 bits of F16, ties away from zero. Weights are no larger than 2^slack, and what is below
-// 2^-14 may be rounded in any way.
-float rounded(const float weight) { return uintBitsToFloat((floatBitsToUint(weight) + 0x1000u) & 0xffffe000u); }
-uint pack(const vec2 v) { return packFloat2x16(f16vec2(v)); }
+// Weights rounded to the 11 bits of F16, ties away from zero. They are no larger than 2^slack, and what is below 2^-14
+// may be rounded in any way.
+uint pack(const vec2 v) {
+    return packFloat2x16(f16vec2(uintBitsToFloat((floatBitsToUint(v) + 0x1000u) & 0xffffe000u)));
+}
 
 void main() {
-    uint own = gl_SubgroupID / SHARE * own_rows, share = gl_SubgroupID % SHARE, lane = gl_SubgroupInvocationID;
+    uint lane = gl_SubgroupInvocationID, share = gl_SubgroupID % SHARE;
+    uint own = gl_SubgroupID / SHARE * TN, row = own + lane; // of the workgroup's queries: a subgroup's, a thread's
     place = place_of(gl_WorkGroupID.x + first_group, rows);
     if (place.queries == 0u) return;
     float factor = score_scale * log2_e;
-    for (uint first = 0u; first < rows; first += KEYS) {
-        fetch(FROM_QUERIES, place.first + first);
-        [[unroll]] for (uint i = 0u; i < fetches; i++) {
-            if (row_at(i) >= KEYS || first + row_at(i) >= rows) break;
-            queries[(first + row_at(i)) * stride + unit_at(i)] = fetched[i];
-        }
+    [[unroll]] for (uint i = 0u; i < units / SHARE; i++) {
+        uint query = min(place.first + row_at(i), place.queries - 1u), unit = unit_at(i);
+        uint from = (q_offset + (place.query_row + row_of(query)) * q_pitch + place.head * head_dim) / 8u;
+        uvec4 word = q16[from + min(unit, head_dim / 8u - 1u)];
+        queries[row_at(i) * stride + unit] = unit < head_dim / 8u ? word : uvec4(0u);
     }
-    FLOATS(TN) o[RM * out_count];
-    [[unroll]] for (uint i = 0u; i < RM * out_count; i++) o[i] = FLOATS(TN)(0.0);
-    float largest[RM], total[RM]; // total: of the subgroup's keys
-    [[unroll]] for (uint i = 0u; i < RM; i++) {
-        largest[i] = no_score;
-        total[i] = 0.0;
-    }
+    FLOATS(TN) o[out_count];
+    [[unroll]] for (uint c = 0u; c < out_count; c++) o[c] = FLOATS(TN)(0.0);
+    float largest = no_score, total = 0.0; // total: of the subgroup's keys
 
     if (place.keys > 0u) {
-        fetch(FROM_KEYS, 0u);
-        if (PAIRED)
-            put_key_parts();
-        else
-            put(0u);
+        fetch_keys(0u);
+        put_keys();
     }
     barrier();
     for (uint first_key = 0u; first_key < place.keys; first_key += KEYS) {
-        fetch(FROM_KEYS, first_key + KEYS);
-        uvec4 keys[fetches];
-        [[unroll]] for (uint i = 0u; i < fetches; i++) keys[i] = fetched[i];
+        fetch_keys(first_key + KEYS);
         fetch_values(first_key);
-        FLOATS(TN) s[RM * score_count];
-        [[unroll]] for (uint b = 0u; b < RM * score_count; b++) s[b] = FLOATS(TN)(0.0);
+        FLOATS(TN) s[score_count];
+        [[unroll]] for (uint b = 0u; b < score_count; b++) s[b] = FLOATS(TN)(0.0);
         [[unroll]] for (uint c = 0u; c < steps; c++) {
-            MATRIX(float16_t, TK, TN, B) q_part[RM];
-            [[unroll]] for (uint i = 0u; i < RM; i++)
-                coopMatLoad(q_part[i], queries, (own + i * TN) * stride + c * (TK / 8u), stride,
-                            gl_CooperativeMatrixLayoutColumnMajor);
-            [[unroll]] for (uint b = 0u; b < score_count; b++) {
-                MATRIX(float16_t, TM, TK, A) k_part;
-                if (PAIRED)
-                    LOAD_PART(k_part, 0u, (share * score_count + b) * steps + c)
-                else
-                    coopMatLoad(k_part, tile, (share * own_keys + b * TM) * stride + c * (TK / 8u), stride,
-                                gl_CooperativeMatrixLayoutRowMajor);
-                [[unroll]] for (uint i = 0u; i < RM; i++) s[i * score_count + b] =
-                    coopMatMulAdd(k_part, q_part[i], s[i * score_count + b]);
-            }
+            MATRIX(float16_t, TK, TN, B) q_part;
+            coopMatLoad(q_part, queries, own * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint b = 0u; b < score_count; b++) s[b] =
+                coopMatMulAdd(operand(0u, stride, steps, share * score_count + b, c), q_part, s[b]);
         }
         if (first_key + KEYS > place.keys) { // all elements at once, so that drivers keep this a branch
-            uint left = place.keys - first_key - min(share * own_keys, place.keys - first_key);
-            [[unroll]] for (uint n = 0u; n < RM * score_count; n++)
-                [[unroll]] for (uint e = 0u; e < TM; e++) if (n % score_count * TM + e >= left) s[n][e] = no_score;
+            int left = int(place.keys - first_key - share * own_keys);
+            [[unroll]] for (uint n = 0u; n < own_keys; n++) if (int(n) >= left) s[n / TM][n % TM] = no_score;
         }
-        [[unroll]] for (uint i = 0u; i < RM; i++) {
-            float top = no_score;
-            [[unroll]] for (uint b = 0u; b < score_count; b++) [[unroll]] for (uint e = 0u; e < TM; e++) top =
-                max(top, s[i * score_count + b][e]);
-            tops[share * rows + own + i * TN + lane] = top * factor;
-        }
+        float top = no_score;
+        [[unroll]] for (uint n = 0u; n < own_keys; n++) top = max(top, s[n / TM][n % TM]);
+        tops[share * rows + row] = top * factor;
         barrier(); // the tops are there, the keys and the weights and values before are done with
-        if (PAIRED)
-            put_value_parts();
-        else
-            put_values();
-        [[unroll]] for (uint i = 0u; i < fetches; i++) fetched[i] = keys[i];
-        if (PAIRED)
-            put_key_parts();
-        else
-            put(0u);
-        [[unroll]] for (uint i = 0u; i < RM; i++) {
-            uint row = own + i * TN + lane;
-            float top = tops[row], before = largest[i];
-            [[unroll]] for (uint h = 1u; h < SHARE; h++) top = max(top, tops[h * rows + row]);
-            bool raised = top > before + slack;
-            if (raised) largest[i] = top;
-            if (subgroupAny(raised)) {
-                float keep = exp2(before - largest[i]);
-                total[i] *= keep;
-                [[unroll]] for (uint c = 0u; c < out_count; c++) [[unroll]] for (uint e = 0u; e < TM; e++)
-                    o[i * out_count + c][e] *= keep;
-            }
+        put_turned();
+        put_keys();
+        top = tops[row];
+        [[unroll]] for (uint h = 1u; h < SHARE; h++) top = max(top, tops[h * rows + row]);
+        bool raised = top > largest + slack;
+        float before = largest;
+        if (raised) largest = top;
+        if (subgroupAny(raised)) {
+            float keep = exp2(before - largest);
+            total *= keep;
+            [[unroll]] for (uint n = 0u; n < out_count * TM; n++) o[n / TM][n % TM] *= keep;
         }
-        [[unroll]] for (uint i = 0u; i < RM; i++) {
-            uint row = own + i * TN + lane;
-            [[unroll]] for (uint b = 0u; b < score_count; b++) {
-                vec4 x[TM / 4u];
-                [[unroll]] for (uint e = 0u; e < TM; e++) {
-                    float weight = exp2(s[i * score_count + b][e] * factor - largest[i]);
-                    total[i] += weight;
-                    x[e / 4u][e % 4u] = rounded(weight);
-                }
-                [[unroll]] for (uint e = 0u; e < TM / 8u; e++)
-                    weights[row * weight_stride + (share * own_keys + b * TM) / 8u + e] =
-                        uvec4(pack(x[2u * e].xy), pack(x[2u * e].zw), pack(x[2u * e + 1u].xy), pack(x[2u * e + 1u].zw));
+        [[unroll]] for (uint b = 0u; b < score_count; b++) {
+            uvec4 words;
+            [[unroll]] for (uint w = 0u; w < 4u; w++) {
+                float low = exp2(s[b][2u * w] * factor - largest), high = exp2(s[b][2u * w + 1u] * factor - largest);
+                total += low;
+                total += high;
+                words[w] = pack(vec2(low, high));
             }
+            weights[row * weight_stride + share * own_keys / 8u + b] = words;
         }
         barrier(); // the weights, the values and the next keys are there, the tops are done with
-        MATRIX(float16_t, TK, TN, B) weight[RM * weight_count];
-        [[unroll]] for (uint i = 0u; i < RM; i++) [[unroll]] for (uint b = 0u; b < weight_count; b++)
-            coopMatLoad(weight[i * weight_count + b], weights, (own + i * TN) * weight_stride + b * (TK / 8u),
-                        weight_stride, gl_CooperativeMatrixLayoutColumnMajor);
+        MATRIX(float16_t, TK, TN, B) weight[weight_count];
+        [[unroll]] for (uint b = 0u; b < weight_count; b++)
+            coopMatLoad(weight[b], weights, own * weight_stride + b * (TK / 8u), weight_stride,
+                        gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint c = 0u; c < out_count; c++) {
-            FLOATS(TN) sum[RM]; // apart from the output, whose registers drivers would copy
-            [[unroll]] for (uint i = 0u; i < RM; i++) sum[i] = FLOATS(TN)(0.0);
-            [[unroll]] for (uint b = 0u; b < weight_count; b++) {
-                MATRIX(float16_t, TM, TK, A) v_part;
-                if (PAIRED)
-                    LOAD_PART(v_part, key_units, (share * out_count + c) * weight_count + b)
-                else
-                    coopMatLoad(v_part, tile, key_units + (share * out_count + c) * TM * turned_stride + b * (TK / 8u),
-                                turned_stride, gl_CooperativeMatrixLayoutRowMajor);
-                [[unroll]] for (uint i = 0u; i < RM; i++) sum[i] =
-                    coopMatMulAdd(v_part, weight[i * weight_count + b], sum[i]);
-            }
-            [[unroll]] for (uint i = 0u; i < RM; i++) o[i * out_count + c] = o[i * out_count + c] + sum[i];
+            FLOATS(TN) sum = FLOATS(TN)(0.0); // apart from the output, whose registers drivers would copy
+            [[unroll]] for (uint b = 0u; b < weight_count; b++) sum = coopMatMulAdd(
+                operand(key_units, turned_stride, weight_count, share * out_count + c, b), weight[b], sum);
+            o[c] = o[c] + sum;
         }
     }
 
-    [[unroll]] for (uint i = 0u; i < RM; i++) tops[share * rows + own + i * TN + lane] = total[i];
+    tops[share * rows + row] = total;
     barrier();
-    [[unroll]] for (uint i = 0u; i < RM; i++) {
-        uint row = own + i * TN + lane, query = place.first + row;
-        float sum = tops[row];
-        [[unroll]] for (uint h = 1u; h < SHARE; h++) sum += tops[h * rows + row];
-        if (query >= place.queries) continue;
-        if (share == 0u) store_lse(place, query, largest[i] / log2_e, sum);
-        float norm = sum > 0.0 ? 1.0 / sum : 0.0;
-        uint at = (out_offset + (place.query_row + row_of(query)) * out_pitch + place.head * head_dim) / 8u;
-        [[unroll]] for (uint c = 0u; c < out_count; c++) {
-            [[unroll]] for (uint e = 0u; e < TM / 8u; e++) {
-                uint unit = (share * out_count + c) * (TM / 8u) + e;
-                if (unit >= head_dim / 8u) continue;
-                vec4 low, high;
-                [[unroll]] for (uint n = 0u; n < 4u; n++) {
-                    low[n] = o[i * out_count + c][8u * e + n] * norm;
-                    high[n] = o[i * out_count + c][8u * e + 4u + n] * norm;
-                }
-                if (OUT_FORMAT == FORMAT_F16) {
-                    out16[at + unit] = uvec4(pack4(low), pack4(high));
-                } else {
-                    out16[2u * (at + unit)] = floatBitsToUint(low);
-                    out16[2u * (at + unit) + 1u] = floatBitsToUint(high);
-                }
-            }
+    uint query = place.first + row;
+    total = tops[row];
+    [[unroll]] for (uint h = 1u; h < SHARE; h++) total += tops[h * rows + row];
+    if (query >= place.queries) return;
+    if (share == 0u) store_lse(place, query, largest / log2_e, total);
+    float norm = total > 0.0 ? 1.0 / total : 0.0;
+    uint at = (out_offset + (place.query_row + row_of(query)) * out_pitch + place.head * head_dim) / 8u;
+    [[unroll]] for (uint c = 0u; c < out_count; c++) {
+        uint unit = share * out_count + c;
+        if (unit >= head_dim / 8u) continue;
+        vec4 low, high;
+        [[unroll]] for (uint n = 0u; n < 4u; n++) {
+            low[n] = o[c][n] * norm;
+            high[n] = o[c][4u + n] * norm;
+        }
+        if (OUT_FORMAT == FORMAT_F16) {
+            out16[at + unit] = uvec4(pack4(low), pack4(high));
+        } else {
+            out16[2u * (at + unit)] = floatBitsToUint(low);
+            out16[2u * (at + unit) + 1u] = floatBitsToUint(high);
         }
     }
 }

@@ -139,10 +139,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
     return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
 
-/* attention_columns.comp, where the layout of matrices, the width of heads and shared memory allow it. A thread has the
-   sums of some channels and of some of a tile's keys. Workgroups are as large as they may be, since a thread of smaller
-   ones keeps a larger part of each tile in its registers: more than four units of 16 bytes would be too much. A
-   candidate has half as many threads, with the same tiles. */
+/* attention_columns.comp, where the layout of matrices, the width of heads and shared memory allow it. Matrices of sums
+   must have eight rows, as Intel's have, so that a thread has 16 bytes of halves of each. A thread has the sums of some
+   channels and of some of a tile's keys. Workgroups are as large as they may be, since a thread of smaller ones keeps a
+   larger part of each tile in its registers: more than four units of 16 bytes would be too much. A candidate has half
+   as many threads, with the same tiles. */
 static bool diti_attention_matrix_columns(const diti_device *device, uint32_t head_dim, uint32_t candidate,
                                           diti_attention_matrix *out) {
     const diti_portions *portions = device->portions;
@@ -152,7 +153,7 @@ static bool diti_attention_matrix_columns(const diti_device *device, uint32_t he
     out->shape = device->coop.subgroup_shape[DITI_COOP_F16];
     out->lanes = device->coop.subgroup;
     if (!channels || !device->coop_attention_khr || !(device->coop_layout & DITI_LAYOUT_COLUMNS)) return false;
-    if (head_dim % 8 || s->n != out->lanes || s->m % 8 || s->k % 8) return false;
+    if (head_dim % 8 || s->n != out->lanes || s->m != 8 || s->k % 8) return false;
     for (out->share = 1; out->share < 8 && head_dim > channels * out->share;) out->share *= 2;
     if (head_dim > channels * out->share) return false;
     out->columns = out->turned = true;

@@ -1023,6 +1023,7 @@ static void test_mesa(void) { /* the layout of Mesa's software driver */
 static void
 test_columns(void) { /* a thread has a query, as on Intel's GPUs, of which Mesa's driver has the layout, too */
     diti_device *device = open_rung("rung=coop,cpu=0,portions=1,layout=65543");
+    diti_attention_tiles tiles;
     if (device && has_mesa_layout()) {
         problem p = {.head_dim = 128, .heads = 2, .batch = 1, .queries = 37, .keys = 77, .size = 2, .values = 1};
         test_shapes(device, "attention_columns");
@@ -1031,6 +1032,9 @@ test_columns(void) { /* a thread has a query, as on Intel's GPUs, of which Mesa'
         check(device, p, "attention_columns");
         p.head_dim = 136; /* the tiles of eight subgroups with the same queries have no room in shared memory */
         check(device, p, "attention_coop");
+        device->coop.subgroup_shape[DITI_COOP_F16].m = 16; /* the module takes matrices of eight rows alone */
+        CHECK(diti_attention_tiles_matrix(device, 64, 37, 77, false, 0, &tiles));
+        CHECK(tiles.kernel == DITI_KERNEL_ATTENTION_COOP);
     }
     diti_device_close(device);
 }
