@@ -52,7 +52,7 @@ void put_keys() {
         }
     }
 }
-void put_turned() {
+void put_turned() { // values, a row of a tile being a channel
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
         uint pair = pair_of(i), channel = quad_of(PAIRED && STEADY ? 0u : i) * 4u;
         if (!FULL && quad_of(i) >= QUADS) break;
@@ -107,11 +107,11 @@ void main() {
     place = place_of(gl_WorkGroupID.x + first_group, rows);
     if (place.queries == 0u) return;
     float factor = score_scale * log2_e;
-    [[unroll]] for (uint i = 0u; i < units / SHARE; i++) {
-        uint query = min(place.first + row_at(i), place.queries - 1u), unit = unit_at(i);
-        uint from = (q_offset + (place.query_row + row_of(query)) * q_pitch + place.head * head_dim) / 8u;
-        uvec4 word = q16[from + min(unit, head_dim / 8u - 1u)];
-        queries[row_at(i) * stride + unit] = unit < head_dim / 8u ? word : uvec4(0u);
+    [[unroll]] for (uint i = 0u; i < units / SHARE; i++) { // all of them: THREADS is rows * SHARE
+        uint query = place.query_row + row_of(min(place.first + row_at(i), place.queries - 1u)), unit = unit_at(i);
+        uint from = (q_offset + query * q_pitch + place.head * head_dim) / 8u;
+        uvec4 channels = q16[from + min(unit, head_dim / 8u - 1u)];
+        queries[row_at(i) * stride + unit] = unit < head_dim / 8u ? channels : uvec4(0u);
     }
     FLOATS(TN) o[out_count];
     [[unroll]] for (uint c = 0u; c < out_count; c++) o[c] = FLOATS(TN)(0.0);
