@@ -30,7 +30,7 @@ vec2 nearest_half(const vec2 v) {
     precise vec2 nearest = far_up * 1.925929944387236e-34;
     return nearest;
 }
-#ifdef HALVES // modules that compute with F16, and in what case: conversions round to nearest where devices can be told
+#ifdef HALVES // true in kernels that compute with F16: conversions round to nearest where the device can be told so
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462,
                      16); // RoundingModeRTE; see diti_spirv_no_rounding
 layout(constant_id = 25) const bool CONVERSIONS_ROUND = false;

@@ -237,7 +237,8 @@ static dit_result diti_selftest_compute(const diti_selftest *test, diti_class wh
     return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
 }
 
-/* Pairs of halves are a class of their own, although other classes may have been told the layout of matrices. */
+/* Products on pairs of halves have to prove themselves in their own class. Other classes are tested without them, since
+   the override `layout` would allow them from the start. */
 static dit_result diti_selftest_run(const diti_selftest *test, diti_class which, bool *agrees, dit_error *err) {
     diti_device *device = test->device;
     const bool pairs = device->coop_pairs;

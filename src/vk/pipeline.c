@@ -181,8 +181,8 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
         diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
     if (key->constants[DITI_CONSTANT_KIND]) /* code for halves alone cannot stay beside other elements */
-        result = diti_spirv_settle(&device->env, DITI_CONSTANT_LOOP, key->constants[DITI_CONSTANT_LOOP], &words, &count,
-                                   err);
+        result = diti_spirv_settle(&device->env, key->kernel, DITI_CONSTANT_LOOP, key->constants[DITI_CONSTANT_LOOP],
+                                   &words, &count, err);
     if (result >= 0)
         result = diti_spirv_elements(&device->env, (diti_matrix_kind)key->constants[DITI_CONSTANT_KIND], &words, &count,
                                      err);

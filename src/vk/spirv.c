@@ -387,6 +387,7 @@ static dit_result diti_spirv_no_halves(const diti_env *env, uint32_t *words, siz
         used += length;
         if (op != 15) continue; /* OpEntryPoint: behind the words of its name stand variables */
         for (k = 3; k < length && at[k] >> 24; k++) continue;
+        if (k == length) continue;
         for (used -= length - ++k; k < length; k++) {
             if (diti_spirv_marked(marks, bound, at + k, 1))
                 at[0] -= 1u << 16;
@@ -399,13 +400,14 @@ static dit_result diti_spirv_no_halves(const diti_env *env, uint32_t *words, siz
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_spirv_settle(const diti_env *env, uint32_t id, uint32_t value, uint32_t **words,
-                                          size_t *count, dit_error *err) {
+DIT_INTERNAL dit_result diti_spirv_settle(const diti_env *env, diti_kernel kernel, uint32_t id, uint32_t value,
+                                          uint32_t **words, size_t *count, dit_error *err) {
     const VkSpecializationMapEntry entry = {id, 0, sizeof value};
     const VkSpecializationInfo given = {1, &entry, sizeof value, &value};
     bool folded = false;
     DITI_TRY(diti_spirv_fold(env, &given, false, words, count, &folded, err));
-    return folded ? DIT_OK : diti_fail(err, DIT_ERROR_BAD_FILE, "an embedded SPIR-V module is damaged");
+    if (folded) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", diti_kernel_name(kernel));
 }
 
 /* gemm_gpu needs no float16 on the device, which gemm_half computes with. Both are in one module, which is smaller than
@@ -415,7 +417,7 @@ DIT_INTERNAL dit_result diti_spirv_variant(const diti_env *env, diti_kernel kern
     const bool half = kernel == DITI_KERNEL_GEMM_HALF;
     dit_result result;
     if (kernel != DITI_KERNEL_GEMM_GPU && kernel != DITI_KERNEL_GEMM_HALF) return DIT_OK;
-    result = diti_spirv_settle(env, DITI_CONSTANT_HALF, half, words, count, err);
+    result = diti_spirv_settle(env, kernel, DITI_CONSTANT_HALF, half, words, count, err);
     if (result >= 0 && !half) {
         diti_spirv_no_mixed(*words, count);
         diti_spirv_no_rounding(*words, count);

@@ -897,8 +897,8 @@ DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* de
 DIT_INTERNAL dit_result diti_spirv_fold(const diti_env *env, const VkSpecializationInfo *given, bool whole,
                                         uint32_t **words, size_t *count, bool *folded, dit_error *err);
 /* Gives one specialization constant its value, and leaves out the code that it does not reach. */
-DIT_INTERNAL dit_result diti_spirv_settle(const diti_env *env, uint32_t id, uint32_t value, uint32_t **words,
-                                          size_t *count, dit_error *err);
+DIT_INTERNAL dit_result diti_spirv_settle(const diti_env *env, diti_kernel kernel, uint32_t id, uint32_t value,
+                                          uint32_t **words, size_t *count, dit_error *err);
 /* Leaves out what other kernels have in the module of this one. */
 DIT_INTERNAL dit_result diti_spirv_variant(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                            dit_error *err);

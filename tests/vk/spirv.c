@@ -220,6 +220,32 @@ static void test_fold_damaged(const diti_env *env, const fold_case *c) {
     diti_free(env, good);
 }
 
+/* Damage in a module of two kernels is told, or what is left of it is no larger. */
+static void test_variant_damaged(const diti_env *env) {
+    const diti_spirv_module *entry = &diti_spirv_table()[DITI_KERNEL_GEMM_GPU];
+    uint32_t *good = NULL, i, state = 1, told = 0;
+    size_t whole = 0, k;
+    dit_error err = {0};
+    CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_HALF, &good, &whole, &err) == DIT_OK);
+    for (i = 0; i < 600; i++) {
+        uint32_t *words = copy_words(env, good, whole);
+        size_t count = whole;
+        dit_result result;
+        for (k = 0; k < 2; k++) {
+            state = state * 1664525u + 1013904223u;
+            if (i < 200 && !k) count = state % whole;
+            if (i >= 200)
+                words[(state >> 8) % (i % 3 ? whole : whole / 8)] = i & 1 ? state >> 20 : words[state % whole];
+        }
+        result = diti_spirv_variant(env, DITI_KERNEL_GEMM_GPU, &words, &count, &err);
+        told += result == DIT_ERROR_BAD_FILE && strstr(err.message, "gemm_gpu is damaged");
+        CHECK(result == DIT_ERROR_BAD_FILE ? !words : result == DIT_OK && count <= entry->word_count);
+        diti_free(env, words);
+    }
+    CHECK_MESSAGE(told > 200, "damage is told %u times", told);
+    diti_free(env, good);
+}
+
 /* Drivers evaluate all that dit does not. */
 static void test_fold_unexpected(const diti_env *env, const fold_case *c) {
     static const uint32_t group[] = {2u << 16 | 73u, 1};
@@ -402,7 +428,8 @@ static void test_brain(const diti_env *env) {
     size_t count = 0, i;
     dit_error err = {0};
     CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_COOP, &words, &count, &err) == DIT_OK);
-    CHECK(diti_spirv_settle(env, DITI_CONSTANT_LOOP, DITI_LOOP_LATE, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_settle(env, DITI_KERNEL_GEMM_COOP, DITI_CONSTANT_LOOP, DITI_LOOP_LATE, &words, &count, &err) ==
+          DIT_OK);
     bound = words[3];
     CHECK(diti_spirv_elements(env, DITI_MATRIX_BRAIN, &words, &count, &err) == DIT_OK && words[3] == bound + 1);
     for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
@@ -429,7 +456,8 @@ static void test_float8(const diti_env *env, diti_matrix_kind kind, uint32_t sec
     CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_COOP, &words, &count, &err) == DIT_OK);
     diti_spirv_no_dot(words, &count);
     diti_spirv_no_bytes(words, &count);
-    CHECK(diti_spirv_settle(env, DITI_CONSTANT_LOOP, DITI_LOOP_AHEAD, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_settle(env, DITI_KERNEL_GEMM_COOP, DITI_CONSTANT_LOOP, DITI_LOOP_AHEAD, &words, &count, &err) ==
+          DIT_OK);
     bound = words[3];
     CHECK(diti_spirv_elements(env, kind, &words, &count, &err) == DIT_OK && words[3] > bound);
     for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
@@ -512,6 +540,7 @@ int main(void) {
     test_float8(&env, DITI_MATRIX_E4M3, 4214, "build/e4m3.spv");
     test_float8(&env, DITI_MATRIX_E5M2, 4215, "build/e5m2.spv");
     test_variants(&env);
+    test_variant_damaged(&env);
     test_folds(&env);
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u kernels, %lu modules, %lu bytes of SPIR-V\n", count, (unsigned long)modules, (unsigned long)bytes);
