@@ -762,11 +762,17 @@ static void test_layouts(void) {
     CHECK(diti_coop_layout_of(found, 32, &nvidia_shape) == (3 | 5 << 8));
     spread_columns(&xe2_shape);
     CHECK(diti_coop_layout_of(found, 16, &xe2_shape) == (columns | pairs));
+    CHECK(!diti_coop_layout_of(found, 8, &xe2_shape)); /* threads have half of the elements */
+    found[2 * 8 * 16] = 16;
     CHECK(!diti_coop_layout_of(found, 8, &xe2_shape)); /* eight threads cannot have sixteen columns */
+    found[2 * 8 * 16] = 8;
     found[8 * 16 - 1]--;
     CHECK(diti_coop_layout_of(found, 16, &xe2_shape) == pairs);
     spread_columns(&arc_shape);
     CHECK(diti_coop_layout_of(found, 8, &arc_shape) == (columns | pairs));
+    found[8 * 8 + 8 * 16 + 1] = 32; /* the operand is there twice */
+    CHECK(diti_coop_layout_of(found, 8, &arc_shape) == columns);
+    found[8 * 8 + 8 * 16 + 1] = 16;
     found[8 * 8 + 2] = 3, found[8 * 8 + 3] = 2; /* two neighbours changed their places */
     CHECK(diti_coop_layout_of(found, 8, &arc_shape) == columns);
     CHECK(diti_coop_layout_fits(3 | 5 << 8, 32, &nvidia_shape) && diti_coop_layout_fits(7, 8, &small_shape));
