@@ -87,6 +87,16 @@ static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv
     return DIT_OK;
 }
 
+/* Forms whose input is halves, since others have no pairs of them. */
+static dit_result diti_selftest_pairs(diti_device *device, bool *agrees, dit_error *err) {
+    const bool all = !device->is_cpu;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, DIT_TYPE_STORED, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, DIT_TYPE_STORED, agrees, err));
+    if (*agrees && all && device->coop_convolutions)
+        DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err));
+    return DIT_OK;
+}
+
 /* Weights of both types; those of E5M2 where the device has matrices for them. */
 static dit_result diti_selftest_float8(diti_device *device, bool *agrees, dit_error *err) {
     const bool e5m2 = device->coop_float8 == 2 || device->coop.subgroup_shape[DITI_COOP_E4M3_E5M2].m;
@@ -218,7 +228,7 @@ static dit_result diti_selftest_compute(const diti_selftest *test, diti_class wh
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
     case DITI_CLASS_FP16: return diti_selftest_fp16(device, agrees, err);
     case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, DIT_TYPE_STORED, agrees, err);
-    case DITI_CLASS_COOP_PAIRS: return diti_selftest_products(device, false, device->coop_convolutions, agrees, err);
+    case DITI_CLASS_COOP_PAIRS: return diti_selftest_pairs(device, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_PACKED_DOT: return diti_selftest_packed_dot(device, agrees, err);
