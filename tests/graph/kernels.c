@@ -2912,7 +2912,7 @@ int main(void) {
     if (units) test_tall();
     if (!units || sweep) halves = test_unit("half", "gemm_half"); /* SwiftShader has none */
     if (sweep && halves) test_decoded("rung=half,cpu=0", "gemm_half", false, false);
-    if ((sweep && halves) || (!units && test_first_driver())) /* these tiles compile in half of the time */
+    if (halves && (sweep || test_first_driver())) /* these tiles compile in half of the time */
         test_decoded("rung=half,cpu=0,portions=1", "gemm_half", false, !sweep);
     if (units) test_folded("rung=coop", false);
     if (units && sweep) test_folded("rung=coop2", false);
@@ -2927,7 +2927,7 @@ int main(void) {
         return TEST_END("kernels");
     }
     test_device("cpu=1", DITI_RUNG_BASE);
-    if (test_first_driver()) { /* SwiftShader is left to specialize by itself (vk/device.c) */
+    if (halves && test_first_driver()) { /* SwiftShader is left to specialize by itself (vk/device.c) */
         test_folded("rung=base,cpu=1", true);
         if (sweep) test_folded("rung=base,cpu=0", true);
         if (sweep) test_folded("rung=half,cpu=0", true);
