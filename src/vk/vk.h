@@ -233,12 +233,12 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_FORMAT 1u /* format of the operands, in modules with matrices */
 #define DITI_FORMAT_I8 3u       /* one of those: int8 */
 #define DITI_CONSTANT_TEAM 12u  /* size of the subgroups of gemm_broadcast and attention_broadcast */
-#define DITI_CONSTANT_HALF 16u  /* of gemm_gpu's module: whether it is gemm_half, see diti_spirv_variant */
+#define DITI_CONSTANT_HALF 16u  /* whether gemm_gpu's module is gemm_half, see diti_spirv_variant */
 #define DITI_CONSTANT_KIND 21u  /* a diti_matrix_kind: what float16 of matrices becomes */
-#define DITI_CONSTANT_LOOP 22u  /* of gemm_coop: bits for its loop over slices */
-#define DITI_LOOP_AHEAD 1u      /* has no conditions */
+#define DITI_CONSTANT_LOOP 22u  /* bits for gemm_coop's loop over slices: */
+#define DITI_LOOP_AHEAD 1u      /* the loop has no conditions */
 #define DITI_LOOP_SCATTERED 2u  /* DITI_QUIRK_SCATTERED_SUMS */
-#define DITI_LOOP_LATE 4u       /* asks at its end whether it goes on */
+#define DITI_LOOP_LATE 4u       /* the loop asks at its end whether it goes on */
 #define DITI_LOOP_PAIRED 8u     /* DITI_LAYOUT_PAIRS */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
