@@ -104,9 +104,8 @@ shared uint emulated[THREADS / LANES * part_units * 4u];
 #define LOAD_PART(OPERAND, PART)                                                                                       \
     {                                                                                                                  \
         uint own = gl_SubgroupID * part_units * 4u, lane = gl_SubgroupInvocationID;                                    \
-        [[unroll]] for (uint e = 0u; e < lane_units * 4u; e++)                                                         \
-            emulated[own + lane / row_pairs * row_pairs + lane % row_pairs + e * apart * row_pairs] =                  \
-                tiles[(PART)*part_units + lane * lane_units + e / 4u][e % 4u];                                         \
+        [[unroll]] for (uint e = 0u; e < lane_units * 4u; e++) emulated[own + lane + e * apart * row_pairs] =          \
+            tiles[(PART)*part_units + lane * lane_units + e / 4u][e % 4u];                                             \
         own_barrier();                                                                                                 \
         coopMatLoad(OPERAND, emulated, own, row_pairs, gl_CooperativeMatrixLayoutRowMajor);                            \
         own_barrier();                                                                                                 \

@@ -295,8 +295,8 @@ static bool diti_coop_is_by_columns(const float *sums, uint32_t m, uint32_t n) {
     return true;
 }
 
-/* Whether pair i of thread t is pair t mod k/2 of row i * lanes / (k/2) + t / (k/2), as attention_columns.comp has it.
- */
+/* Whether pair i of thread t is pair t mod k/2 of row i * lanes / (k/2) + t / (k/2), as the kernels have it that use
+   DITI_LAYOUT_PAIRS. */
 static bool diti_coop_is_by_parts(const float *operand, uint32_t lanes, const diti_coop_shape *s) {
     uint32_t pairs = s->k / 2, each = s->m * pairs / lanes, t, i;
     for (t = 0; t < lanes; t++)

@@ -191,6 +191,19 @@ static void test_fold(const diti_env *env, const fold_case *c, bool validates, u
     diti_free(env, words);
 }
 
+/* A copy of a module that is cut off, or in which two words are others. */
+static uint32_t *copy_damaged(const diti_env *env, const uint32_t *good, size_t whole, uint32_t i, uint32_t *state,
+                              size_t *count) {
+    uint32_t *words = copy_words(env, good, whole);
+    *count = whole;
+    for (int k = 0; k < 2; k++) {
+        *state = *state * 1664525u + 1013904223u;
+        if (i < 200 && !k) *count = *state % whole;
+        if (i >= 200) words[(*state >> 8) % (i % 3 ? whole : whole / 8)] = i & 1 ? *state >> 20 : words[*state % whole];
+    }
+    return words;
+}
+
 /* Whatever is in a module: the result is another module, or nothing happens to it. */
 static void test_fold_damaged(const diti_env *env, const fold_case *c) {
     uint32_t *good = NULL, *words, folded = 0, i, state = 1;
@@ -199,14 +212,7 @@ static void test_fold_damaged(const diti_env *env, const fold_case *c) {
     CHECK(diti_spirv_decode(env, c->kernel, &good, &whole, &err) == DIT_OK);
     for (i = 0; i < 600; i++) {
         uint32_t *before;
-        words = copy_words(env, good, whole);
-        count = whole;
-        for (k = 0; k < 2; k++) {
-            state = state * 1664525u + 1013904223u;
-            if (i < 200 && !k) count = state % whole;
-            if (i >= 200)
-                words[(state >> 8) % (i % 3 ? whole : whole / 8)] = i & 1 ? state >> 20 : words[state % whole];
-        }
+        words = copy_damaged(env, good, whole, i, &state, &count);
         before = copy_words(env, words, whole);
         k = count;
         if (fold(env, c, &words, &count))
@@ -224,19 +230,13 @@ static void test_fold_damaged(const diti_env *env, const fold_case *c) {
 static void test_variant_damaged(const diti_env *env) {
     const diti_spirv_module *entry = &diti_spirv_table()[DITI_KERNEL_GEMM_GPU];
     uint32_t *good = NULL, i, state = 1, told = 0;
-    size_t whole = 0, k;
+    size_t whole = 0;
     dit_error err = {0};
     CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_HALF, &good, &whole, &err) == DIT_OK);
     for (i = 0; i < 600; i++) {
-        uint32_t *words = copy_words(env, good, whole);
-        size_t count = whole;
+        size_t count;
+        uint32_t *words = copy_damaged(env, good, whole, i, &state, &count);
         dit_result result;
-        for (k = 0; k < 2; k++) {
-            state = state * 1664525u + 1013904223u;
-            if (i < 200 && !k) count = state % whole;
-            if (i >= 200)
-                words[(state >> 8) % (i % 3 ? whole : whole / 8)] = i & 1 ? state >> 20 : words[state % whole];
-        }
         result = diti_spirv_variant(env, DITI_KERNEL_GEMM_GPU, &words, &count, &err);
         told += result == DIT_ERROR_BAD_FILE && strstr(err.message, "gemm_gpu is damaged");
         CHECK(result == DIT_ERROR_BAD_FILE ? !words : result == DIT_OK && count <= entry->word_count);
