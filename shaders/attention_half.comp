@@ -11,14 +11,15 @@
 #define VECTOR true
 #define HALVES true
 #include "attention.glsl"
-layout(constant_id = 6) const uint KEYS = 16; // or 32
-layout(constant_id = 7) const uint ROWS = 4;  // queries of a thread: or 8
+layout(constant_id = 6) const uint KEYS = 16;      // or 32
+layout(constant_id = 7) const uint ROWS = 4;       // queries of a thread: or 8
+layout(constant_id = 8) const bool SCALAR = false; // the device multiplies halves one by one
 #define FOURS (ROWS / 4u)
 #define QUERIES (8u * ROWS)
 #define SLICE 4u
-#define UNROLLED 2u             // keys of a tile whose weights are multiplied at a time
-#define LARGE_SCORE 0x41800000u // 16, as bits: sums of F16 are off by 2^-12 of their size or so
-#define WEIGHT_UNIT 32.0        // of F16 weights: none that counts is subnormal
+#define UNROLLED (SCALAR ? 4u : 2u) // keys of a tile whose weights are multiplied at a time
+#define LARGE_SCORE 0x41800000u     // 16, as bits: sums of F16 are off by 2^-12 of their size or so
+#define WEIGHT_UNIT 32.0            // of F16 weights: none that counts is subnormal
 
 // Weights of a query are added in as many parts whatever ROWS is, so that results do not depend on it.
 const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS parts
@@ -95,13 +96,15 @@ void main() {
         } else {
             [[dont_unroll]] for (uint slice = 0u; slice < QUADS; slice += SLICE) {
                 f16vec4 run[key_loops * FOURS];
+                uint x_at = down * query_row + 4u * FOURS * slice;
                 [[unroll]] for (uint part = 0u; part < SLICE; part++) {
-                    uint d = slice + part;
-                    if (QUADS % SLICE != 0u && d >= QUADS) continue;
+                    if (QUADS % SLICE != 0u && slice + part >= QUADS) continue;
                     f16vec4 y[key_loops];
-                    [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[key_at[j] + d];
+                    [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] =
+                        tile[key_at[j] + slice + APART(part) + part];
                     [[unroll]] for (uint e = 0u; e < 4u; e++) [[unroll]] for (uint f = 0u; f < FOURS; f++) {
-                        f16vec4 x = query_tile[down * query_row + (4u * d + e) * FOURS + f];
+                        uint n = (4u * part + e) * FOURS + f;
+                        f16vec4 x = query_tile[x_at + APART(n) + n];
                         [[unroll]] for (uint j = 0u; j < key_loops; j++) run[j * FOURS + f] =
                             part + e == 0u ? x * y[j][e] : fma(x, f16vec4(y[j][e]), run[j * FOURS + f]);
                     }
@@ -167,12 +170,13 @@ void main() {
                     vec4(tile[key * row_quads + quad_at[n / ROWS]]);
         } else {
             [[dont_unroll]] for (uint first = 0u; first < padded; first += UNROLLED) {
+                uint weight_at = first * weight_row + down * FOURS, value_at = first * row_quads;
                 [[unroll]] for (uint part = 0u; part < UNROLLED; part++) {
-                    uint key = first + part;
                     f16vec4 y[quad_loops];
-                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] = tile[key * row_quads + quad_at[j]];
+                    [[unroll]] for (uint j = 0u; j < quad_loops; j++) y[j] =
+                        tile[value_at + quad_at[j] + part * row_quads];
                     [[unroll]] for (uint f = 0u; f < FOURS; f++) {
-                        uvec4 p = weights[key * weight_row + down * FOURS + f];
+                        uvec4 p = weights[weight_at + part * weight_row + f];
                         [[unroll]] for (uint i = 0u; i < 4u; i++) {
                             f16vec4 weight = f16vec4(unpackFloat2x16(p[i]).x);
                             [[unroll]] for (uint j = 0u; j < quad_loops; j++) sums[j * ROWS + f * 4u + i] =

@@ -51,6 +51,9 @@ uvec4 w_words(const uint column, const uint row_at, const uint k) {
                     : WORDS_OF(w, W_FORMAT, row_at + k);
 }
 
+// The device multiplies halves one by one: a result has one sum in F16, not two, and vectors are not loaded in pairs
+// (APART).
+layout(constant_id = 17) const bool SCALAR = false;
 // Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
 layout(constant_id = 15) const bool MIXED = false;
 spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912],
@@ -193,17 +196,25 @@ void main() {
                 }
             continue;
         }
-        f16vec2 run[ROWS][COLUMNS];
+        f16vec2 run[ROWS][COLUMNS]; // SCALAR: the first of each
         [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
             f16vec2(0.0);
         for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
                 f16vec4 y[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_halves[(j * 16u + across) * SKEWED + first + k];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                    w_halves[(j * 16u + across) * SKEWED + first + k + APART(k)];
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    f16vec4 x = a_halves[(row_thread * ROWS + i) * SKEWED + first + k];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
-                        fma(x.zw, y[j].zw,
-                            UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
+                    f16vec4 x = a_halves[(row_thread * ROWS + i) * SKEWED + first + k + APART(k)];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+                        const bool begins = UNROLLED == STEP_QUADS && k == 0u;
+                        f16vec4 z = y[j];
+                        if (SCALAR)
+                            run[i][j].x =
+                                fma(x.w, z.w,
+                                    fma(x.z, z.z, fma(x.y, z.y, begins ? x.x * z.x : fma(x.x, z.x, run[i][j].x))));
+                        else
+                            run[i][j] = fma(x.zw, z.zw, begins ? x.xy * z.xy : fma(x.xy, z.xy, run[i][j]));
+                    }
                 }
                 if (ROWS <= 2u && k % 2u == 1u) { // processors: they round products before sums, too
                     [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
@@ -213,7 +224,7 @@ void main() {
                 }
             }
         [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
-            float(run[i][j].x) + float(run[i][j].y);
+            SCALAR ? float(run[i][j].x) : float(run[i][j].x) + float(run[i][j].y);
     }
     if (HALF && !MIXED) {
         uint largest = 0u; // magnitude of a sum, by its bits

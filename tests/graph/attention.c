@@ -902,7 +902,13 @@ static void test_half(void) {
     diti_device_close(device);
     device = open_rung("rung=half,portions=5,cpu=0"); /* as Adrenos have them: 256 threads, of wide heads 16 queries */
     if (device) {
-        problem p = {.head_dim = 252, .heads = 1, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+        problem p = {.head_dim = 40, .heads = 2, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+        check(device, p, "attention_half"); /* halves are multiplied one by one */
+        p.queries = 530;
+        if (sweep) test_rows(device, p);
+        p.queries = 45;
+        p.heads = 1;
+        p.head_dim = 252;
         if (sweep) check(device, p, "attention_half");
         p.head_dim = 1152;
         p.f32 = true;

@@ -2299,7 +2299,8 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     c.activation = DITI_ACTIVATION_GELU_TANH;
     check_unit(device, module, &c, 1);
     c.m = 37, c.n = 44, c.k = 200, c.rows_per_gate = 9;
-    late.late = true; /* as on AMD's GPUs */
+    late.late = true;        /* as on AMD's GPUs */
+    late.half_scalar = true; /* as on Qualcomm's */
     device->portions = &late;
     device->scattered_sums = true; /* as with NVK */
     check_unit(device, module, &c, 1);
