@@ -56,9 +56,10 @@ typedef struct diti_portions_line {
    subgroup into memory.
 
    Qualcomm: registers hold four floats, and a thread gets 32 of them on Adreno 6xx and 48 on 7xx where a workgroup
-   has 256 threads, 16 and 24 where it has 512. 8 x 4 results of halves with slices of 32 columns that are all
-   written out: 2 to 17 spills on Adreno 660, 12.6 instructions for 1000 products on 740; with slices of 16 columns
-   none and 13.0; with a loop over groups of four columns 26.7. Attention of halves with heads of 256 spills 9 values
+   has 256 threads, 16 and 24 where it has 512. Turnip multiplies halves one by one. With 8 x 4 results, slices of 16
+   columns, one sum for each result and vectors that are loaded apart products take 10.4 instructions for 1000 and 24
+   registers, with sums of pairs 11.7 and 30, with vectors that are loaded in pairs as well 12.9 and 39, with 8 x 8
+   results and one sum 10.8 and 48 (28 spills on Adreno 660). Attention of halves with heads of 256 spills 9 values
    in 128 threads, none in 256; without halves heads of 1024 spill 876 in 128 threads, 218 in 512, none in 256 that
    have 16 queries.
 
