@@ -2786,6 +2786,7 @@ static void tiles_of(diti_device *device, uint32_t m, uint32_t n, uint32_t k, bo
     gemm.rows = m, gemm.columns = n, gemm.depth = k, gemm.parts = 1;
     gemm.name = "product";
     diti_op_gemm(graph, &gemm);
+    CHECK(graph->dispatches[graph->dispatch_count - 1].kernel == DITI_KERNEL_GEMM_COOP);
     memcpy(out, graph->dispatches[graph->dispatch_count - 1].constants + 16, 2 * sizeof *out);
     end();
 }
@@ -2817,6 +2818,7 @@ static void test_tall(void) {
     if (device) { /* as on an H200: half as many tiles have to fill the cores */
         uint32_t tiles[2];
         device->limits.cores = 132;
+        device->limits.shared_bytes = 48 << 10;
         device->coop.subgroup = 32;
         tiles_of(device, 4608, 1024, 96, false, tiles);
         CHECK_MESSAGE(tiles[0] == 4 && tiles[1] == 48, "%u subgroups, slices of %u", tiles[0], tiles[1]);
