@@ -1,8 +1,8 @@
 #version 450
 // attention_gpu.comp for devices that compute with F16, most of them in pairs, for F16 operands whose heads and rows
 // are whole vectors: products are summed in F16, those of a score over SLICE groups of four channels, those of an
-// output over a tile of keys. Sums of these, maxima and exponentials are F32. Where a score is so large that its F16 sums are
-// too coarse, or an output overflows, the workgroup begins again with F32 sums.
+// output over a tile of keys. Sums of these, maxima and exponentials are F32. Where a score is so large that its F16
+// sums are too coarse, or an output overflows, the workgroup begins again with F32 sums.
 //   A thread has ROWS queries, and the scores of every ACROSS-th key, or outputs of every ACROSS-th group of channels.
 //   Shared memory holds side by side what a thread loads at once: a channel of its queries, channels of a key, weights
 //   of its queries for a key.
