@@ -39,6 +39,10 @@ shared vec4 a_tile[a_float_cells];
 shared vec4 w_tile[w_float_cells];
 shared f16vec4 a_halves[a_half_cells];
 shared f16vec4 w_halves[w_half_cells];
+// Mesa places shared arrays in the order in which the module names them: W's is first, so that every offset within a
+// slice fits into the 13 bits that an instruction of Adreno has for it.
+f16vec4 w_half(const uint at) { return w_halves[at]; }
+f16vec4 a_half(const uint at) { return a_halves[at]; }
 
 // Four elements as they are in memory, so that they wait in few registers.
 #define WORDS_OF(NAME, FORMAT, AT)                                                                                     \
@@ -51,8 +55,8 @@ uvec4 w_words(const uint column, const uint row_at, const uint k) {
                     : WORDS_OF(w, W_FORMAT, row_at + k);
 }
 
-// The device multiplies halves one by one: a result has one sum in F16, not two, and vectors are not loaded in pairs
-// (APART).
+// The device multiplies halves one by one, and rounds a product before it adds it: a result has one sum in F16, of
+// eight products, not two of a slice, and vectors are not loaded in pairs (APART). UNROLLED is even then.
 layout(constant_id = 17) const bool SCALAR = false;
 // Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
 layout(constant_id = 15) const bool MIXED = false;
@@ -131,24 +135,26 @@ void main() {
                        ? STEP_QUADS
                        : STEP_QUADS + (first_group >> 31); // drivers unroll loops whose length they know
 
+    // Shared memory: where the first quad of a thread is put, and where the first row and column stand that it
+    // multiplies. Columns of W are put so that threads which read side by side find theirs side by side.
+    uint a_put = loaded_row * SKEWED + loaded_quad, a_first = row_thread * ROWS * SKEWED;
+    uint w_put = (loaded_row % COLUMNS * 16u + loaded_row / COLUMNS) * SKEWED + loaded_quad, w_first = across * SKEWED;
     for (uint s = 0u; s <= total; s++) {
         if (s > 0u) { // the slice that waits in registers
             barrier();
             uint quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + loaded_quad;
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint cell = (loaded_row + i * apart) * SKEWED + loaded_quad;
                 if (HALF)
-                    a_halves[cell] = f16vec4(mask_tail(vec4(halves_of(A_FORMAT, next_a[i])), 4u * quad));
+                    a_halves[a_put + i * apart * SKEWED] =
+                        f16vec4(mask_tail(vec4(halves_of(A_FORMAT, next_a[i])), 4u * quad));
                 else
-                    a_tile[cell] = mask_tail(floats_of(A_FORMAT, next_a[i]), 4u * quad);
+                    a_tile[a_put + i * apart * SKEWED] = mask_tail(floats_of(A_FORMAT, next_a[i]), 4u * quad);
             }
-            [[unroll]] for (uint i = 0u; i < w_loads;
-                            i++) { // so that threads that read side by side find their columns side by side
-                uint place = loaded_row % COLUMNS * 16u + loaded_row / COLUMNS + i * (apart / COLUMNS);
+            [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 if (HALF)
-                    w_halves[place * SKEWED + loaded_quad] = halves_of(W_FORMAT, next_w[i]);
+                    w_halves[w_put + i * (apart / COLUMNS) * SKEWED] = halves_of(W_FORMAT, next_w[i]);
                 else
-                    w_tile[place * SKEWED + loaded_quad] = floats_of(W_FORMAT, next_w[i]);
+                    w_tile[w_put + i * (apart / COLUMNS) * SKEWED] = floats_of(W_FORMAT, next_w[i]);
             }
             barrier();
         }
@@ -174,9 +180,9 @@ void main() {
             for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
                     vec4 y[COLUMNS];
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                        w_tile[(j * 16u + across) * SKEWED + first + k];
+                        w_tile[w_first + j * 16u * SKEWED + first + k];
                     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                        vec4 x = a_tile[a_first + i * SKEWED + first + k];
                         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
                             fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
                     }
@@ -187,9 +193,9 @@ void main() {
             for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
                     f16vec4 y[COLUMNS];
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                        w_halves[(j * 16u + across) * SKEWED + first + k];
+                        w_half(w_first + j * 16u * SKEWED + first + k);
                     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        f16vec4 x = a_halves[(row_thread * ROWS + i) * SKEWED + first + k];
+                        f16vec4 x = a_half(a_first + i * SKEWED + first + k);
                         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
                             mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
                     }
@@ -202,21 +208,19 @@ void main() {
         for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
                 f16vec4 y[COLUMNS];
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
-                    w_halves[(j * 16u + across) * SKEWED + first + k + APART(k)];
+                    w_half(w_first + j * 16u * SKEWED + first + k + APART(k));
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    f16vec4 x = a_halves[(row_thread * ROWS + i) * SKEWED + first + k + APART(k)];
+                    f16vec4 x = a_half(a_first + i * SKEWED + first + k + APART(k));
                     [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                         const bool begins = UNROLLED == STEP_QUADS && k == 0u;
                         f16vec4 z = y[j];
                         if (SCALAR)
-                            run[i][j].x =
-                                fma(x.w, z.w,
-                                    fma(x.z, z.z, fma(x.y, z.y, begins ? x.x * z.x : fma(x.x, z.x, run[i][j].x))));
+                            run[i][j].x = fma(x.w, z.w, fma(x.z, z.z, fma(x.y, z.y, fma(x.x, z.x, run[i][j].x))));
                         else
                             run[i][j] = fma(x.zw, z.zw, begins ? x.xy * z.xy : fma(x.xy, z.xy, run[i][j]));
                     }
                 }
-                if (ROWS <= 2u && k % 2u == 1u) { // processors: they round products before sums, too
+                if ((ROWS <= 2u || SCALAR) && k % 2u == 1u) { // so do processors, which have one or two rows
                     [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                         sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
                         run[i][j] = f16vec2(0.0);
@@ -224,7 +228,7 @@ void main() {
                 }
             }
         [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
-            SCALAR ? float(run[i][j].x) : float(run[i][j].x) + float(run[i][j].y);
+            float(run[i][j].x) + float(run[i][j].y);
     }
     if (HALF && !MIXED) {
         uint largest = 0u; // magnitude of a sum, by its bits

@@ -248,6 +248,7 @@ look() { # look FOLDER WHO GPU CASE
         handle=${code##*/} handle=${handle%.0}
         lanes=$(sed -n "s/^pipeline $handle .*	Subgroup=\([0-9]*\).*/\1/p" "$1/said" | head -n 1)
         echo "loop $handle $(awk -v lanes="${lanes:-1}" -v together=$together -f tools/feigned_loop.awk "$code")" >>"$1/said"
+        echo "cycles $handle $(awk -v lanes="${lanes:-1}" -v together=$together -v cycles=1 -f tools/feigned_loop.awk "$code")" >>"$1/said"
     done
     awk -v who="$2" -v case="$4" -f tools/feigned_versus.awk "$1/said"
 }

@@ -6,7 +6,9 @@
 # is how many loops within it multiply; the numbers behind it are those of each of them. A loop is the code between a
 # label and a jump back to it. NVK tells where blocks lead, so that there a loop is the blocks from which that jump can be
 # reached.
-#   awk -v lanes=LANES [-v together=1] -f tools/feigned_loop.awk FILE
+#   With cycles=1 an instruction of Turnip's counts as the cycles that it takes by the notes in Mesa's ir3.c: one for 64
+# threads, so that one of 128 threads takes two, or one where it makes halves of halves.
+#   awk -v lanes=LANES [-v together=1] [-v cycles=1] -f tools/feigned_loop.awk FILE
 
 # How many multiplications of which kind an instruction does: by matrices, dot products of bytes, halves or floats.
 function count(text, word) {
@@ -43,6 +45,10 @@ function loop(from, i) { # a jump here, back to a line
     loops++
     first[loops] = from
     for (i = from; i <= n; i++) part_of[loops, i] = 1
+}
+function cycles_of(text, word) {
+    split(text, word, /[ \t]+/)
+    return lanes > 64 && !(word[2] ~ /^(\(.*\))?hr/ && text ~ /,.*hr/) ? 2 : 1
 }
 function loop_of_blocks(from, to, waiting, top, b, i) { # an edge back to a block, and all from which it is reached
     loops++
@@ -87,6 +93,7 @@ text ~ /MsgDesc/ || text ~ /^(sync|s_delay_alu|s_nop|\/\/)/ || text == "" { next
 {
     n++
     count(text)
+    for (i = 0; i < repeated; i++) cost[n + i] = cycles ? cycles_of(text) : 1
     n += repeated - 1
 }
 text ~ /^(jump|br[a-z]*) / { if ($NF in at) loop(at[$NF]) }
@@ -94,7 +101,7 @@ text ~ /^s_c?branch/ { if ($2 in at) loop(at[$2]) }
 text ~ /^while\(/ { for (i = 1; i <= NF; i++) if ($i in at) loop(at[$i]) }
 END {
     for (e = 1; e <= edges; e++) if (edge_to[e] <= edge_from[e]) loop_of_blocks(edge_from[e], edge_to[e])
-    for (l = 1; l <= loops; l++) for (i = 1; i <= n; i++) size_of[l] += part_of[l, i]
+    for (l = 1; l <= loops; l++) for (i = 1; i <= n; i++) if (part_of[l, i]) size_of[l] += cost[i]
     for (kind = 4; kind > 0 && !best; kind--)
         for (l = 1; l <= loops; l++) {
             total[l] = 0

@@ -1,5 +1,5 @@
 # Reads what the layer wrote while one program computed one case, "loop HANDLE ..." lines with what tools/feigned_loop.awk
-# says of each pipeline among them, and prints what is known of the kernel that multiplies most, for tools/feigned.sh:
+# says of each pipeline among them, "cycles HANDLE ..." what it says with cycles=1, and prints what is known of the kernel that multiplies most, for tools/feigned.sh:
 #   KERNEL|REGISTERS|OCCUPANCY|SPILLS|CYCLES PER 1000 MULTIPLICATIONS|INSTRUCTIONS PER 1000|DISPATCHES|ROUND|WRITTEN
 # Cycles have a star where the main loop holds another; instructions are - where a round's cannot be told. Round:
 # multiplications of one subgroup in a round of the main loop; written: how many of them the machine code has.
@@ -20,6 +20,13 @@ $1 == "dispatch" {
     if ($6 != "") module[$2] = $6
 }
 $1 == "loop" { loop[$2] = $0 }
+$1 == "cycles" { cycles_of[$2] = $0 }
+function of_a_round(text, number) { # instructions, or cycles, of a line that tells of loops
+    split(text, number, " ")
+    if (number[5] == 1) number[4] += ((round - number[3]) / number[6]) * number[7]
+    if (halves) for (i = 6; i <= 8; i += 2) number[4] += ((round / 2 - number[i]) / number[i]) * number[i + 1]
+    return number[4]
+}
 END {
     split(case, part, ":")
     for (handle in groups) {
@@ -48,10 +55,8 @@ END {
     if (module[best] == "attention_columns") round = c[8] * c[10] * c[11] * 2 * part[2] / c[14]
     if (module[best] == "attention_broadcast") round = c[10] * c[11] * c[12] * 2 * part[2]
     if (who == "ggml" && part[1] == "attention") round = c[1] * c[2] * (c[3] + c[4]) * lanes / c[0]
-    instructions = number[4]
-    if (number[5] == 1) instructions += ((round - number[3]) / number[6]) * number[7]
     halves = number[5] == 2 && who == "dit.h" && part[1] == "attention" # one loop multiplies keys, one values
-    if (halves) for (i = 6; i <= 8; i += 2) instructions += ((round / 2 - number[i]) / number[i]) * number[i + 1]
+    instructions = of_a_round(loop[best])
     cycles = statistic("Inverse Throughput,Static cycle count,Cycles")
     spills = statistic("Spilled VGPRs,Spills to memory,Spills,STP Count")
     scratch = statistic("Scratch size,Scratch Memory Size,SLM size")
@@ -59,8 +64,11 @@ END {
     occupancy = statistic("Subgroups per SIMD,Max warps/SM,Max Waves Per Core")
     unknown = (number[5] > 1 && !halves) || (!number[5] && number[3] < 0.9 * round)
     bound = number[5] == 1 && round == number[3] # more rounds of the inner loop would do more
-    # The compilers' cycles do not know how many rounds a loop within a loop has.
-    cycles = cycles == "" ? "-" : (bound ? "<= " : "") sprintf("%.1f", cycles * 1000 / round) (number[5] ? "*" : "")
+    # The compilers' cycles do not know how many rounds a loop within a loop has; Turnip tells none.
+    if (cycles == "")
+        cycles = unknown ? "-" : sprintf("%.1f", of_a_round(cycles_of[best]) * 1000 / round)
+    else
+        cycles = (bound ? "<= " : "") sprintf("%.1f", cycles * 1000 / round) (number[5] ? "*" : "")
     printf "%s|%s|%s|%s|%s|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers,Registers used"), \
         (occupancy == "" ? "-" : occupancy), spills, cycles, \
         (unknown ? "-" : (bound ? "<= " : "") sprintf("%.2f", instructions * 1000 / round)), dispatches, round, number[3]

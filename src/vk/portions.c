@@ -57,11 +57,11 @@ typedef struct diti_portions_line {
 
    Qualcomm: registers hold four floats, and a thread gets 32 of them on Adreno 6xx and 48 on 7xx where a workgroup
    has 256 threads, 16 and 24 where it has 512. Turnip multiplies halves one by one. With 8 x 4 results, slices of 16
-   columns, one sum for each result and vectors that are loaded apart products take 10.4 instructions for 1000 and 24
-   registers, with sums of pairs 11.7 and 30, with vectors that are loaded in pairs as well 12.9 and 39, with 8 x 8
-   results and one sum 10.8 and 48 (28 spills on Adreno 660). Attention of halves with heads of 256 spills 9 values
-   in 128 threads, none in 256; without halves heads of 1024 spill 876 in 128 threads, 218 in 512, none in 256 that
-   have 16 queries.
+   columns, sums of eight products and vectors that are loaded apart products take 10.4 instructions for 1000 and 24
+   registers. With sums of 16, which are too coarse, they took 0.4 fewer, with sums of pairs 1.3 more and 30 registers,
+   with vectors that are loaded in pairs as well 2.5 more and 39, with 8 x 8 results 0.4 more and 48 (28 spills on
+   Adreno 660). Attention of halves with heads of 256 spills 9 values in 128 threads, none in 256; without halves
+   heads of 1024 spill 876 in 128 threads, 218 in 512, none in 256 that have 16 queries.
 
    Apple: 256 registers of 16 bits for a thread; the more it takes, the fewer threads a core has. Attention without
    halves spills 17 values with heads of 384 in 128 threads, 158 with 512, 879 with 1024, none in 256 threads that have

@@ -2301,6 +2301,7 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     c.m = 37, c.n = 44, c.k = 200, c.rows_per_gate = 9;
     late.late = true;        /* as on AMD's GPUs */
     late.half_scalar = true; /* as on Qualcomm's */
+    late.half_unrolled = late.half_step;
     device->portions = &late;
     device->scattered_sums = true; /* as with NVK */
     check_unit(device, module, &c, 1);
@@ -2321,6 +2322,10 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     }
     check_conv(device, &(conv_case){2,    5,     4, 12, 16, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
                                     true, false, 0, 0,  1,  1, false, 0, 0, false});
+    device->portions = &late;
+    check_conv(device, &(conv_case){1,     9,     7, 20, 24, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+                                    false, false, 0, 0,  1,  1, false, 0, 0, false});
+    device->portions = portions;
     if (all) {
         check_conv(device, &(conv_case){1,     9,     7, 20, 24, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
                                         false, false, 1, 1,  1,  1, false, 0, 0, false});
