@@ -11,15 +11,15 @@
 #define VECTOR true
 #define HALVES true
 #include "attention.glsl"
-layout(constant_id = 6) const uint KEYS = 16;      // or 32
-layout(constant_id = 7) const uint ROWS = 4;       // queries of a thread: or 8
-layout(constant_id = 8) const bool SCALAR = false; // the device multiplies halves one by one
+layout(constant_id = 6) const uint KEYS = 16;           // or 32
+layout(constant_id = 7) const uint ROWS = 4;            // queries of a thread: or 8
+layout(constant_id = 8) const bool LOADS_APART = false; // see APART
 #define FOURS (ROWS / 4u)
 #define QUERIES (8u * ROWS)
 #define SLICE 4u
-#define UNROLLED (SCALAR ? 4u : 2u) // keys of a tile whose weights are multiplied at a time
-#define LARGE_SCORE 0x41800000u     // 16, as bits: sums of F16 are off by 2^-12 of their size or so
-#define WEIGHT_UNIT 32.0            // of F16 weights: none that counts is subnormal
+#define UNROLLED (LOADS_APART ? 4u : 2u) // keys of a tile whose weights are multiplied at a time
+#define LARGE_SCORE 0x41800000u          // 16, as bits: sums of F16 are off by 2^-12 of their size or so
+#define WEIGHT_UNIT 32.0                 // of F16 weights: none that counts is subnormal
 
 // Weights of a query are added in as many parts whatever ROWS is, so that results do not depend on it.
 const uint ACROSS = THREADS / 8u, PARTS_OF_KEYS = THREADS / 32u; // at most KEYS parts

@@ -36,10 +36,10 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(constant_id = 25) const bool CONVERSIONS_ROUND = false;
 f16vec2 to_half(const vec2 v) { return f16vec2(CONVERSIONS_ROUND ? v : nearest_half(v)); }
 uint pack2(const vec2 v) { return HALVES ? packFloat2x16(to_half(v)) : packHalf2x16(nearest_half(v)); }
-// A compiler reads two vectors of halves that lie side by side as four words. A device that multiplies halves one by
-// one (SCALAR) needs more instructions to take these apart than a second load takes. A part of the index of every other
-// vector keeps the compiler from it: a zero that only dit knows, since it dispatches one row of workgroups.
-#define APART(N) (SCALAR && ((N)&1u) != 0u ? gl_WorkGroupID.y : 0u)
+// Turnip reads two vectors of halves that lie side by side as four words, and needs more instructions to take these
+// apart than a second load takes. A part of the index of every other vector keeps it from that (LOADS_APART): a zero
+// that only dit knows, since it dispatches one row of workgroups.
+#define APART(N) (LOADS_APART && ((N)&1u) != 0u ? gl_WorkGroupID.y : 0u)
 #else
 uint pack2(const vec2 v) { return packHalf2x16(nearest_half(v)); }
 #endif

@@ -3,7 +3,7 @@
 // (diti_spirv_variant).
 //   gemm_gpu: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a
 //   product's parts. Devices need not have float16: nothing of it is left.
-//   gemm_half (HALF): F16 operands (F32 ones are rounded), products in pairs, or one by one (SCALAR), that are summed
+//   gemm_half (HALF): F16 operands (F32 ones are rounded), products in pairs, or one by one (SCALAR), summed
 //   in F16 over a slice; a thread whose sums overflow computes them again with F32 arithmetic. N and all offsets and
 //   pitches are multiples of 4.
 // a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
@@ -55,9 +55,10 @@ uvec4 w_words(const uint column, const uint row_at, const uint k) {
                     : WORDS_OF(w, W_FORMAT, row_at + k);
 }
 
-// The device multiplies halves one by one, and rounds a product before it adds it: a result has one sum in F16, of
-// eight products, not two of a slice, and vectors are not loaded in pairs (APART). UNROLLED is even then.
+// The device multiplies halves one by one: a result has one sum in F16, of eight products, not two of a slice. UNROLLED
+// is even then.
 layout(constant_id = 17) const bool SCALAR = false;
+layout(constant_id = 18) const bool LOADS_APART = false; // see APART
 // Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
 layout(constant_id = 15) const bool MIXED = false;
 spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912],
@@ -220,7 +221,8 @@ void main() {
                             run[i][j] = fma(x.zw, z.zw, begins ? x.xy * z.xy : fma(x.xy, z.xy, run[i][j]));
                     }
                 }
-                if ((ROWS <= 2u || SCALAR) && k % 2u == 1u) { // so do processors, which have one or two rows
+                // Adreno rounds products before it adds them, and so do processors, which have one or two rows.
+                if ((SCALAR || ROWS <= 2u) && k % 2u == 1u) {
                     [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                         sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
                         run[i][j] = f16vec2(0.0);

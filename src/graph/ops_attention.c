@@ -145,7 +145,7 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
     out->quads = quads;
     out->constants[0] = keys;
     out->constants[1] = rows;
-    out->constants[2] = portions->half_scalar;
+    out->constants[2] = portions->half_apart;
     out->constant_count = 3;
     return keys >= 16;
 }

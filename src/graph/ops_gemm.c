@@ -151,9 +151,10 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
         out->constants[5] = graph->device->features.has[DITI_FEATURE_MIXED_DOT];
         out->constants[6] = true; /* DITI_CONSTANT_HALF */
         out->constants[7] = portions->half_scalar;
+        out->constants[8] = portions->half_apart;
         if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true; /* no larger than it would be */
     }
-    out->constant_count = half ? 8 : 5;
+    out->constant_count = half ? 9 : 5;
     out->kernel = half ? DITI_KERNEL_GEMM_HALF : DITI_KERNEL_GEMM_GPU;
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : portions->float_rows;

@@ -63,7 +63,9 @@ typedef struct diti_portions_line {
    Adreno 660). Attention of halves with heads of 256 spills 9 values in 128 threads, none in 256; without halves
    heads of 1024 spill 876 in 128 threads, 218 in 512, none in 256 that have 16 queries.
 
-   Apple: 256 registers of 16 bits for a thread; the more it takes, the fewer threads a core has. Attention without
+   Apple: 256 registers of 16 bits for a thread; the more it takes, the fewer threads a core has. Halves are multiplied
+   one by one: with one sum for each result, of 8 products, a product of halves has 2003 arithmetic instructions and
+   183 registers, with two sums 2080 and 215, so that 576 threads fit in place of 448. Attention without
    halves spills 17 values with heads of 384 in 128 threads, 158 with 512, 879 with 1024, none in 256 threads that have
    16 queries of the widest; attention of halves with heads of 256 and a mask spills 3 in 128 threads, none in 256.
 
@@ -83,18 +85,19 @@ typedef struct diti_portions_line {
                   |   |  |  |  half_step
                   |   |  |  |  |  half_unrolled
                   |   |  |  |  |  |  half_scalar
-                  |   |  |  |  |  |  |      float_rows
-                  |   |  |  |  |  |  |      |  float_columns
-                  |   |  |  |  |  |  |      |  |  dot_columns
-                  |   |  |  |  |  |  |      |  |  |  packed_dot
-                  |   |  |  |  |  |  |      |  |  |  |      dot_team
-                  |   |  |  |  |  |  |      |  |  |  |      |  block_rows
-                  |   |  |  |  |  |  |      |  |  |  |      |  |  block_columns
-                  |   |  |  |  |  |  |      |  |  |  |      |  |  |  block_teams
-                  |   |  |  |  |  |  |      |  |  |  |      |  |  |  |  half_quads
-                  |   |  |  |  |  |  |      |  |  |  |      |  |  |  |  |  quads
-                  |   |  |  |  |  |  |      |  |  |  |      |  |  |  |  |  |  row_quads
-                  |   |  |  |  |  |  |      |  |  |  |      |  |  |  |  |  |  |  attention_threads
+                  |   |  |  |  |  |  |      half_apart
+                  |   |  |  |  |  |  |      |      float_rows
+                  |   |  |  |  |  |  |      |      |  float_columns
+                  |   |  |  |  |  |  |      |      |  |  dot_columns
+                  |   |  |  |  |  |  |      |      |  |  |  packed_dot
+                  |   |  |  |  |  |  |      |      |  |  |  |      dot_team
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  block_rows
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  |  block_columns
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  |  |  block_teams
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  |  |  |  half_quads
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  |  |  |  |  quads
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  |  |  |  |  |  row_quads
+                  |   |  |  |  |  |  |      |      |  |  |  |      |  |  |  |  |  |  |  attention_threads
 
    those of kernels on matrices in the second.
 
@@ -118,23 +121,23 @@ typedef struct diti_portions_line {
                   |   |   |  |  |    |  |      |      |   |    |   |    |   |   |    |   |   unrolled
                   |   |   |  |  |    |  |      |      |   |    |   |    |   |   |    |   |   |           registers */
 static const diti_portions_line diti_portions_table[] = {
-    {0x8086,  8, {16, 8, 4, 4, 4, 1, false, 8, 4, 4, true,  8, 8, 4, 2, 1, 2, 0, 512,  /* Intel up to Xe-HPG */
+    {0x8086,  8, {16, 8, 4, 4, 4, 1, false, false, 8, 4, 4, true,  8, 8, 4, 2, 1, 2, 0, 512,  /* Intel up to Xe-HPG */
                   16, 16, 4, 4, 64,  0, true,  false, 16, 0,   0,  0,    32, 48, 256, 0,  0,  UINT32_MAX, 0}},
-    {0x8086, 16, {0,  0, 4, 4, 4, 1, false, 8, 4, 4, true,  0, 8, 4, 1, 1, 2, 0, 512,  /* Intel from Xe2 on */
+    {0x8086, 16, {0,  0, 4, 4, 4, 1, false, false, 8, 4, 4, true,  0, 8, 4, 1, 1, 2, 0, 512,  /* Intel from Xe2 on */
                   16, 32, 8, 4, 128, 0, false, false, 8,  48,  16, 64,   40, 48, 256, 32, 0,  UINT32_MAX, 0}},
-    {0x1002,  0, {0,  0, 8, 4, 8, 8, false, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD */
+    {0x1002,  0, {0,  0, 8, 4, 8, 8, false, false, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD */
                   64, 64, 4, 4, 128, 0, false, true,  16, 160, 80, 128,  0,  0,  0,   0,  80, 1024,       192}},
-    {0x10de,  0, {0,  0, 8, 8, 8, 8, false, 8, 8, 8, true,  0, 8, 8, 1, 0, 8, 2, 512,  /* NVIDIA */
+    {0x10de,  0, {0,  0, 8, 8, 8, 8, false, false, 8, 8, 8, true,  0, 8, 8, 1, 0, 8, 2, 512,  /* NVIDIA */
                   64, 64, 4, 4, 128, 6, true,  false, 16, 192, 80, 384,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
-    {0x1002, 32, {0,  0, 8, 4, 8, 8, false, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
+    {0x1002, 32, {0,  0, 8, 4, 8, 8, false, false, 8, 8, 8, true,  0, 8, 4, 1, 0, 4, 2, 512,  /* AMD, matrices by 32 */
                   32, 64, 4, 4, 128, 0, false, true,  16, 160, 80, 128,  0,  0,  0,   0,  0,  1024,       192}},
-    {0x5143,  0, {0,  0, 8, 4, 4, 4, true,  8, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
+    {0x5143,  0, {0,  0, 8, 4, 4, 4, true,  true,  8, 4, 8, false, 0, 8, 8, 1, 2, 2, 1, 256,  /* Qualcomm */
                   64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
-    {0x106b,  0, {0,  0, 8, 4, 8, 8, false, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 0, 256,  /* Apple */
+    {0x106b,  0, {0,  0, 8, 4, 8, 8, true,  false, 8, 4, 8, false, 0, 8, 8, 1, 2, 2, 0, 256,  /* Apple */
                   64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
-    {0x13b5,  0, {0,  0, 4, 4, 2, 1, false, 4, 4, 4, false, 0, 4, 4, 1, 1, 1, 0, 512,  /* Arm */
+    {0x13b5,  0, {0,  0, 4, 4, 2, 1, false, false, 4, 4, 4, false, 0, 4, 4, 1, 1, 1, 0, 512,  /* Arm */
                   64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}},
-    {     0,  0, {0,  0, 8, 4, 8, 8, false, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
+    {     0,  0, {0,  0, 8, 4, 8, 8, false, false, 8, 4, 8, false, 0, 8, 8, 1, 0, 0, 0, 512,  /* others */
                   64, 64, 4, 4, 128, 0, false, false, 16, 256, 80, 160,  0,  0,  0,   0,  0,  UINT32_MAX, 0}}
 };
 /* clang-format on */

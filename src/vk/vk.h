@@ -142,7 +142,8 @@ typedef struct diti_portions {
     uint32_t half_rows, half_columns; /* results of a thread in products of halves, the columns in large ones alone */
     uint32_t half_step;               /* columns of K in a slice of those products, in groups of four */
     uint32_t half_unrolled;           /* groups of half_step that are written out; the rest is a loop */
-    bool half_scalar;                 /* the device multiplies halves one by one, not in pairs */
+    bool half_scalar;                 /* a sum of halves has eight products one by one, not pairs of a slice */
+    bool half_apart;                  /* vectors of halves are loaded one at a time (APART in shaders/common.glsl) */
     uint32_t float_rows;              /* results of a thread in products of floats */
     uint32_t float_columns, dot_columns; /* columns of those results in large products; of int8 products' */
     bool packed_dot;                    /* packed weights are multiplied as blocks of int8 by the integer dot product */

@@ -2161,12 +2161,12 @@ static void check_overflow_is_seen(diti_device *device, const char *what) {
 }
 
 /* Kernels that compute with F16: F32 operands, heads whose weights are halves, and scores that want F32. */
-static uint64_t run_halves(diti_device *device) {
+static uint64_t run_halves(diti_device *device, bool bytes_alone) {
     linear_case linear = {.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F32, .x_f32 = true, .bias = true};
     attention_case attention = {.batch = 1, .heads = 2, .head_dim = 72, .queries = 40, .keys = 150};
     random_state = 7;
     result_hash = 1;
-    only_bytes = true;
+    only_bytes = bytes_alone;
     check_linear(device, &linear);
     check_attention(device, &attention);
     attention.size = 6;
@@ -2199,11 +2199,14 @@ static void test_rounding(const char *form, uint64_t bytes) {
     CHECK_MESSAGE(result_hash == bytes, "cpu=%s: a driver that truncates gives other bytes", form);
 }
 
+/* The newest lavapipe does not round matrices of floats that become halves where the module says how (its errors of
+   attention are 2.1e-4 then, 2.9e-4 where attention_coop2 rounds the weights itself), so that either way of rounding
+   has bytes of its own on rung coop2, and results are compared with the reference. */
 static void test_rounding_of_halves(const char *rung) {
     uint64_t bytes[4] = {0};
     char overrides[64];
+    bool own_bytes = !strcmp(rung, "coop2");
     for (int i = 0; i < 4; i++) { /* bit 0: truncates; bit 1: cannot be told how to round */
-        if (!sweep && i != 0 && i != 3) continue;
         dit_context_desc desc = {.overrides = overrides};
         diti_device *device = NULL;
         snprintf(overrides, sizeof overrides, "rung=%s%s", rung, i & 2 ? ",rounding=0" : "");
@@ -2214,8 +2217,8 @@ static void test_rounding_of_halves(const char *rung) {
         if (!device) break;
         CHECK_MESSAGE(!(i & 2) || !device->rounds_halves, "it can be told how to round");
         check_rounded_product(device, overrides);
-        bytes[i] = run_halves(device);
-        CHECK_MESSAGE(bytes[i] == bytes[0], "%s%s: other bytes", overrides,
+        bytes[i] = run_halves(device, !own_bytes);
+        CHECK_MESSAGE(bytes[i] == bytes[own_bytes ? i & 2 : 0], "%s%s: other bytes", overrides,
                       truncates ? ", on a driver that truncates" : "");
         diti_device_close(device);
     }
@@ -2301,11 +2304,14 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     c.m = 37, c.n = 44, c.k = 200, c.rows_per_gate = 9;
     late.late = true;        /* as on AMD's GPUs */
     late.half_scalar = true; /* as on Qualcomm's */
+    late.half_apart = true;
     late.half_unrolled = late.half_step;
     device->portions = &late;
     device->scattered_sums = true; /* as with NVK */
     check_unit(device, module, &c, 1);
-    CHECK(strcmp(module, "gemm_coop") != 0 || last_constants[22] == (portions->ahead ? 7u : 6u));
+    CHECK(strcmp(module, "gemm_coop") != 0 ||
+          (last_constants[DITI_CONSTANT_LOOP] & ~DITI_LOOP_PAIRED) ==
+              ((portions->ahead ? DITI_LOOP_AHEAD : 0u) | DITI_LOOP_SCATTERED | DITI_LOOP_LATE));
     device->scattered_sums = false;
     device->portions = portions;
     check_unit(device, module, &c, 6e4f);
@@ -2850,6 +2856,7 @@ static bool test_unit(const char *rung, const char *module) {
     if (!strcmp(rung, "half")) {
         test_unit_portions(rung, module, 0);            /* Intel's */
         if (sweep) test_unit_portions(rung, module, 5); /* Qualcomm's */
+        if (sweep) test_unit_portions(rung, module, 6); /* Apple's */
         if (sweep) test_wide_results(module, "rung=half,cpu=0,portions=3");
     } else {
         test_unit_portions(rung, module, 0);            /* Arc A's */
