@@ -2328,10 +2328,12 @@ static void test_unit_few(diti_device *device, const char *module, bool all) {
     }
     check_conv(device, &(conv_case){2,    5,     4, 12, 16, 3, 1,     1, 1, DIT_TYPE_F16, true, true,
                                     true, false, 0, 0,  1,  1, false, 0, 0, false});
-    device->portions = &late;
-    check_conv(device, &(conv_case){1,     9,     7, 20, 24, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
-                                    false, false, 0, 0,  1,  1, false, 0, 0, false});
-    device->portions = portions;
+    if (!strcmp(module, "gemm_half")) { /* which sums fewer products in halves there */
+        device->portions = &late;
+        check_conv(device, &(conv_case){1,     9,     7, 20, 24, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
+                                        false, false, 0, 0,  1,  1, false, 0, 0, false});
+        device->portions = portions;
+    }
     if (all) {
         check_conv(device, &(conv_case){1,     9,     7, 20, 24, 3, 1,     1, 1, DIT_TYPE_F16, false, true,
                                         false, false, 1, 1,  1,  1, false, 0, 0, false});
