@@ -1,7 +1,7 @@
 /* Streamed weights: whatever the budget, the picture is the same to the byte and the memory is really less; what fails
  * or stops in between leaves nothing behind. On a device whose memory the host sees, on one where it does not, and on
  * one that the application made and gave a second queue for.
-   test-runs: families lavapipe sanitize, in test-all discrete */
+   test-runs: families lavapipe, in test-all sanitize discrete */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
