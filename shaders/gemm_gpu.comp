@@ -4,8 +4,8 @@
 //   gemm_gpu: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a
 //   product's parts. Devices need not have float16: nothing of it is left.
 //   gemm_half (HALF): F16 operands (F32 ones are rounded), products in pairs, summed in F16 over a slice, or one by one
-//   (SCALAR), summed in F16 eight at a time; a thread whose sums overflow computes them again with F32 arithmetic. N and
-//   all offsets and pitches are multiples of 4.
+//   (SCALAR), summed in F16 eight at a time; a thread whose sums overflow computes them again with F32 arithmetic. N
+//   and all offsets and pitches are multiples of 4.
 // A workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
 // from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is
 // computed. Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows

@@ -1,5 +1,6 @@
 # Reads what the layer wrote while one program computed one case, "loop HANDLE ..." lines with what tools/feigned_loop.awk
-# says of each pipeline among them, "cycles HANDLE ..." what it says with cycles=1, and prints what is known of the kernel that multiplies most, for tools/feigned.sh:
+# says of each pipeline among them and "cycles HANDLE ..." lines with what it says with cycles=1, and prints what is
+# known of the kernel that multiplies most, for tools/feigned.sh:
 #   KERNEL|REGISTERS|OCCUPANCY|SPILLS|CYCLES PER 1000 MULTIPLICATIONS|INSTRUCTIONS PER 1000|DISPATCHES|ROUND|WRITTEN
 # Cycles have a star where the main loop holds another; instructions are - where a round's cannot be told. Round:
 # multiplications of one subgroup in a round of the main loop; written: how many of them the machine code has.
@@ -66,7 +67,7 @@ END {
     bound = number[5] == 1 && round == number[3] # more rounds of the inner loop would do more
     # The compilers' cycles do not know how many rounds a loop within a loop has; Turnip tells none.
     if (cycles == "")
-        cycles = unknown ? "-" : sprintf("%.1f", of_a_round(cycles_of[best]) * 1000 / round)
+        cycles = unknown ? "-" : (bound ? "<= " : "") sprintf("%.1f", of_a_round(cycles_of[best]) * 1000 / round)
     else
         cycles = (bound ? "<= " : "") sprintf("%.1f", cycles * 1000 / round) (number[5] ? "*" : "")
     printf "%s|%s|%s|%s|%s|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers,Registers used"), \

@@ -573,8 +573,7 @@ int main(void) {
         printf("skipped: self-tests above the base rung (the device has no fp16)\n");
     }
     if (sweep) {
-        test_broadcast(); /* whose kernels take LLVM half a minute; make test has their values in tests/graph/kernels.c
-                           */
+        test_broadcast(); /* LLVM takes half a minute; make test has the kernels' values in tests/graph/kernels.c */
         test_probes("rung=half,dot=1,cpu=0,selftest=skip");
         if (way && !strcmp(way, "lavapipe")) test_ahead_is_all("rung=half,cpu=0", "half");
         if (way && !strcmp(way, "newest")) {
