@@ -101,7 +101,7 @@ void store_out(const uint at, const uint quad, const vec4 value) {
 // query and key: counted in their item
 float biased(float score, const uint head, const uint query, const uint key) {
     score *= score_scale;
-    if (HAS(PART_CAP)) score = cap * tanh(score / cap);
+    if (HAS(PART_CAP)) score = cap * tanh(clamp(score / cap, -15.0, 15.0)); // as safe_tanh of activation.glsl
     return HAS(PART_BIAS) ? score + bias[bias_offset + head * bias_pitch + key + bias_origin - query] : score;
 }
 #endif

@@ -6,7 +6,8 @@
 // exact in F32, so that no score is too large.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
 #define VECTOR true
 #include "attention.glsl"
 layout(constant_id = 10) const uint ROWS = 4;
@@ -77,7 +78,7 @@ void main() {
                 [[unroll]] for (uint e = 0u; e < 4u; e++) [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                     uint n = i * SLICE + k;
                     score[i * COLUMNS + j] =
-                        fma(subgroupBroadcast(own[n / TEAM][e], n % TEAM), y[e], score[i * COLUMNS + j]);
+                        fma(subgroupShuffle(own[n / TEAM][e], n % TEAM), y[e], score[i * COLUMNS + j]);
                 }
             }
         }
@@ -97,29 +98,29 @@ void main() {
                 if (key >= place.keys) score[n] = VERY_LOW;
                 tops[i] = max(tops[i], score[n]);
             }
-            excess = max(excess, tops[i] - subgroupBroadcast(largest, i));
+            excess = max(excess, tops[i] - subgroupShuffle(largest, i));
         }
         float keep = largest;
-        if (subgroupBallot(excess > slack) != uvec4(0u)) { // what other threads have of a row matters only then
+        if (subgroupAny(excess > slack)) { // what other threads have of a row matters only then
             [[unroll]] for (uint i = 0u; i < ROWS; i++) {
                 float top = tops[i];
-                [[unroll]] for (uint l = 0u; l < TEAM; l++) top = max(top, subgroupBroadcast(tops[i], l));
+                [[unroll]] for (uint l = 0u; l < TEAM; l++) top = max(top, subgroupShuffle(tops[i], l));
                 if (mate == i && top > largest + slack) largest = top;
             }
         }
         keep = exp2(keep - largest);
-        [[unroll]] for (uint i = 0u; i < ROWS; i++) total[i] *= subgroupBroadcast(keep, i);
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) total[i] *= subgroupShuffle(keep, i);
         [[unroll]] for (uint n = 0u; n < ROWS * COLUMNS; n++) {
-            score[n] = exp2(score[n] - subgroupBroadcast(largest, n / COLUMNS));
+            score[n] = exp2(score[n] - subgroupShuffle(largest, n / COLUMNS));
             total[n / COLUMNS] += score[n];
         }
         barrier();
         [[unroll]] for (uint j = 0u; j < quad_loops; j++) { // quads in turn: compilers keep sums of one loop apart
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) o[i * quad_loops + j] *= subgroupBroadcast(keep, i);
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) o[i * quad_loops + j] *= subgroupShuffle(keep, i);
             [[unroll]] for (uint key = 0u; key < KEYS; key++) {
                 vec4 y = tile[zero + key * row_quads + min(mate + j * TEAM, QUADS - 1u)];
                 [[unroll]] for (uint i = 0u; i < ROWS; i++) o[i * quad_loops + j] +=
-                    subgroupBroadcast(score[i * COLUMNS + key / TEAM], key % TEAM) * y;
+                    subgroupShuffle(score[i * COLUMNS + key / TEAM], key % TEAM) * y;
             }
         }
         barrier();
@@ -127,7 +128,7 @@ void main() {
 
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         float sum = 0.0;
-        [[unroll]] for (uint l = 0u; l < TEAM; l++) sum += subgroupBroadcast(total[i], l);
+        [[unroll]] for (uint l = 0u; l < TEAM; l++) sum += subgroupShuffle(total[i], l);
         uint query = first_query + i;
         if (query >= place.queries) break;
         [[unroll]] for (uint j = 0u; j < quad_loops; j++) {

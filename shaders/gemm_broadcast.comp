@@ -9,7 +9,6 @@
 // A team whose sums overflow computes them again with F32 arithmetic.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -91,7 +90,7 @@ void main() {
                 uvec2 words = w_tile[turn + (j * TEAM * ACROSS + across) * SKEWED + h];
                 f16vec4 y = f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y));
                 [[unroll]] for (uint c = 0u; c < 4u; c++) [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    uint x = subgroupBroadcast(own[h / mates][c], i * mates + h % mates);
+                    uint x = subgroupShuffle(own[h / mates][c], i * mates + h % mates);
                     eight[i] = fma(unpackFloat2x16(x).x, y[c], h == k && c == 0u ? float16_t(0.0) : eight[i]);
                 }
             }

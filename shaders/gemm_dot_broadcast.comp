@@ -6,7 +6,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #define INT8 true
 #define VECTOR true
 #define CONV false
@@ -76,10 +76,10 @@ void main() {
                 int block = SUM_BITS;
                 [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {
                     uint n = i * STEP_QUADS + k;
-                    block = dot_quads(subgroupBroadcast(own[n / TEAM], n % TEAM), y[k], block);
+                    block = dot_quads(subgroupShuffle(own[n / TEAM], n % TEAM), y[k], block);
                 }
                 precise float v = fma(intBitsToFloat(block), y_scale, y_less); // no other way to compute it
-                sum[i][j] = fma(v, subgroupBroadcast(own_scale, i), sum[i][j]);
+                sum[i][j] = fma(v, subgroupShuffle(own_scale, i), sum[i][j]);
             }
         }
         turn = tile_quads - turn;

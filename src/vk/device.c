@@ -54,8 +54,7 @@ static void diti_device_properties(diti_device *device) {
     /* the kernels for processors pass values between lanes */
     device->is_cpu = device->software && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
                      (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
-    device->broadcasts = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) &&
-                         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+    device->broadcasts = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
                          (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_VOTE_BIT) &&
                          (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }

@@ -25,6 +25,16 @@ static bool uses_workgroup_size(const uint32_t *words, size_t count) {
     return false;
 }
 
+/* Whether a thread's value is broadcast (OpGroupNonUniformBroadcast): loops are unrolled by drivers, so that the
+   thread's number is no constant, which takes a feature that applications seldom enable. OpGroupNonUniformShuffle takes
+   none. */
+static bool broadcasts(const uint32_t *words, size_t count) {
+    size_t i;
+    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16)
+        if ((words[i] & 0xffff) == 337) return true;
+    return false;
+}
+
 /* Bytes that a kernel adds to those of the kernels before: none if one of these has the same module. */
 static size_t check_decoded(const diti_env *env, diti_kernel kernel) {
     const diti_spirv_module *table = diti_spirv_table();
@@ -38,6 +48,8 @@ static size_t check_decoded(const diti_env *env, diti_kernel kernel) {
                   "%s needs more than Vulkan 1.2", diti_kernel_name(kernel));
     CHECK_MESSAGE(!uses_workgroup_size(words, count),
                   "%s computes with gl_WorkGroupSize, by which Metal sizes no array", diti_kernel_name(kernel));
+    CHECK_MESSAGE(!broadcasts(words, count), "%s broadcasts: subgroupShuffle takes no feature",
+                  diti_kernel_name(kernel));
     diti_free(env, words);
     while (table[k].pieces != table[kernel].pieces) k++;
     return k < (uint32_t)kernel ? 0 : 4 * (size_t)table[kernel].word_count;
