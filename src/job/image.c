@@ -428,8 +428,6 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
                            NULL, 0, NULL);
 }
 
-#define DITI_NO_REPORT UINT32_MAX /* in diti_health.step, until the last commands of a run have written it */
-
 DIT_INTERNAL void diti_job_await_report(dit_job *job) {
     diti_health *health = (diti_health *)job->health_readback.block.mapped;
     memset(health, 0, sizeof *health);

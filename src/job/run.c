@@ -353,6 +353,8 @@ DIT_INTERNAL dit_result diti_run_check_health(dit_job *job) {
     result = diti_job_verdict(job, &error);
     diti_buffer_invalidate(job->shares[0]->device, &job->health_readback);
     memcpy(&health, job->health_readback.block.mapped, sizeof health);
+    if (result >= 0 && health.step == DITI_NO_REPORT)
+        result = diti_device_fail(job->shares[0]->device, VK_ERROR_DEVICE_LOST, "the last commands", &error);
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     for (i = 1; i < job->share_count && result >= 0; i++) {
         diti_share *share = job->shares[i];
@@ -520,7 +522,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         job->moved_us = diti_clock_us();
         for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
-    if (!job->begun && recording) diti_job_await_report(job);
+    if (!job->begun) diti_job_await_report(job);
     job->begun = true;
     job->recording = recording;
     return DIT_WORKING;

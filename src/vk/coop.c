@@ -112,6 +112,8 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     diti_identify(vk, physical, &id);
     if (quirks) diti_quirks(&id, DITI_QUIRK_NO_MATRICES, &out->ban);
     out->subgroup = diti_coop_subgroup(&id, features, &out->chooses_subgroup);
+    if (!out->ban && !features->has[DITI_FEATURE_FULL_SUBGROUPS])
+        out->ban = "computeFullSubgroups, without which subgroups may have idle threads, is not enabled";
     if (!out->ban && !out->subgroup) out->ban = "subgroups have no fixed size";
     if (out->ban) {
         diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", out->ban);

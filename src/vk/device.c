@@ -36,7 +36,7 @@ static void diti_device_properties(diti_device *device) {
     buffers.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES;
     rounding.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
     if (device->features.has[DITI_FEATURE_MAINTENANCE4])
-        rounding.pNext = &buffers; /* without it there is no such limit */
+        rounding.pNext = &buffers; /* elsewhere no extension tells this limit */
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
     memory.pNext = &rounding;
     subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;

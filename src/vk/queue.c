@@ -59,9 +59,15 @@ DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *o
     return vr < 0 ? diti_device_fail(device, vr, "vkCreateSemaphore", err) : DIT_OK;
 }
 
+/* Drivers may say of a timeline of a lost device that all is done: its value is then the largest that there is. */
+DIT_INTERNAL VkResult diti_timeline_counter(diti_device *device, VkSemaphore timeline, uint64_t *out) {
+    VkResult vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
+    return vr == VK_SUCCESS && *out == UINT64_MAX ? VK_ERROR_DEVICE_LOST : vr;
+}
+
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
     VkResult vr;
     DITI_TRY(diti_device_check(device, err));
-    vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
+    vr = diti_timeline_counter(device, timeline, out);
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }

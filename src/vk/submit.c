@@ -90,11 +90,11 @@ DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *
 /* As long as the timeline moves on. VK_TIMEOUT: the device finishes nothing any more. */
 static VkResult diti_timeline_wait_on(diti_device *device, const VkSemaphoreWaitInfo *info) {
     uint64_t before = 0, now = 0;
-    VkResult vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &before);
+    VkResult vr = diti_timeline_counter(device, info->pSemaphores[0], &before);
     while (vr == VK_SUCCESS) {
         vr = device->vk.WaitSemaphores(device->device, info, device->patience_us * 1000);
         if (vr != VK_TIMEOUT) break;
-        vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &now);
+        vr = diti_timeline_counter(device, info->pSemaphores[0], &now);
         if (vr == VK_SUCCESS && now == before) return VK_TIMEOUT;
         before = now;
     }
@@ -105,6 +105,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
                                            uint64_t timeout_ns, dit_error *err) {
     VkSemaphoreWaitInfo info = DITI_ZERO;
     diti_trace_scope scope;
+    uint64_t reached = 0;
     dit_result result = diti_device_check(device, err); /* a lost device may never reach the value */
     VkResult vr;
     DITI_TRY(result);
@@ -116,6 +117,8 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
     vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
                                   : device->vk.WaitSemaphores(device->device, &info, timeout_ns);
     diti_trace_close(&scope, 0);
+    if (vr == VK_SUCCESS) vr = diti_timeline_counter(device, timeline, &reached);
+    if (vr == VK_SUCCESS && reached < value) vr = VK_ERROR_DEVICE_LOST; /* waits for a lost device end, too */
     if (vr == VK_TIMEOUT) return timeout_ns == UINT64_MAX ? diti_device_stalled(device, err) : DIT_WORKING;
     return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
 }

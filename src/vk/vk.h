@@ -91,11 +91,11 @@ enum {
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
     DITI_FEATURE_MIXED_DOT,    /* sums in F32 of products of pairs of halves */
+    DITI_FEATURE_MAINTENANCE4, /* tells how large a buffer may be; SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs,
+                                  states sizes of workgroups its way */
+    DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, where dit or an application enables the memory model */
     DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
-    DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
-                                */
     DITI_FEATURE_MEMORY_MODEL,
-    DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, which the memory model asks for */
     DITI_FEATURE_COOP,
     DITI_FEATURE_COOP_FLEXIBLE,
     DITI_FEATURE_COOP_REDUCTIONS,
@@ -830,6 +830,7 @@ typedef struct diti_timeline {
     uint64_t submitted; /* newest value of the timeline, when all that was submitted has run */
 } diti_timeline;
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
+DIT_INTERNAL VkResult diti_timeline_counter(diti_device *device, VkSemaphore timeline, uint64_t *out);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
 /* Fails if the device has finished nothing for long: it counts as lost. */

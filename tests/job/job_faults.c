@@ -226,6 +226,45 @@ static void sweep_losses(void) {
     lose_at(calls);
 }
 
+/* A driver that does not tell of a loss: the device takes the last n submissions of a run without running them, and
+   every wait for them ends as if they had run. */
+static void lose_quietly(unsigned n, uint64_t value) {
+    unsigned submissions;
+    dit_result result;
+    fault_begin(0, VK_SUCCESS);
+    CHECK_MESSAGE(make_context() == DIT_OK && make_model() == DIT_OK && make_job() == DIT_OK, "%s", err.message);
+    fault_only = "vkQueueSubmit";
+    fault_calls = 0;
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK && fault_calls > n);
+    submissions = fault_calls;
+    fault_begin(0, VK_SUCCESS);
+    renew_job();
+    fault_begin(submissions - n, VK_ERROR_DEVICE_LOST);
+    fault_only = "vkQueueSubmit";
+    fault_quiet = value;
+    result = dit_job_wait(job, UINT64_MAX);
+    CHECK_MESSAGE(fault_lost && result == DIT_ERROR_DEVICE_LOST, "the last %u, timelines at %llu: result %d", n + 1,
+                  (unsigned long long)value, result);
+    drop_job();
+    drop_model();
+    drop_context();
+}
+
+/* A model whose weights never arrived is not loaded. */
+static void lose_quietly_while_loading(void) {
+    dit_result result;
+    fault_begin(0, VK_SUCCESS);
+    CHECK_MESSAGE(make_context() == DIT_OK, "%s", err.message);
+    fault_begin(1, VK_ERROR_DEVICE_LOST);
+    fault_only = "vkQueueSubmit";
+    fault_quiet = UINT64_MAX;
+    result = make_model();
+    CHECK_MESSAGE(fault_lost && result == DIT_ERROR_DEVICE_LOST, "result %d", result);
+    drop_model();
+    drop_context();
+    fault_begin(0, VK_SUCCESS);
+}
+
 /* --- a device that is slow for longer than it is waited for --- */
 
 /* The job is given up with a sentence, and nothing that the device may still use is destroyed with it. */
@@ -316,6 +355,10 @@ int main(void) {
     if (all) test_early_timeout(2);
     if (all) test_early_timeout(5);
     sweep_losses();
+    lose_quietly_while_loading();
+    lose_quietly(0, UINT64_MAX);
+    lose_quietly(1, UINT64_MAX);
+    lose_quietly(0, (uint64_t)1 << 40);
     test_vulkan_end();
     return TEST_END("job_faults");
 }

@@ -7,7 +7,11 @@
  *     fault_calls, fault_name                         // calls so far; which one failed, NULL: none
  *
  * With VK_ERROR_DEVICE_LOST only the calls that may return it are counted, and from the n-th on all of them do. One
- * device and one thread at a time. */
+ * device and one thread at a time.
+ *
+ *     fault_quiet = UINT64_MAX;  // after fault_begin: a lost device takes submissions and runs none, its waits
+ * succeed,
+ *                                // and its timelines are said to have come so far */
 #ifndef VULKAN_FAULTS_H
 #define VULKAN_FAULTS_H
 #include "vulkan_test.h"
@@ -18,6 +22,7 @@ static const char *fault_names[FAULT_MOST]; /* names of the calls since fault_be
 static VkResult fault_code;
 static const char *fault_name, *fault_only;
 static int fault_lost;
+static uint64_t fault_quiet;
 
 /* X(name, parameters, arguments, may lose the device) */
 #define FAULT_FUNCTIONS(X)                                                                                             \
@@ -96,6 +101,7 @@ static inline void fault_begin(unsigned at, VkResult code) {
     fault_code = code;
     fault_name = fault_only = NULL;
     fault_lost = 0;
+    fault_quiet = 0;
 }
 
 /* A device that is lost runs nothing any more: what was submitted ends before the loss is told. */
@@ -122,6 +128,18 @@ static inline VkResult fault_result(const char *name, int loses) {
     }
 FAULT_FUNCTIONS(FAULT_WRAPPER)
 #undef FAULT_WRAPPER
+
+static VKAPI_ATTR VkResult VKAPI_CALL fault_counter(VkDevice device, VkSemaphore timeline, uint64_t *value) {
+    VkResult vr = fault_GetSemaphoreCounterValue(device, timeline, value);
+    if (!fault_quiet || vr != VK_ERROR_DEVICE_LOST) return vr;
+    *value = fault_quiet;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL fault_wait(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout) {
+    VkResult vr = fault_WaitSemaphores(device, info, timeout);
+    return fault_quiet && vr == VK_ERROR_DEVICE_LOST ? VK_SUCCESS : vr;
+}
 
 /* Imitates a slow device: while the gate is shut, everything that is submitted waits. */
 static struct fault_gate {
@@ -156,7 +174,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL fault_submit_behind_gate(VkQueue queue, ui
     VkPipelineStageFlags stages[65];
     uint64_t wait_values[65];
     uint32_t i;
-    if (!fault_gate.shut) return fault_QueueSubmit(queue, count, submits, fence);
+    if (!fault_gate.shut) {
+        VkResult vr = fault_QueueSubmit(queue, count, submits, fence);
+        return fault_quiet && vr == VK_ERROR_DEVICE_LOST ? VK_SUCCESS : vr;
+    }
     if (!fault_gate.semaphore) fault_make_gate();
     CHECK(count == 1 && info.waitSemaphoreCount < 65 && values.waitSemaphoreValueCount == info.waitSemaphoreCount);
     for (i = 0; i < info.waitSemaphoreCount; i++) {
@@ -195,14 +216,15 @@ static inline PFN_vkVoidFunction fault_wrap(const char *name, PFN_vkVoidFunction
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fault_get_device_proc_addr(VkDevice device, const char *name) {
+    PFN_vkVoidFunction wrapped;
     fault_real.device = device;
     fault_real.DeviceWaitIdle = (PFN_vkDeviceWaitIdle)fault_real.GetDeviceProcAddr(device, "vkDeviceWaitIdle");
     if (!strcmp(name, "vkDestroyDevice")) return (PFN_vkVoidFunction)fault_destroy_device;
-    if (!strcmp(name, "vkQueueSubmit")) {
-        fault_wrap(name, fault_real.GetDeviceProcAddr(device, name));
-        return (PFN_vkVoidFunction)fault_submit_behind_gate;
-    }
-    return fault_wrap(name, fault_real.GetDeviceProcAddr(device, name));
+    wrapped = fault_wrap(name, fault_real.GetDeviceProcAddr(device, name));
+    if (!strcmp(name, "vkQueueSubmit")) return (PFN_vkVoidFunction)fault_submit_behind_gate;
+    if (!strcmp(name, "vkGetSemaphoreCounterValue")) return (PFN_vkVoidFunction)fault_counter;
+    if (!strcmp(name, "vkWaitSemaphores")) return (PFN_vkVoidFunction)fault_wait;
+    return wrapped;
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fault_get_instance_proc_addr(VkInstance instance, const char *name) {

@@ -223,6 +223,7 @@ static struct feign {
     PFN_vkCreateDevice create;
     uint32_t vendor, driver, type;
     bool one_size, shapes; /* one size of subgroups; shapes are listed, too */
+    bool idle;             /* subgroups cannot be asked to be full */
     uint32_t version;      /* the version of Vulkan; 0: the driver's own */
     uint32_t asked, refused;
 } feign;
@@ -256,6 +257,8 @@ static VKAPI_ATTR void VKAPI_CALL feign_features(VkPhysicalDevice gpu, VkPhysica
         diti_feature_node *node = (diti_feature_node *)(void *)at;
         if ((uint32_t)at->sType == 1000506000u) node->bits[0] = VK_TRUE;
         if ((uint32_t)at->sType == 1000593000u) memset(node->bits, 0, 7 * sizeof *node->bits);
+        if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES && feign.idle)
+            ((VkPhysicalDeviceSubgroupSizeControlFeatures *)(void *)at)->computeFullSubgroups = VK_FALSE;
     }
 }
 
@@ -362,6 +365,11 @@ static void who_is_asked(bool fp16) {
     device = feign_open("rung=base");
     if (device) CHECK_MESSAGE((feign.asked > 0) == fp16, "subgroups of one size do not suffice for matrices");
     diti_device_close(device);
+    feign.idle = true;
+    device = feign_open("rung=base");
+    CHECK_MESSAGE(feign.asked == 0, "matrices belong to subgroups that may have idle threads");
+    diti_device_close(device);
+    feign.idle = false;
     feign.driver = VK_DRIVER_ID_AMD_PROPRIETARY;
     feign_list(rung, sizeof rung);
     CHECK_MESSAGE(!fp16 || !strcmp(rung, "half"), "rung '%s'", rung);
@@ -1479,6 +1487,30 @@ static void extend_copies(void) {
     app_end(&a);
 }
 
+/* Kernels have atomics for the whole device, which are a feature of their own once an application enables the memory
+   model, whether there are matrices or not. */
+static void extend_scope(void) {
+    VkPhysicalDeviceVulkan12Features core12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &core12};
+    PFN_vkGetInstanceProcAddr get = (PFN_vkGetInstanceProcAddr)test_vulkan_function(NULL, "vkGetInstanceProcAddr");
+    VkDeviceCreateInfo out, info;
+    dit_error err = {0};
+    size_t size;
+    bool has;
+    app a;
+    if (!app_begin(&a, VK_API_VERSION_1_2)) return;
+    ((PFN_vkGetPhysicalDeviceFeatures2)app_function(&a, "vkGetPhysicalDeviceFeatures2"))(a.gpu, &features);
+    has = core12.vulkanMemoryModel && core12.vulkanMemoryModelDeviceScope;
+    core12 = (VkPhysicalDeviceVulkan12Features){.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    core12.vulkanMemoryModel = has;
+    info = a.device_info;
+    info.pNext = &core12;
+    size = sizeof a.extend_memory;
+    CHECK(dit_device_extend(get, a.instance, a.gpu, &info, a.extend_memory, &size, &out, &err) == DIT_OK);
+    CHECK(!has || ((const VkPhysicalDeviceVulkan12Features *)out.pNext)->vulkanMemoryModelDeviceScope);
+    app_end(&a);
+}
+
 static void extend_refusals(void) {
     VkPhysicalDeviceVulkan12Features core12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
     VkBaseInStructure unknown = {(VkStructureType)1234567, NULL};
@@ -1545,6 +1577,7 @@ int main(void) {
     wrapped_refusals();
     extend();
     extend_copies();
+    extend_scope();
     extend_refusals();
     test_vulkan_end();
     return TEST_END("vk");
