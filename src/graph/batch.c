@@ -118,22 +118,26 @@ static bool diti_batch_expert(diti_batch_maker *maker, const diti_streamed *expe
     return true;
 }
 
-/* Puts a dispatch into the open batch, or where that is full into a new one. */
+/* Puts a dispatch into the batch of its stretch, if it has one. */
+static bool diti_batch_take_expert(diti_batch_maker *maker, uint32_t source) {
+    diti_plan *plan = maker->plan;
+    diti_stream_item items[DITI_MAX_BINDINGS];
+    VkDeviceSize bytes;
+    uint32_t count = diti_batch_missing(plan, DITI_NO_BATCH, &plan->sources[source], items, &bytes);
+    uint32_t stretch = count ? diti_batch_expert_slot(items, count) : UINT32_MAX;
+    plan->source_batches[source] = DITI_NO_BATCH;
+    if (stretch == UINT32_MAX) return true;
+    return diti_batch_expert(maker, items[0].streamed, stretch, &plan->source_batches[source]);
+}
+
+/* Puts a dispatch that reads streamed weights into the open batch, or where that is full into a new one. */
 static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
     diti_plan *plan = maker->plan;
     const diti_dispatch *dispatch = &plan->sources[source];
     diti_stream_item items[DITI_MAX_BINDINGS];
     VkDeviceSize bytes, used = maker->batch == DITI_NO_BATCH ? 0 : plan->streaming.batches[maker->batch].bytes;
-    uint32_t all = diti_batch_missing(plan, DITI_NO_BATCH, dispatch, items, &bytes);
-    uint32_t count, stretch = all ? diti_batch_expert_slot(items, all) : UINT32_MAX, open = maker->batch;
-    bool good;
-    plan->source_batches[source] = DITI_NO_BATCH;
-    if (!all) return true;
-    if (stretch != UINT32_MAX) {
-        good = diti_batch_expert(maker, items[0].streamed, stretch, &plan->source_batches[source]);
-        maker->batch = open;
-        return good;
-    }
+    uint32_t count;
+    if (!diti_batch_missing(plan, DITI_NO_BATCH, dispatch, items, &bytes)) return true;
     count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
     if (count && (maker->batch == DITI_NO_BATCH || used + bytes > maker->room)) {
         if (!diti_batch_open(maker)) return false;
@@ -169,13 +173,17 @@ static void diti_batch_begin_late(diti_plan *plan, const diti_segment *segment) 
     }
 }
 
+/* Batches of stretches come first: the items of a batch lie side by side, so that no other one may begin while it is
+   open. */
 static bool diti_batch_segment(diti_batch_maker *maker, const diti_segment *segment) {
+    const uint32_t end = segment->first + segment->count;
     uint32_t i;
+    for (i = segment->first; i < end; i++)
+        if (!diti_batch_take_expert(maker, i)) return false;
     maker->batch = DITI_NO_BATCH;
     maker->turns = 0;
-    for (i = segment->first; i < segment->first + segment->count; i++) {
-        if (!diti_batch_take(maker, i)) return false;
-    }
+    for (i = segment->first; i < end; i++)
+        if (maker->plan->source_batches[i] == DITI_NO_BATCH && !diti_batch_take(maker, i)) return false;
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* A model with two experts under a budget that holds one of them: what stays on the device is the expert's at work. The
    other one's matrices are read when its steps begin, and once, whatever the number of steps; results are those of a
-   model that is all on the device. test-runs: lavapipe, in test-all sanitize */
+   model that is all on the device. Under a smaller budget matrices that have no room are read in every step. test-runs:
+   lavapipe, in test-all sanitize */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
@@ -164,6 +165,20 @@ static void test_turns(dit_context *context, uint64_t *budget, uint8_t *plain) {
     dit_model_destroy(model);
 }
 
+/* A budget that holds a part of an expert: what lies in its slots and what passes through the first two take turns. */
+static void test_part(dit_context *context, const uint8_t *plain) {
+    static uint8_t clip[VALUES];
+    dit_model *model = load(context, transformers[0].size * 11 / 10);
+    const diti_weights *weights = model ? &model->transformer->component.weights : NULL;
+    uint64_t read[2];
+    if (!model) return;
+    CHECK(weights->expert && weights->expert->count > 2 && weights->streamed->count > 2);
+    run_counting(context, model, FEW_STEPS, read, clip);
+    CHECK_MESSAGE(!memcmp(clip, plain, sizeof clip), "a part of an expert in its slots makes another clip");
+    CHECK(read[0] > transformers[0].size && read[1] > transformers[1].size);
+    dit_model_destroy(model);
+}
+
 /* The other expert's file cannot be read when its steps begin. */
 static void test_broken(dit_context *context, uint64_t budget) {
     dit_model *model = load(context, budget);
@@ -230,6 +245,7 @@ int main(void) {
     cd.overrides = "rung=base,gflop_ns=100000000";
     if (CHECK_MESSAGE(dit_context_create(&cd, &context, &err) == DIT_OK, "%s", err.message)) {
         test_turns(context, &budget, plain);
+        test_part(context, plain);
         test_broken(context, budget);
     }
     dit_context_destroy(context);
