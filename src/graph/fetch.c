@@ -35,10 +35,11 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
 
 #define DITI_REPLICA_PIECE ((uint64_t)4 << 20) /* copied at a time */
 
-/* Bytes that are copied as a whole: a wanted row, an int8 row, a word. */
+/* Bytes that are copied as a whole: a row of which some columns are wanted, a row that may be converted when it is read
+   from the file, a word. */
 static uint64_t diti_fetch_row(const diti_tensor_info *weight) {
     if (weight->part->pieces) return weight->part->pieces->from_pitch;
-    return weight->format == DITI_I8 ? weight->pitch : 4;
+    return weight->part->streamed ? weight->bytes / weight->rows : 4;
 }
 
 static bool diti_fetch_wants(const diti_tensor_info *tensor) {

@@ -91,7 +91,7 @@ static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t
     return result;
 }
 
-/* Bytes [from, from + size) of what a part is of; int8 rows whole. */
+/* Bytes [from, from + size) of what a part is of: whole rows where it is read from the file. */
 static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from, uint64_t size, unsigned char *out,
                                     dit_error *err) {
     const diti_buffer *buffer = part->block ? &part->block->buffer : NULL;

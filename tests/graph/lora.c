@@ -1,6 +1,6 @@
 /* LoRA, LoHa and LoKr beside a linear layer, and merged into it, against double precision: odd sizes, every operand of
    the epilogue, parts of the weight, rows of items, int8 rows, several at once; files that are damaged or for another
-   model. DIT_TEST_ALL=1: every set of adapters on every size.
+   model. DIT_TEST_ALL=1: every set of adapters on every size, and rows of I4_GROUP that are read when they are needed.
    test-runs: lavapipe sanitize, in test-all swiftshader newest */
 #include "library.h"
 #include "files.h"
@@ -11,6 +11,7 @@ enum { MOST_LORAS = 3 };
 static diti_env env;
 static diti_device *device;
 static dit_error err;
+static bool by_need; /* matrices are read when their products are planned */
 
 /* --- a layer, and what adapters add to it --- */
 
@@ -33,6 +34,7 @@ typedef struct bench {
     lora_file files[MOST_LORAS];
     diti_lora_file *opened[MOST_LORAS];
     diti_lora *loras[MOST_LORAS];
+    diti_lora_merges merges; /* into the layer */
     diti_lora_use uses[MOST_LORAS];
     float *scales;
     uint32_t scale_count;
@@ -153,6 +155,7 @@ static dit_result load_base(bench *b, dit_type type, diti_lora_merges *merges) {
     options.type_count = type ? 1 : 0;
     options.adapts = true;
     options.merges = merges;
+    options.by_need = by_need;
     diti_loader_begin(&loader, device, &env, b->checkpoint, "", "layer", NULL);
     diti_loader_rules(&loader, "transformer", &options);
     diti_loader_scope(&loader, "block.");
@@ -190,7 +193,6 @@ static bool load_loras(bench *b, const adapter *adapters) {
 
 static bool bench_begin(bench *b, uint32_t rows, uint32_t columns, const adapter *adapters, uint32_t count,
                         dit_type type, bool merged) {
-    diti_lora_merges merges = DITI_ZERO;
     dit_source source;
     float *values;
     memset(b, 0, sizeof *b);
@@ -209,19 +211,17 @@ static bool bench_begin(bench *b, uint32_t rows, uint32_t columns, const adapter
     if (!CHECK(diti_checkpoint_open(&env, &source, &b->checkpoint, &err) == DIT_OK) || !open_files(b)) return false;
     if (!CHECK_MESSAGE(load_base(b, type, NULL) == DIT_OK, "%s", err.message)) return false;
     if (!merged) return load_loras(b, adapters);
-    merges.env = env;
-    merges.count = count;
+    b->merges.env = env;
+    b->merges.count = count;
     for (uint32_t i = 0; i < count; i++) {
-        merges.files[i] = b->opened[i];
-        merges.weights[i] = adapters[i].weight;
+        b->merges.files[i] = b->opened[i];
+        b->merges.weights[i] = adapters[i].weight;
     }
-    if (!CHECK_MESSAGE(diti_lora_merges_match(&merges, DIT_ROLE_TRANSFORMER, &b->weights, &err) == DIT_OK, "%s",
+    if (!CHECK_MESSAGE(diti_lora_merges_match(&b->merges, DIT_ROLE_TRANSFORMER, &b->weights, &err) == DIT_OK, "%s",
                        err.message))
         return false;
     diti_weights_free(device, &env, &b->weights);
-    CHECK_MESSAGE(load_base(b, type, &merges) == DIT_OK, "%s", err.message);
-    diti_free(&env, merges.list);
-    return true;
+    return CHECK_MESSAGE(load_base(b, type, &b->merges) == DIT_OK, "%s", err.message);
 }
 
 static void bench_end(bench *b) {
@@ -230,6 +230,7 @@ static void bench_end(bench *b) {
         diti_lora_close(b->opened[i]);
         lora_file_free(&b->files[i]);
     }
+    diti_free(&env, b->merges.list);
     diti_weights_free(device, &env, &b->weights);
     diti_checkpoint_close(b->checkpoint);
     lora_file_free(&b->base);
@@ -510,6 +511,35 @@ static void test_int8(void) {
     }
 }
 
+/* A matrix that is converted when it is read, and is longer than what is read at a time, whose rows do not fill that
+   evenly: read when the product is planned, it is the one that is read at once. */
+static void check_need(uint32_t rows, uint32_t columns, dit_type type, const adapter *adapters, uint32_t count) {
+    float *out[2] = {NULL, NULL};
+    bench b;
+    for (int need = 0; need < 2; need++) {
+        by_need = need == 1;
+        if (bench_begin(&b, rows, columns, adapters, count, type, count > 0)) {
+            operands o = operands_of(&b, &products[0], 2);
+            CHECK(b.layer.weight.type == (type ? type : DIT_TYPE_F32) && !b.weights.streamed == !need);
+            out[need] = run_product(&b, &products[0], &o, false);
+            operands_free(&o);
+        }
+        bench_end(&b);
+    }
+    by_need = false;
+    CHECK_MESSAGE(out[0] && out[1] && !memcmp(out[0], out[1], 2 * (size_t)rows * sizeof(float)),
+                  "%s [%u, %u], read when needed, has other products", diti_type_name(type), rows, columns);
+    free(out[0]);
+    free(out[1]);
+}
+
+static void test_need(void) {
+    static const adapter one[] = {{LORA, 2, 0, 1}};
+    const char *all = getenv("DIT_TEST_ALL");
+    check_need(1051, 1001, DIT_TYPE_STORED, one, 1);
+    if (all && *all == '1') check_need(6203, 1280, DIT_TYPE_I4_GROUP, NULL, 0);
+}
+
 /* --- files --- */
 
 static dit_result open_source(const dit_source *source) {
@@ -672,6 +702,7 @@ int main(void) {
         test_wide();
         test_int8();
         if (!i) test_modules();
+        if (!i) test_need();
         diti_device_close(device);
     }
     test_vulkan_end();
