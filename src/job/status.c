@@ -41,6 +41,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
         out->recordings += more->recordings;
         out->allocations += more->allocations;
         out->pipelines += more->pipelines;
+        out->streamed_bytes += more->streamed_bytes;
     }
     for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
 }

@@ -128,12 +128,20 @@ static dit_result run_maker(const maker *m, const char *split, outcome *out, boo
     asked a = {5, 3, 1, 2, 0, 0, 0, "euler", false, 0, NULL};
     dit_job *job = NULL;
     dit_result result = make_asked(m, &a, split, &job);
+    dit_counters counters;
+    uint64_t all = 0;
     uint32_t i;
     memset(out, 0, sizeof *out);
     *streams = result == DIT_OK;
     if (result == DIT_OK) result = wait_for(job, 120);
-    for (i = 0; i < (job ? job->share_count : 0); i++)
-        *streams = *streams && job->shares[i]->program.plan->counters.streamed_bytes > 0;
+    for (i = 0; i < (job ? job->share_count : 0); i++) {
+        uint64_t streamed = job->shares[i]->program.plan->counters.streamed_bytes;
+        *streams = *streams && streamed > 0;
+        all += streamed;
+    }
+    dit_job_get_counters(job, &counters);
+    CHECK_MESSAGE(counters.streamed_bytes == all, "%llu bytes were streamed, and %llu are counted",
+                  (unsigned long long)all, (unsigned long long)counters.streamed_bytes);
     if (result == DIT_OK) result = read_latent(job, 0, out);
     dit_job_destroy(job);
     return result;
